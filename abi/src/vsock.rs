@@ -109,7 +109,7 @@ impl Header {
     }
 }
 
-/// What a receiver has consumed of a stream, and what it has told the sender of that.
+/// Bytes that a receiver has consumed from a stream, and the count last reported to the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
     now: u32,
@@ -121,7 +121,7 @@ impl Consumed {
         self.now = self.now.wrapping_add(bytes as u32);
     }
 
-    /// Returns whether the sender should be told now: half of the window is unreported.
+    /// Returns whether the sender should be notified now: half of the window is unreported.
     pub fn is_due(&self) -> bool {
         self.now.wrapping_sub(self.told) >= WINDOW / 2
     }

@@ -144,7 +144,7 @@ pub struct Arm {
 pub struct Redirect {
     /// The descriptor; `None`: the default of the operator.
     pub number: Option<u32>,
-    /// Where to.
+    /// The target.
     pub target: Target,
 }
 

@@ -65,7 +65,7 @@ pub struct Stat {
 
 /// A program to start.
 pub struct Program<'a, F> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a str,
     /// Arguments, the program's name first.
     pub arguments: &'a [String],

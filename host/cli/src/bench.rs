@@ -111,7 +111,7 @@ pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode
             }
             for (name, value, unit) in values {
                 if !fits(unit, bench) {
-                    bail!("{name} came in {unit:?}, benches/ says {:?}", bench.unit);
+                    bail!("{name} was measured in {unit:?}, but benches/ says {:?}", bench.unit);
                 }
                 show(bench, name, *value, json)?;
             }

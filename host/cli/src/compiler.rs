@@ -172,7 +172,7 @@ impl Store<'_> {
         result?;
         removed?;
         let code = std::fs::read(&output).context(output.display().to_string())?;
-        let code = passes::packed(&code).context("the compiler's output is no ELF file")?;
+        let code = passes::packed(&code).context("the compiler's output is not an ELF file")?;
         std::fs::write(&output, code).context(output.display().to_string())?;
         std::fs::rename(&output, kept).context(kept.display().to_string())?;
         step.done();

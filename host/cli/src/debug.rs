@@ -73,7 +73,7 @@ pub fn debug(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
     if subject.instance.path("ram").exists() {
         return look(place, &subject, ending.as_ref(), line);
     }
-    eprintln!("pen: its memory is gone: the file {} went with the board", ram(&subject));
+    eprintln!("pen: its memory is gone: the file {} was removed with the board", ram(&subject));
     let Some(ending) = ending else {
         let log = subject.instance.path(&format!("{name}.log"));
         bail!("{} has no panic: there is nothing to show", log.display());
@@ -141,7 +141,7 @@ fn attach(place: &Place, subject: &Subject, line: &Line) -> anyhow::Result<ExitC
     let stopped = now == state::INACTIVE;
     script.end(if stopped { "disconnect" } else { "detach" });
     if line.batch.is_empty() {
-        eprintln!("pen: {} stands still until gdb ends; others may wait for it", domain.name);
+        eprintln!("pen: {} is stopped until gdb ends; other domains may wait for it", domain.name);
     }
     script.run(instance, &line.batch)
 }
@@ -158,7 +158,7 @@ fn look(
     let frame = ending.and_then(|it| memory.frame(subject.domain(), &it.addresses));
     match (ending, &frame) {
         (None, _) => eprintln!("pen: its log has no panic; registers are unknown"),
-        (Some(it), None) => eprintln!("pen: {}; its stack was not found again", it.words),
+        (Some(it), None) => eprintln!("pen: {}; its stack was not found", it.words),
         (Some(it), Some(_)) => eprintln!("pen: {}", it.words),
     }
     let registers = stub::registers(subject.domain().isa, frame.unwrap_or_default());

@@ -251,13 +251,13 @@ fn output(
             }
             Kind::Exit => {
                 let exit = Exit::read_from_bytes(&data).ok();
-                let (code, why) = ending(&exit.context("the board sends an end without sense")?);
+                let (code, why) = ending(&exit.context("the board sent an invalid exit status")?);
                 if let Some(why) = why {
                     eprintln!("pen: {name}: {why}");
                 }
                 return Ok(code);
             }
-            kind => bail!("the board answers {kind:?} to a program"),
+            kind => bail!("the board answered {kind:?} to a request to run a program"),
         };
         match written {
             Ok(()) => {}

@@ -41,7 +41,7 @@ pub fn fuzz(place: &Place, seconds: u32) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let found = found.display();
-    eprintln!("pen: what it found, if it was built: {found}*; cargo run -p abuse -- FILE does it");
+    eprintln!("pen: if it was built, see {found}*; `cargo run -p abuse -- FILE` repeats one");
     Ok(ExitCode::FAILURE)
 }
 

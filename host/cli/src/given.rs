@@ -73,7 +73,7 @@ impl Instance {
         let path = self.path(KEY_FILE);
         let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
         let key = <[u8; 32]>::try_from(bytes.as_slice());
-        key.ok().with_context(|| format!("{}: it is no key of 32 bytes", path.display()))
+        key.ok().with_context(|| format!("{}: it is not a key of 32 bytes", path.display()))
     }
 }
 

@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 #[derive(Debug, Error)]
 pub enum ImageError {
     /// Not a 64-bit ELF file, or corrupt.
-    #[error("the kernel is no sound ELF file: {0}")]
+    #[error("the kernel is not a valid ELF file: {0}")]
     Elf(#[from] object::Error),
     /// Built for another machine.
     #[error("the kernel is for machine {found}, the domain is {wanted}")]

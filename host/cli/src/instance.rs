@@ -58,7 +58,7 @@ pub enum InstanceError {
     #[error(transparent)]
     Board(#[from] BoardError),
     /// The blob does not pass the kernels' check.
-    #[error("the kernels would refuse this board: {0:?}")]
+    #[error("the kernels would reject this board: {0:?}")]
     Blob(BlobError),
     /// The kernel cannot be staged.
     #[error("domain \"{domain}\": {error}")]
@@ -88,7 +88,7 @@ pub enum InstanceError {
         log: PathBuf,
     },
     /// RAM is a sparse file: on a full disk the board would die at some later store.
-    #[error("{folder} has {free} MiB of disk left, a board wants {ROOM}: make room there")]
+    #[error("{folder} has {free} MiB of disk left, a board needs {ROOM}: free some space there")]
     Full {
         /// The run folder.
         folder: PathBuf,
@@ -96,7 +96,7 @@ pub enum InstanceError {
         free: u64,
     },
     /// The process cannot be killed.
-    #[error("process {0} of the board cannot be ended")]
+    #[error("process {0} of the board cannot be killed")]
     Stuck(i32),
 }
 

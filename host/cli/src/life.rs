@@ -1,17 +1,17 @@
-//! A board that starts again while somebody is connected to it (`reboot`): to wait for it, and to
-//! tell a restart from an end.
+//! A board that restarts while clients are connected (`reboot`): waiting for it, and telling a
+//! restart from an end.
 
 use crate::instance::{Instance, START};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(20);
-/// So often a socket is not there while the board is, before it is believed.
+/// Number of failed attempts, while the board is up, after which a socket is considered absent.
 const MISSES: u32 = 5;
 
-/// One start of a board, as somebody found it who connected then.
+/// One start of a board, as found by a client that connected then.
 #[derive(Clone, Debug)]
 pub struct Life {
     instance: Instance,
@@ -19,23 +19,23 @@ pub struct Life {
 }
 
 impl Life {
-    /// Was the board restarted since?
+    /// Returns whether the board has restarted since.
     pub fn is_over(&self) -> bool {
         soc::lives::count(&self.instance.folder) > self.number
     }
 }
 
 impl Instance {
-    /// The present one.
+    /// Returns the current life.
     pub fn life(&self) -> Life {
         Life { instance: self.clone(), number: soc::lives::count(&self.folder) }
     }
 
-    /// Connects to a socket of the board; one that is starting again is waited for.
+    /// Connects to a socket of the board; waits while the board restarts.
     ///
-    /// Of a board's sockets the soc opens `control.sock` last and closes it first, and counts
-    /// lives in between. So a connection belongs to a life that goes on if the control socket was
-    /// open before it, and the count stayed.
+    /// The soc opens `control.sock` last and closes it first, and counts lives in between. So a
+    /// connection belongs to a continuing life if the control socket was open before it, and the
+    /// count did not change.
     pub fn connect(&self, name: &str) -> std::io::Result<UnixStream> {
         let is_whole = || UnixStream::connect(self.path("control.sock")).is_ok();
         let (start, mut misses) = (Instant::now(), 0);
@@ -47,7 +47,7 @@ impl Instance {
                 Ok(_) => ErrorKind::ConnectionReset.into(),
                 Err(why) => why,
             };
-            // A life that was whole before may have ended, and the next one be whole by now.
+            // A complete life may have ended, and the next one may be complete by now.
             misses = if before && is_whole() && !life.is_over() { misses + 1 } else { 0 };
             if self.soc().is_none() {
                 return Err(told(&why, "the board is not running"));
@@ -87,9 +87,9 @@ mod tests {
     fn what_is_not_there_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let instance = Instance::at(folder.path().to_path_buf());
-        // No board at all.
+        // There is no board.
         assert!(instance.connect(CONSOLE).is_err());
-        // A whole one without this socket.
+        // A complete board without this socket.
         let _control = UnixListener::bind(instance.path("control.sock")).unwrap();
         assert!(instance.connect(VSOCK).is_err());
         let _vsock = UnixListener::bind(instance.path(VSOCK)).unwrap();

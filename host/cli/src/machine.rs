@@ -1,8 +1,8 @@
-//! Command lines of the QEMU that plays a domain, and the rest of what the soc is told.
+//! Command lines of the QEMU of each domain, and the rest of the soc's configuration.
 //!
-//! Two rules that must never be broken (each loses atomic updates between processes): a machine
-//! never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`.
-//! Paths are relative to the run folder, which is the working directory.
+//! Two rules that must never be broken (otherwise atomic updates between processes are lost): a
+//! machine never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`. Paths
+//! are relative to the run folder, which is the working directory.
 
 use crate::instance::{CONSOLE, VSOCK};
 use crate::lab::model::Choice;
@@ -11,16 +11,16 @@ use board::{Board, DeviceKind, Domain, Isa, Restart};
 use soc::config;
 use std::path::PathBuf;
 
-/// What a person may choose at start.
+/// Options of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Count instructions: one nanosecond of guest time each. For a board with one domain only.
+    /// Count instructions: one nanosecond of guest time each. Only for a board with one domain.
     pub icount: bool,
-    /// In the lab, with this plugin.
+    /// Run in the lab, with this plugin.
     pub lab: Option<(Choice, PathBuf)>,
-    /// Command line of the kernels; the board's own without one.
+    /// Command line of the kernels, instead of the board's own.
     pub arguments: Option<String>,
-    /// The board survives `pen`; otherwise it ends with it, as in tests and measurements.
+    /// Whether the board survives `pen`; otherwise it ends with it, as in tests and measurements.
     pub outlives: bool,
 }
 
@@ -29,23 +29,24 @@ impl Options {
         self.lab.as_ref().map(|(choice, _)| choice.mode)
     }
 
-    /// Is time the chip's?
+    /// Returns whether time is the chip's.
     pub fn takes_turns(&self) -> bool {
         self.mode().is_some_and(Mode::takes_turns)
     }
 
-    /// Must the run repeat to the bit?
+    /// Returns whether the run must be reproducible bit by bit.
     pub fn is_exact(&self) -> bool {
         self.icount || self.lab.is_some()
     }
 
-    /// Does the sanitizer watch?
+    /// Returns whether the sanitizer is active.
     pub fn is_watched(&self) -> bool {
         self.mode().is_some_and(Mode::watches_caches)
     }
 }
 
-/// Bytes of RAM between the window's end and QEMU's limit are the board's concern.
+/// Returns QEMU's memory options. RAM between the window's end and QEMU's limit is checked by the
+/// board.
 fn memory(board: &Board, domain: &Domain) -> [String; 4] {
     let offset = board.offset(domain.ram.base);
     let backend = format!(
@@ -55,34 +56,34 @@ fn memory(board: &Board, domain: &Domain) -> [String; 4] {
     ["-m".to_string(), format!("{}M", domain.ram.size >> 20), "-object".to_string(), backend]
 }
 
-/// Path of the domain's doorbell socket in the run folder.
+/// Returns the path of the domain's doorbell socket in the run folder.
 pub fn slot_socket(domain: &Domain) -> String {
     format!("slot{}.sock", domain.slot)
 }
 
-/// Path of the domain's QMP socket in the run folder.
+/// Returns the path of the domain's QMP socket in the run folder.
 pub fn qmp(domain: &Domain) -> String {
     format!("{}.qmp", domain.name)
 }
 
-/// Path of the socket of the domain's gdbstub in the run folder.
+/// Returns the path of the socket of the domain's gdbstub in the run folder.
 pub fn gdb(domain: &Domain) -> String {
     format!("{}.gdb", domain.name)
 }
 
-/// Path of the kernel's symbols in the run folder.
+/// Returns the path of the kernel's symbols in the run folder.
 pub fn symbols(isa: Isa) -> String {
     format!("kernel-{}.elf", isa.name())
 }
 
-/// The complete command, program first.
+/// Returns the complete command, program first.
 pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
     let (program, machine) = match domain.isa {
         Isa::Aarch64 => ("qemu-system-aarch64", "virt,gic-version=2,memory-backend=ram"),
         Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
     };
     let cores = domain.cores;
-    // The lab's plugin carries doorbells itself.
+    // The lab's plugin delivers doorbells itself.
     let eventfds = if options.takes_turns() { ",ioeventfd=off" } else { "" };
     let mut line: Vec<String> =
         [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
@@ -122,7 +123,7 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     line
 }
 
-/// What the soc is told of `board`.
+/// Returns the soc's configuration for `board`.
 pub fn config(board: &Board, options: &Options) -> config::Config {
     let domains = board.domains.iter().map(|d| config::Domain {
         name: d.name.clone(),

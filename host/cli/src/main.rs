@@ -1,4 +1,4 @@
-//! `pen`: the one command. Parses the command line and hands over; errors end here.
+//! `pen`: the single command of the tree. Parses the command line and dispatches; errors end here.
 //!
 //! The script `./pen` at the root of the tree builds and starts this binary.
 
@@ -46,7 +46,7 @@ struct Line {
     command: Verb,
 }
 
-/// What to start.
+/// The kernels to build.
 #[derive(clap::Args, Clone)]
 pub struct Which {
     /// Board: a name from boards/, or a path to a .toml file.
@@ -57,42 +57,42 @@ pub struct Which {
     pub profile: Profile,
 }
 
-/// How to start it.
+/// Options of a start.
 #[derive(clap::Args, Clone)]
 pub struct How {
     #[command(flatten)]
     which: Which,
-    /// Name of this instance and of its folder under run/; the board's name without it.
+    /// Name of this instance and of its folder under run/. By default, the board's name.
     #[arg(long)]
     name: Option<String>,
     /// Count instructions (boards with one domain and one core).
     #[arg(long)]
     icount: bool,
-    /// In the lab: exact chip time and energy (boards with one core a domain).
+    /// Run in the lab: exact chip time and energy (boards with one core per domain).
     #[arg(long)]
     lab: bool,
-    /// In the lab: what is watched, `time`, `energy`, `sanitizer` (any board) or `full`.
+    /// In the lab: what is measured: `time`, `energy`, `sanitizer` (any board) or `full`.
     #[arg(long, value_parser = lab::mode, default_value = "energy", requires = "lab")]
     mode: ::lab::model::Mode,
     /// In the lab: how far a domain may run past another; 0 is the slow reference.
     #[arg(long, default_value_t = 1000, value_name = "NS")]
     quantum: u64,
-    /// In the lab: every cost but the instruction's is zero.
+    /// In the lab: set every cost but the instruction's to zero.
     #[arg(long)]
     no_costs: bool,
     /// Command line of the kernels, instead of the board's.
     #[arg(long)]
     arguments: Option<String>,
-    /// Without a system on its disk: the console is the kernels' monitor.
+    /// Use no system disk: the console is the kernels' monitor.
     #[arg(long)]
     bare: bool,
-    /// It ends with one program: its disk is a copy. Must that have all programs?
+    /// The board ends with one program, and its disk is a copy. Whether that needs all programs.
     #[arg(skip)]
     lent: Option<bool>,
 }
 
 impl How {
-    /// A board that ends with one program, one of its system's (`programs`) or another.
+    /// Options of a board for one program: one of its system (`programs`), or a file.
     fn lent(board: &str, name: String, programs: bool) -> How {
         How {
             which: Which { board: board.to_string(), profile: Profile::Kernel },
@@ -108,7 +108,7 @@ impl How {
         }
     }
 
-    /// The same for QEMU and soc.
+    /// Returns the options for QEMU and soc.
     fn options(&self) -> anyhow::Result<machine::Options> {
         let choice = lab::model::Choice {
             quantum_ns: self.quantum,
@@ -133,34 +133,35 @@ enum Verb {
     Up(How),
     /// Attach this terminal to a running board; ctrl-a x leaves it running.
     Console {
-        /// Which one; may be left out when only one runs.
+        /// Board. Optional if only one is running.
         name: Option<String>,
     },
     /// End running boards.
     Down {
-        /// Which one; may be left out when only one runs.
+        /// Board. Optional if only one is running.
         name: Option<String>,
-        /// All of them.
+        /// End all of them.
         #[arg(long)]
         all: bool,
     },
     /// Put a file into a running board.
     Push {
-        /// Of the host.
+        /// A file of the host.
         file: PathBuf,
-        /// What it is called there; its own name without, or behind a `/` at the end.
+        /// Its path on the board. By default, its own name; after a `/` at the end, its own name is
+        /// added.
         path: Option<String>,
-        /// Which board; may be left out when only one runs.
+        /// Board. Optional if only one is running.
         #[arg(long)]
         name: Option<String>,
     },
     /// Get a file out of a running board.
     Pull {
-        /// What it is called there.
+        /// Its path on the board.
         path: String,
-        /// Of the host; its own name without.
+        /// A file of the host. By default, its own name.
         file: Option<PathBuf>,
-        /// Which board; may be left out when only one runs.
+        /// Board. Optional if only one is running.
         #[arg(long)]
         name: Option<String>,
     },
@@ -170,47 +171,47 @@ enum Verb {
     Exec(exec::Line),
     /// List boards that run, with the state of each domain.
     Ps,
-    /// Look at a kernel with gdb: a running one, or what is left of one that died.
+    /// Debug a kernel with gdb: a running one, or the memory of one that died.
     Debug(debug::Line),
     /// Build kernels and stage their images.
     Build(Which),
     /// Build programs that run on the boards: `target/apps/NAME.wasm`.
     Apps {
-        /// Which; all of `apps/apps.toml` without.
+        /// Programs to build. By default, all of `apps/apps.toml`.
         names: Vec<String>,
     },
     /// Run the tests: on the host, then scenarios on boards.
     Test {
         /// Only tests whose name contains this.
         filter: Option<String>,
-        /// The long ones too.
+        /// Run the long ones too.
         #[arg(long)]
         nightly: bool,
-        /// Where boards have their folders; target/tests without.
+        /// Folder for the boards. By default, target/tests.
         #[arg(long)]
         folder: Option<PathBuf>,
     },
-    /// Check what no test can: formatting, style, words, layers, licences, lints, bans in services,
-    /// what the fault path reaches, layouts of shared state, advisories.
+    /// Run the checks that are not tests: formatting, style, words, layers, licences, lints, bans
+    /// in services, what the fault path reaches, layouts of shared state, advisories.
     Check {
-        /// One of them only.
+        /// Run only this check.
         name: Option<String>,
         /// `check words`: record the counts of rejected phrasings, which may only fall.
         #[arg(long)]
         update: bool,
     },
-    /// Let libFuzzer look for calls that do harm; needs a C++ compiler.
+    /// Let libFuzzer search for harmful calls; needs a C++ compiler.
     Fuzz {
-        /// How long.
+        /// Duration in seconds.
         #[arg(default_value_t = 180)]
         seconds: u32,
     },
-    /// Measure, and print a table beside Linux.
+    /// Measure, and print a table next to Linux's values.
     Bench {
         /// Only records whose name begins with this.
         #[arg(default_value = "")]
         prefix: String,
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
@@ -220,26 +221,27 @@ enum Verb {
         /// tables are written again.
         files: Vec<PathBuf>,
     },
-    /// Run a scenario in exact chip time and energy; without one list them.
+    /// Run a scenario in exact chip time and energy; without one, list them.
     Lab(lab::Line),
-    /// Make one page of records of measurements.
+    /// Make one page from records of measurements.
     Report {
-        /// Files of records, and folders whose .jsonl files are read; target/lab without any.
+        /// Files of records, and folders whose .jsonl files are read. By default, target/lab.
         paths: Vec<PathBuf>,
-        /// Where to; target/report.html without it.
+        /// The page. By default, target/report.html.
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
     /// Start a program, a board, a scenario or a service from an example that works.
     New(new::Line),
-    /// Look at tools, room and leftovers, and say what to do.
+    /// Check tools, disk space and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
     Setup,
 }
 
-/// Makes `pen ... | head` end like other tools when its reader has gone: quietly, with the code of
-/// SIGPIPE. The signal itself stays ignored, so that a console that goes is an error to report.
+/// Makes `pen ... | head` end like other tools when its reader has gone: silently, with the exit
+/// code of SIGPIPE. The signal itself stays ignored, so that a console that disappears is reported
+/// as an error.
 fn end_with_the_reader() {
     const CODE: i32 = 128 + 13;
     let report = std::panic::take_hook();

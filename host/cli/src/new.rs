@@ -1,4 +1,4 @@
-//! `pen new WHAT NAME`: a copy of an example that `./pen test NAME` passes.
+//! `pen new WHAT NAME`: copies an example. The copy passes `./pen test NAME`.
 //!
 //! | what | copied from | to | named in |
 //! | --- | --- | --- | --- |
@@ -7,14 +7,14 @@
 //! | service | `examples/service` | `services/NAME` | Cargo.toml, law.toml |
 //! | scenario | [`SCENARIO`] | `host/cli/src/scenario/NAME.rs` | `scenario/mod.rs` |
 //!
-//! All is computed before anything is written, so a refusal leaves the tree as it was.
+//! Everything is computed before anything is written, so an error leaves the tree unchanged.
 
 use crate::place::Place;
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What to begin.
+/// What to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
     /// A WebAssembly program, in Rust or C.
@@ -31,16 +31,16 @@ pub enum What {
 #[derive(clap::Args)]
 pub struct Line {
     what: What,
-    /// Its name: 1 to 15 of a-z, 0-9 and '-', beginning with a letter.
+    /// Name: 1 to 15 of a-z, 0-9 and '-', beginning with a letter.
     name: String,
-    /// A program in C instead of Rust.
+    /// Write the program in C instead of Rust.
     #[arg(long)]
     c: bool,
 }
 
-/// The names of scenarios, and where they are.
+/// The file with the list of scenarios.
 const SCENARIOS: &str = "host/cli/src/scenario/mod.rs";
-/// The last lines of files, or lines, that new entries follow.
+/// Anchors in files, after which new entries are inserted.
 const LAST_PROGRAM: &str = "\"apps/sh\", \"apps/system\",";
 const LAST_LAYER: &str = "\nsystem = [\"penumbra\"]\n";
 const LAST_SERVICE: &str = " \"services/processes\",";
@@ -48,7 +48,7 @@ const SERVICE_LAYER: &str = "\npermits = [\"base\", \"share\"]\n";
 const FIRST_SCENARIO: &str = "pub const ALL: &[Scenario] = &[\n";
 const MODULES_END: &str = "\npub use found::found;\n";
 
-/// A scenario that passes, and what to read before the next line.
+/// A scenario that passes, with instructions.
 const SCENARIO: &str = "//! NAME: say in one line what this shows.
 
 use super::{Failure, PATIENCE, Rig};
@@ -74,14 +74,14 @@ struct Plan {
 }
 
 impl Plan {
-    /// A file that must not be there yet.
+    /// Adds a file that must not exist yet.
     fn create(&mut self, place: &Place, path: PathBuf, text: String) -> anyhow::Result<()> {
         ensure!(!place.root.join(&path).exists(), "{} exists already", path.display());
         self.files.push((path, text));
         Ok(())
     }
 
-    /// A file in which `text` comes after (or before) `anchor`.
+    /// Changes a file: inserts `text` after (or before) `anchor`.
     fn insert(
         &mut self,
         place: &Place,
@@ -106,14 +106,14 @@ impl Plan {
     }
 }
 
-/// Where, and what.
+/// An anchor, and the text to insert.
 type Edit<'a> = (Anchor<'a>, &'a str);
 
 #[derive(Clone, Copy)]
 enum Anchor<'a> {
-    /// At every place after this text.
+    /// After every occurrence of this text.
     After(&'a str),
-    /// At every place before this text.
+    /// Before every occurrence of this text.
     Before(&'a str),
     End,
 }
@@ -124,7 +124,7 @@ fn inserted(before: &str, anchor: Anchor<'_>, text: &str) -> anyhow::Result<Stri
         Anchor::Before(anchor) => (anchor, format!("{text}{anchor}")),
         Anchor::End => return Ok(format!("{before}{text}")),
     };
-    ensure!(before.contains(anchor), "{:?} is not there any more: add {text:?} by hand", anchor);
+    ensure!(before.contains(anchor), "{:?} is missing: add {text:?} by hand", anchor);
     Ok(before.replace(anchor, &whole))
 }
 
@@ -196,7 +196,7 @@ fn program(place: &Place, name: &str, c: bool) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// The text without what it says of itself as an example.
+/// Returns the text without the parts that describe it as an example.
 fn copied(text: &str, example: &str, name: &str) -> String {
     let told = |line: &&str| !line.contains("`./pen new program NAME");
     let lines: Vec<&str> = text.lines().filter(told).collect();
@@ -252,7 +252,7 @@ fn scenario(place: &Place, name: &str) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// In the order that rustfmt wants.
+/// Inserts a module in the order that rustfmt requires.
 fn with_module(list: &str, module: &str) -> anyhow::Result<String> {
     let name = |line: &str| {
         let line = line.strip_prefix("pub ").unwrap_or(line);
@@ -280,7 +280,7 @@ mod tests {
         plan.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
     }
 
-    /// The anchors are in the tree, and what is made of them is well-formed.
+    /// The anchors exist in the tree, and the results are well-formed.
     #[test]
     fn a_program_is_named_wherever_programs_are() {
         let files = planned(What::Program, false);

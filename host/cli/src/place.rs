@@ -1,12 +1,12 @@
-//! Where things are: the tree, the build output, the toolchain that `./pen` chose.
+//! Paths: the tree, the build output, and the toolchain that `./pen` selected.
 //!
-//! Everything comes from the environment that the script set; defaults make the binary usable by
-//! hand from the root of the tree.
+//! All of it comes from environment variables set by the script; with the defaults the binary works
+//! when started by hand in the root of the tree.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tree and its tools.
+/// The paths of the tree and its tools.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Root of the tree.
@@ -15,11 +15,11 @@ pub struct Place {
     pub target: PathBuf,
     /// cargo.
     pub cargo: PathBuf,
-    /// rustc, where it is not cargo's own choice.
+    /// rustc, if it is not cargo's default.
     pub rustc: Option<PathBuf>,
     /// Build core and alloc from source: this toolchain has no bare-metal targets.
     pub build_std: bool,
-    /// Linker for the kernels; without one the toolchain's own.
+    /// Linker for the kernels, if it is not the toolchain's own.
     pub linker: Option<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ fn path(name: &str) -> Option<PathBuf> {
 }
 
 impl Place {
-    /// From the environment.
+    /// Reads the environment.
     pub fn find() -> std::io::Result<Self> {
         let root = path("PEN_ROOT").map_or_else(std::env::current_dir, Ok)?.canonicalize()?;
         let target = path("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target"));
@@ -42,12 +42,12 @@ impl Place {
         })
     }
 
-    /// The same place with another folder for what is built.
+    /// Returns the same paths with a different folder for build output.
     pub fn within(&self, folder: &str) -> Place {
         Place { target: self.target.join(folder), ..self.clone() }
     }
 
-    /// cargo in the root, with the chosen compiler.
+    /// Returns a cargo command in the root, with the selected compiler.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(&self.cargo);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
@@ -57,12 +57,12 @@ impl Place {
         command
     }
 
-    /// Folder of one running (or stopped) board.
+    /// Returns the run folder of a board.
     pub fn run(&self, instance: &str) -> PathBuf {
         self.root.join("run").join(instance)
     }
 
-    /// Names of the boards in the tree.
+    /// Returns the names of the boards in the tree.
     pub fn boards(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.root.join("boards"))
             .into_iter()
@@ -74,7 +74,7 @@ impl Place {
         names
     }
 
-    /// Path of `name`'s board file as errors show it; a path is taken as it is.
+    /// Returns the path of `name`'s board file, as shown in errors; a path is returned unchanged.
     pub fn board_file(&self, name: &str) -> PathBuf {
         if name.ends_with(".toml") {
             return PathBuf::from(name);

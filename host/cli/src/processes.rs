@@ -1,29 +1,29 @@
-//! The socs and QEMUs of this tree, as the system lists its processes.
+//! The socs and QEMUs of this tree, found in the system's list of processes.
 //!
-//! A process is known by its program and its working directory, which `/proc` tells at any time.
-//! Its command line does not: it is empty for a moment while a soc executes itself (`reboot`).
+//! A process is identified by its program and its working directory in `/proc`. Its command line is
+//! not usable: it is empty for a moment while a soc executes itself (`reboot`).
 
 use crate::place::Place;
 use rustix::process::{Pid, getpid};
 use std::path::{Path, PathBuf};
 
-/// What a process is to a board.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The chip.
+    /// The soc of a board.
     Soc,
-    /// A domain.
+    /// The QEMU of a domain.
     Emulator,
 }
 
-/// A process of some board.
+/// A process of a board.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: Pid,
-    /// What it is.
+    /// Its role.
     pub part: Part,
-    /// The run folder.
+    /// Its working directory: the run folder.
     pub folder: PathBuf,
     /// Its program.
     program: PathBuf,
@@ -31,11 +31,11 @@ pub struct Process {
     parent: Option<Pid>,
 }
 
-/// What the system adds to the path of something that was removed.
+/// Suffix of the path of a removed file in `/proc`.
 const REMOVED: &str = " (deleted)";
 
 impl Process {
-    /// A soc or a QEMU that lives; `None` for everything else.
+    /// Returns the soc or QEMU with this id; `None` for any other process.
     fn look(pid: Pid) -> Option<Process> {
         let link = |name| std::fs::read_link(format!("/proc/{}/{name}", pid.as_raw_nonzero()));
         let program = kept(link("exe").ok()?);
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// The path without the mark of a removed file.
+/// Removes the suffix of a removed file.
 fn kept(path: PathBuf) -> PathBuf {
     match path.to_str().and_then(|path| path.strip_suffix(REMOVED)) {
         Some(before) => before.into(),
@@ -66,14 +66,14 @@ fn is_within(path: &Path, folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|folder| path.starts_with(folder))
 }
 
-/// Is it in the tree, or in its build output?
+/// Returns whether the path is in the tree or in its build output.
 fn is_ours(place: &Place, path: &Path) -> bool {
     is_within(path, &place.root) || is_within(path, &place.target)
 }
 
 fn stat(pid: Pid) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before it is in brackets and may hold anything.
+    // The name before it is in parentheses and may contain anything.
     stat.rsplit_once(") ").map(|(_, rest)| rest.to_string())
 }
 
@@ -81,31 +81,31 @@ fn parent(pid: Pid) -> Option<Pid> {
     stat(pid)?.split(' ').nth(1)?.parse().ok().and_then(Pid::from_raw)
 }
 
-/// Has it ended without being reaped?
+/// Returns whether it has ended without being reaped.
 pub fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with('Z'))
 }
 
-/// All socs and QEMUs on this machine.
+/// Returns all socs and QEMUs on this machine.
 fn all() -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter_map(Pid::from_raw).filter_map(Process::look)
 }
 
-/// Those that work in `folder`.
+/// Returns those that work in `folder`.
 pub fn within(folder: &Path) -> Vec<Process> {
     let Ok(folder) = folder.canonicalize() else { return Vec::new() };
     all().filter(|process| process.folder == folder).collect()
 }
 
-/// Is `pid` a soc that works in `folder`?
+/// Returns whether `pid` is a soc that works in `folder`.
 pub fn is_soc(pid: Pid, folder: &Path) -> bool {
     let is_here = |it: Process| folder.canonicalize().is_ok_and(|folder| it.folder == folder);
     Process::look(pid).is_some_and(|it| it.part == Part::Soc && is_here(it))
 }
 
-/// Those of this tree: their folder or their program is in it, or a soc of it started them.
+/// Returns those of this tree: their folder or program is in it, or a soc of it started them.
 pub fn of_tree(place: &Place) -> Vec<Process> {
     let all: Vec<Process> = all().collect();
     let direct = |it: &Process| is_ours(place, &it.folder) || is_ours(place, &it.program);
@@ -114,20 +114,20 @@ pub fn of_tree(place: &Place) -> Vec<Process> {
     all.iter().filter(|it| direct(it) || started(it)).cloned().collect()
 }
 
-/// A board that is in no folder of `run/`, with what is known of it.
+/// A board whose folder is not in `run/`.
 pub struct Stray {
-    /// Where it is.
+    /// Its folder.
     pub folder: PathBuf,
-    /// Its soc, or a QEMU that has none.
+    /// Its soc, or a QEMU without one.
     pub first: Process,
-    /// How many QEMUs it has.
+    /// Number of its QEMUs.
     pub emulators: usize,
-    /// The `pen` or test that it belongs to.
+    /// The `pen` or test that owns it.
     pub keeper: Option<Pid>,
 }
 
 impl Stray {
-    /// In words.
+    /// Describes it.
     pub fn text(&self) -> String {
         let number = self.first.pid.as_raw_nonzero();
         let what = match self.first.part {
@@ -141,7 +141,7 @@ impl Stray {
         format!("{} ({what}): {of}", self.folder.display())
     }
 
-    /// The command that ends it.
+    /// Returns the command that ends it.
     pub fn end(&self) -> String {
         match self.first.part {
             Part::Soc => format!("`kill {}` ends it", self.first.pid.as_raw_nonzero()),
@@ -150,7 +150,7 @@ impl Stray {
     }
 }
 
-/// Boards of this tree that `run/` does not show.
+/// Returns the boards of this tree outside `run/`.
 pub fn strays(place: &Place) -> Vec<Stray> {
     let run = place.root.join("run");
     let mut all = of_tree(place);
@@ -175,7 +175,7 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command};
 
-    /// A process of the test's own, called as it likes.
+    /// A process started by the test, under any name.
     struct Played(Child);
 
     impl Drop for Played {
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A tree with a program of each name, which is another one in truth.
+    /// Creates a tree with programs of these names, which are copies of another one.
     fn tree(of: &str) -> (tempfile::TempDir, Place) {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("target");
@@ -250,7 +250,7 @@ mod tests {
         assert!(!numbers.contains(&shown.pid()) && !numbers.contains(&emulator.pid()));
         let board = found.iter().find(|stray| stray.first.pid == soc.pid()).unwrap();
         assert_eq!((board.emulators, board.folder.as_path()), (1, lost.as_path()));
-        // This test is no program of that tree.
+        // This test is not a program of that tree.
         assert!(board.keeper.is_none() && board.text().contains("has ended"));
         assert_eq!(board.end(), format!("`kill {}` ends it", soc.pid().as_raw_nonzero()));
         drop(soc);

@@ -1,4 +1,5 @@
-//! wasmtime on this host, whose output, errors and exit code a program on a board must match.
+//! Runs programs with wasmtime on this host. A program on a board must have the same output, errors
+//! and exit code.
 
 use crate::compiler::release;
 use crate::exec::Captured;
@@ -19,7 +20,7 @@ pub fn run(
 ) -> anyhow::Result<Captured> {
     let mut command = Command::new(release::fetch(place)?);
     command.arg("run").arg("--dir").arg(format!("{}::/", root.display()));
-    // As `exec::Line::on` has it.
+    // As in `exec::Line::on`.
     command.args(["--env", "COLOUR=blue", "--argv0", name]).arg(wasm).args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
@@ -27,7 +28,7 @@ pub fn run(
     // A program that does not read its input closes the pipe.
     let feeder = std::thread::spawn(move || drop(pipe.write_all(&input)));
     let output = child.wait_with_output()?;
-    // It ends when the pipe does.
+    // It ends when the pipe is closed.
     let _ = feeder.join();
     let code = output.status.code().and_then(|code| u8::try_from(code).ok());
     let code = code.with_context(|| output.status.to_string())?;

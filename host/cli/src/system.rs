@@ -1,12 +1,12 @@
-//! The system on a board's disk: an ext2 that is the root, with all programs of `apps/apps.toml`
-//! and what is in `apps/root`. The console of such a board runs the shell.
+//! The system on a board's disk: an ext2 root with all programs of `apps/apps.toml` and the files
+//! in `apps/root`. The console of such a board runs the shell.
 //!
 //! ```text
 //! run/NAME/  system/    what is to be on the disk: bin/PROGRAM.ISA, sealed for this board, etc/...
 //!            disk.disk  made of it once; later only programs change there, when they did here
 //! ```
-//! What its users wrote stays: a disk is made anew only where there is none. `etc/system` on it
-//! says of which programs it is. A board that ends with one program has a copy ([`lend`]).
+//! Users' files persist: a disk is created only if there is none. `etc/system` on it identifies its
+//! programs. A board for one program gets a copy of the disk ([`lend`]).
 
 use crate::given::KEY_FILE;
 use crate::instance::{Instance, InstanceError};
@@ -23,50 +23,51 @@ use std::io::{Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The device that it is on.
+/// Its device.
 const DISK: &str = "disk";
-/// Bytes of a new one; only what is used takes room here.
+/// Size of a new disk in bytes; only used blocks take space on the host.
 const BYTES: u64 = 1 << 30;
-/// Small ones, for the file service's memory is bounded, and its cache is so many blocks.
+/// Small blocks, because the file service's memory is bounded, and its cache is a number of blocks.
 const BLOCK: u64 = 2048;
-/// What the tree puts there.
+/// Files of the tree for the disk.
 const ROOT: &str = "apps/root";
 /// Directories that programs expect.
 const FOLDERS: &[&str] = &["bin", "dev", "etc", "home", "mnt", "proc", "sys", "tmp"];
-/// What says of which programs a disk is.
+/// The file that identifies the programs on a disk.
 const VERSION: &str = "etc/system";
-/// How that begins on our disks.
+/// Start of that file on our disks.
 const OURS: &str = "penumbra ";
 
-/// Can a board have it?
+/// Returns whether the board can have a system.
 pub fn fits(board: &Board) -> bool {
     let disk = |d: &board::Device| d.kind == DeviceKind::Block && d.name == DISK;
     board.devices.iter().any(disk)
 }
 
-/// Command line of kernels that have it.
+/// Returns the command line of kernels with a system.
 pub fn arguments(board: &str) -> String {
     arguments_without(&format!("init=/bin/sh {board}"))
 }
 
-/// The same where the disk has no programs.
+/// Returns the command line for a disk without programs.
 fn arguments_without(rest: &str) -> String {
     format!("root={DISK} {rest}").trim_end().to_string()
 }
 
-/// What says of which programs the disk of a board is, if it is one of ours.
+/// Returns the version file of a board's disk, if the disk is one of ours.
 fn version_on(instance: &Instance) -> Option<Vec<u8>> {
     let image = instance.path(&format!("{DISK}.disk"));
     let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };
     known.filter(|known| known.starts_with(OURS.as_bytes()))
 }
 
-/// Has a board a system that this process may take a copy of?
+/// Returns whether a board has a system that this process may copy.
 pub fn is_at(instance: &Instance) -> bool {
     instance.soc().is_none() && version_on(instance).is_some()
 }
 
-/// Sees to a disk with it in the folder of a board that does not run; `key` seals its programs.
+/// Creates or updates the disk in the folder of a board that is not running; `key` seals its
+/// programs.
 pub fn prepare(
     place: &Place,
     instance: &Instance,
@@ -86,7 +87,7 @@ pub fn prepare(
         let staged = instance.path("system");
         stage(place, &files, &version, &staged)?;
         match known {
-            // Somebody's files may be there.
+            // It may contain users' files.
             Some(_) => renew(&image, &staged)?,
             None => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
         }
@@ -95,10 +96,10 @@ pub fn prepare(
     Ok(())
 }
 
-/// Sees to the disk of a board that ends with one program: a copy of what `own`, the board's own
-/// folder, has, with its key. `programs`: it has all programs, as [`prepare`] makes it; without,
-/// nothing is built, and where `own` has no disk it has room and no programs. The command line of
-/// its kernels.
+/// Creates the disk of a board for one program: a copy of the disk in `own`, the board's own
+/// folder, with its key. With `programs`, it has all programs, as [`prepare`] provides them;
+/// otherwise nothing is built, and if `own` has no disk, the new one is empty. Returns the command
+/// line of its kernels.
 pub fn lend(
     place: &Place,
     own: &Instance,
@@ -127,22 +128,22 @@ pub fn lend(
     Ok(arguments_without(&board.arguments))
 }
 
-/// Does it begin as an ext2 does?
+/// Returns whether it has ext2's magic number.
 fn is_ext2(image: &Path) -> bool {
     let mut magic = [0; 2];
     let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, 1024 + 56));
     read.is_ok() && magic == [0x53, 0xef]
 }
 
-/// Power may have been cut: a disk that was not unmounted would be there to read only.
+/// Repairs the file system after a power cut: a disk that was not unmounted would be read-only.
 fn mend(image: &Path) -> anyhow::Result<()> {
     let what =
         || format!("{0}: `e2fsck {0}` can mend it, or remove it for a new one", image.display());
     ext2::tool("e2fsck", &["-p"], image, 1).with_context(what).map(|_| ())
 }
 
-/// Copies an image, which is mostly holes: at once where both lie on a file system that shares
-/// blocks, else what is no hole.
+/// Copies a sparse image: instantly if the file system can share blocks, otherwise without the
+/// holes.
 fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);
     if rustix::fs::ioctl_ficlone(&to, &from).is_ok() {
@@ -163,19 +164,19 @@ fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Images of all of a board's disks: those that are there, and new ones of zeros.
+/// Creates missing images of a board's disks, with zeros.
 pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
     for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
         let path = instance.path(&format!("{}.disk", device.name));
         let image = File::options().create(true).append(true).open(&path);
-        // One that somebody made may be larger.
+        // An image made by the user may be larger.
         let grow = |image: File| image.set_len(image.metadata()?.len().max(device.disk));
         image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
     }
     Ok(())
 }
 
-/// What is in `bin`: names, and bytes.
+/// Returns the files for `bin`: names and contents.
 fn bin(
     place: &Place,
     programs: &[apps::Built],
@@ -193,14 +194,14 @@ fn bin(
     Ok(files)
 }
 
-/// What says which programs those are.
+/// Returns the version file for these programs.
 fn version(files: &[(String, Vec<u8>)]) -> String {
     let mut hasher = DefaultHasher::new();
     files.hash(&mut hasher);
     format!("{OURS}{:016x}\n", hasher.finish())
 }
 
-/// Puts all that belongs on the disk into `staged`.
+/// Puts all files for the disk into `staged`.
 fn stage(
     place: &Place,
     files: &[(String, Vec<u8>)],
@@ -223,7 +224,7 @@ fn stage(
     std::fs::write(&path, version).context(path.display().to_string())
 }
 
-/// All files of a folder, with their folders.
+/// Copies a folder recursively.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to).context(to.display().to_string())?;
     for entry in std::fs::read_dir(from).context(from.display().to_string())? {
@@ -238,9 +239,9 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Programs on the disk become those that are staged.
+/// Replaces the programs on the disk by the staged ones.
 fn renew(image: &Path, staged: &Path) -> anyhow::Result<()> {
-    // Who changes it by hand looks closer.
+    // Users who change the disk by hand can check it further.
     ext2::tool("e2fsck", &["-fp"], image, 1)?;
     let mut files = vec![PathBuf::from(VERSION)];
     for entry in std::fs::read_dir(staged.join("bin"))? {
@@ -304,7 +305,7 @@ mod tests {
         ext2::change(&lent.path("disk.disk"), &["rm mine".to_string()]).unwrap();
         assert!(ext2::content(&lent.path("disk.disk"), "mine").unwrap().is_empty());
         assert_eq!(ext2::content(&own.path("disk.disk"), "mine").unwrap(), b"kept");
-        // Where there is none: room, and no shell.
+        // Without a disk: an empty one, and no shell.
         let none = at("none");
         assert_eq!(lend(&place, &none, &other, &board, false).unwrap(), "root=disk");
         assert_eq!(std::fs::metadata(other.path("disk.disk")).unwrap().len(), BYTES);
@@ -325,7 +326,7 @@ mod tests {
         let blocks =
             |path| std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).unwrap());
         assert!(blocks(&to) <= blocks(&from) + 16, "{} of {}", blocks(&to), blocks(&from));
-        // One that ends with a hole.
+        // A file that ends with a hole.
         file.set_len(80 << 20).unwrap();
         copy_image(&from, &to).unwrap();
         assert_eq!(std::fs::metadata(&to).unwrap().len(), 80 << 20);

@@ -1,5 +1,5 @@
-//! `pen push` and `pen pull`: files into a running board and out of it, over a stream of its vsock
-//! device (`abi::host`). Streams are for `pen exec` too.
+//! `pen push` and `pen pull`: files to and from a running board, over a stream of its vsock device
+//! (`abi::host`). `pen exec` uses these streams too.
 
 use crate::instance::{Instance, VSOCK};
 use crate::life::Life;
@@ -12,23 +12,24 @@ use std::path::Path;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How a kernel names a file system that is on no disk.
+/// A kernel's description of a file system that is not on a disk.
 const IN_MEMORY: &str = "the file system in memory";
 
-/// A stream with a board, before or within one request.
+/// A stream to a board, for one request.
 pub struct Stream {
     reader: BufReader<UnixStream>,
     sender: Sender,
     board: String,
-    /// Which start of the board it is with.
+    /// The life of the board that it belongs to.
     life: Option<Life>,
 }
 
-/// The way to the board.
+/// The sending half of a stream.
 pub struct Sender(UnixStream);
 
 impl Sender {
-    /// False: the board takes no more; why, it may have said before.
+    /// Sends a frame. Returns false if the board has stopped reading; it may have sent the reason
+    /// before.
     pub fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
         let sent = self.0.write_all(Frame::new(kind, data.len()).as_bytes());
         match sent.and_then(|()| self.0.write_all(data)) {
@@ -40,15 +41,15 @@ impl Sender {
         }
     }
 
-    /// Ends the stream, for who receives from it too.
+    /// Ends the stream, for its receiver too.
     pub fn end(&self) {
-        // One that has ended needs nothing.
+        // It may have ended already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 impl Stream {
-    /// Begins one.
+    /// Opens a stream.
     pub fn open(instance: &Instance) -> anyhow::Result<Stream> {
         let name = &instance.name;
         let life = instance.life();
@@ -62,12 +63,12 @@ impl Stream {
         Ok(Stream { life: Some(life), ..Stream::on(socket, name)? })
     }
 
-    /// Begins one with the board `name` behind `socket`.
+    /// Opens a stream to the board `name` over `socket`.
     pub fn on(socket: UnixStream, name: &str) -> anyhow::Result<Stream> {
         let (reader, board) = (BufReader::new(socket.try_clone()?), name.to_string());
         let mut stream = Stream { reader, sender: Sender(socket), board, life: None };
         let mut line = String::new();
-        // A board that resets the stream ends it without a word.
+        // A board that resets the stream closes it without an answer.
         let read = writeln!(stream.sender.0, "CONNECT {PORT}")
             .and_then(|()| stream.reader.read_line(&mut line));
         ensure!(
@@ -77,7 +78,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// A way to the board for who sends while another receives.
+    /// Returns a second sender, for a thread that sends while another one receives.
     pub fn sender(&self) -> anyhow::Result<Sender> {
         Ok(Sender(self.sender.0.try_clone()?))
     }
@@ -87,12 +88,13 @@ impl Stream {
         self.sender.send(kind, data)
     }
 
-    /// What comes next; what the board could not do is an error.
+    /// Returns the next frame; a failure on the board is an error.
     pub fn receive(&mut self) -> anyhow::Result<(Kind, Vec<u8>)> {
         let mut head = [0; size_of::<Frame>()];
         self.fill(&mut head)?;
         let frame = Frame::read_from_bytes(&head).ok().and_then(|frame| frame.parse());
-        let (kind, bytes) = frame.context("the board sends no frames that this `pen` knows")?;
+        let (kind, bytes) =
+            frame.context("the board sent a frame that this `pen` does not know")?;
         let mut data = vec![0; bytes];
         self.fill(&mut data)?;
         match kind {
@@ -102,7 +104,7 @@ impl Stream {
         }
     }
 
-    /// What a board says of a file system that is full, and what to do about it.
+    /// Formats a board's message about a full file system, with advice.
     pub fn full(&self, said: &[u8]) -> String {
         let (board, said) = (&self.board, String::from_utf8_lossy(said));
         let look =
@@ -132,7 +134,7 @@ impl Stream {
         })
     }
 
-    /// Puts the bytes of `from` there as `path`; how many?
+    /// Stores the bytes of `from` as `path`. Returns their number.
     pub fn push(mut self, mut from: impl Read, path: &str) -> anyhow::Result<u64> {
         self.send(Kind::Push, path.as_bytes())?;
         let (mut bytes, mut sum) = (vec![0; LARGEST], 0);
@@ -145,11 +147,11 @@ impl Stream {
         }
         self.send(Kind::End, &[])?;
         let (kind, _) = self.receive()?;
-        ensure!(kind == Kind::Done, "the board answers {kind:?} to a file");
+        ensure!(kind == Kind::Done, "the board answered {kind:?} to a file");
         Ok(sum)
     }
 
-    /// Writes what `path` is there into `to`; how many bytes?
+    /// Writes the contents of `path` to `to`. Returns the number of bytes.
     pub fn pull(mut self, path: &str, mut to: impl Write) -> anyhow::Result<u64> {
         self.send(Kind::Pull, path.as_bytes())?;
         let mut sum = 0;
@@ -160,28 +162,28 @@ impl Stream {
                     sum += data.len() as u64;
                 }
                 (Kind::End, _) => return Ok(sum),
-                (kind, _) => bail!("the board answers {kind:?} to a wish for a file"),
+                (kind, _) => bail!("the board answered {kind:?} to a request for a file"),
             }
         }
     }
 }
 
-/// Has a board write to its disks what programs have written; it may take so long.
+/// Makes a board flush all writes to its disks, within `patience`.
 pub fn settle(instance: &Instance, patience: Duration) -> anyhow::Result<()> {
     let socket = instance.connect(VSOCK)?;
     socket.set_read_timeout(Some(patience))?;
     let mut stream = Stream::on(socket, &instance.name)?;
     stream.send(Kind::Sync, &[])?;
     let (kind, _) = stream.receive()?;
-    ensure!(kind == Kind::Done, "the board answers {kind:?} to that");
+    ensure!(kind == Kind::Done, "the board answered {kind:?} to a request to flush its disks");
     Ok(())
 }
 
-/// The last part of a path, as a name there.
+/// Returns the last component of a path, as a name for the board.
 fn name_of(path: &Path) -> anyhow::Result<String> {
     let name = path.file_name().and_then(|name| name.to_str());
     Ok(name
-        .with_context(|| format!("{}: say what it is to be called", path.display()))?
+        .with_context(|| format!("{}: give a name for it on the board", path.display()))?
         .to_string())
 }
 
@@ -199,7 +201,8 @@ pub fn push(instance: &Instance, file: &Path, path: Option<&str>) -> anyhow::Res
     Ok(())
 }
 
-/// `pen pull PATH [FILE]`; into a file beside first, so that nothing is lost when it fails.
+/// `pen pull PATH [FILE]`. Writes to a temporary file first, so that a failure does not lose an
+/// existing one.
 pub fn pull(instance: &Instance, path: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let file = match file {
         Some(file) if file.is_dir() => file.join(name_of(Path::new(path))?),

@@ -249,7 +249,7 @@ fn follow(mut signals: UnixStream) {
     log::warn!("The process that started this board has ended.");
     let asked = signals.write_all(&[0]);
     std::thread::sleep(LAST);
-    log::error!("The board does not end in order ({asked:?}): it is cut off.");
+    log::error!("The board does not shut down ({asked:?}): it is killed.");
     std::process::exit(1);
 }
 

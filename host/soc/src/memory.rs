@@ -27,10 +27,10 @@ pub enum MemoryError {
     #[error("cannot map {0}: {1}")]
     Map(PathBuf, String),
     /// An address outside RAM, or unaligned.
-    #[error("no such place in RAM: {0}")]
+    #[error("no such address in RAM: {0}")]
     Address(#[from] guest_memory::Error),
     /// The blob is not one that we and the kernels understand.
-    #[error("the blob is refused: {0}")]
+    #[error("the blob is rejected: {0}")]
     Blob(&'static str),
     /// An image does not fit its staging area.
     #[error("{0} has {1} bytes, but its staging area only {2}")]

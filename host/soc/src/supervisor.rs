@@ -333,7 +333,7 @@ impl Supervisor {
     fn lose(&self, d: usize, returns: bool) {
         let lost = self.parts.chip.ram().eye().lose(d, returns);
         if lost > 0 {
-            log::info!("{} had {lost} lines that only its caches knew.", self.name(d));
+            log::info!("{} lost {lost} lines that only its caches held.", self.name(d));
         }
     }
 
@@ -390,7 +390,7 @@ impl Supervisor {
     }
 
     fn restart(&mut self) {
-        log::info!("The board is to start again.");
+        log::info!("The board will start again.");
         if let Some(voice) = &self.parts.voice {
             voice.say("The board starts again.");
         }

@@ -319,7 +319,7 @@ impl Scheduler {
         woken
     }
 
-    /// All of a queue in one step.
+    /// Wakes all threads of a queue in one step.
     fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
         queue.with_head(|head| while table.wake_first(head, here()) {});

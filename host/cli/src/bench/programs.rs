@@ -129,7 +129,7 @@ fn ratio(place: &Place, domain: &Domain, mark: f64, sum: Option<f64>) -> anyhow:
     let native = native(place, domain)?;
     let expected = value(&native, NATIVE.1);
     ensure!(sum == expected, "the program computes {sum:?}, the native image {expected:?}");
-    let native = value(&native, NATIVE.0).context("the native image said no record")?;
+    let native = value(&native, NATIVE.0).context("the native image printed no record")?;
     Ok((native / mark * 1000.0).round() / 1000.0)
 }
 

@@ -66,7 +66,7 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
     ];
     let chosen = || all.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
     let names = all.map(|(name, _)| name).join(", ");
-    anyhow::ensure!(chosen().next().is_some(), "there is no such check; there are: {names}");
+    anyhow::ensure!(chosen().next().is_some(), "no such check; the checks are: {names}");
     let mut good = true;
     for (name, check) in chosen() {
         good &= report(name, check()?);

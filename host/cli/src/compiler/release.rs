@@ -78,7 +78,7 @@ fn python(command: &mut Command) -> anyhow::Result<()> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-        bail!("python3 -m pip: {}", last.unwrap_or("it failed and does not say why"));
+        bail!("python3 -m pip: {}", last.unwrap_or("it failed without a message"));
     }
     Ok(())
 }

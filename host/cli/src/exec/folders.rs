@@ -42,7 +42,7 @@ impl Folders {
         for line in lines {
             let (host, guest) = parse(line).with_context(|| format!("--dir {line}"))?;
             let is_twice = all.iter().any(|(other, _)| *other == guest);
-            ensure!(!is_twice, "--dir {line}: there is another folder {guest}");
+            ensure!(!is_twice, "--dir {line}: {guest} is the path of another folder already");
             let folder = Folder::open(Path::new(host));
             all.push((guest, folder.with_context(|| format!("--dir {line}: {host}"))?));
         }
@@ -64,7 +64,7 @@ impl Folders {
             let (kind, data) = stream.receive()?;
             let number = <[u8; 4]>::try_from(&data[..]).ok().filter(|_| kind == Kind::Done);
             let number =
-                number.with_context(|| format!("the board answers {kind:?} to a folder"))?;
+                number.with_context(|| format!("the board answered {kind:?} to a new folder"))?;
             serving.numbers.push(number);
             serving.streams.push(stream.sender()?);
             std::thread::spawn(move || serve(folder, stream));

@@ -94,7 +94,7 @@ pub fn request(
 }
 
 fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
-    ensure!(!text.contains('\0'), "arguments and environment have no NUL");
+    ensure!(!text.contains('\0'), "arguments and environment must not contain a NUL");
     Ok([text.as_bytes(), b"\0"].concat())
 }
 

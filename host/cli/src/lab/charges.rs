@@ -1,6 +1,7 @@
-//! Is each operation charged what the board's file says? Every sequence runs twice, with costs and
-//! without: without, its cycles are its instructions, the same ones; the rest must be the sum of
-//! the costs of what it consists of. On both ISAs, at both frequencies of the strong core.
+//! Checks that each operation is charged what the board file says. Every sequence runs twice, with
+//! costs and without. Without costs its cycles are its instructions, which are the same both times;
+//! the difference must be the sum of the costs of its operations. On both ISAs, at both frequencies
+//! of the strong core.
 
 use super::checks::Kit;
 use super::model::Choice;
@@ -10,15 +11,15 @@ use ::lab::model::{Costs, Domain};
 use ::lab::page::State;
 use anyhow::{Context, ensure};
 
-/// What a sequence of the monitor's `sequence` consists of, beside instructions.
+/// The operations, besides instructions, of a sequence of the monitor's `sequence`.
 struct Charge {
     name: &'static str,
     main: fn(&Costs) -> u64,
     shadow: fn(&Costs) -> u64,
 }
 
-/// Barriers are those of `arch`: AArch64 also orders before a clean, and around an invalidation of
-/// translations; a spinlock is looked at, swapped, and freed, with one barrier for each side.
+/// Barriers are those of `arch`: AArch64 also has one before a clean, and around a TLB
+/// invalidation; a spinlock is read, swapped, and freed, with one barrier on each side.
 const CHARGES: [Charge; 9] = [
     Charge { name: "plain", main: |_| 0, shadow: |_| 0 },
     Charge { name: "barrier", main: |c| c.barrier, shadow: |c| c.barrier },
@@ -43,7 +44,8 @@ const CHARGES: [Charge; 9] = [
     },
 ];
 
-/// Nanoseconds that two measurements may differ by: a tick of the weak core's counter in 1000.
+/// Maximum difference of two measurements in ns: a tick of the weak core's counter, divided by
+/// 1000.
 const TICK_NS: f64 = 0.3;
 
 /// `lab.costs`
@@ -83,16 +85,16 @@ fn expected(domain: &Domain, mhz: f64, charge: &Charge, bare_ns: f64) -> f64 {
     bare_ns * units(costs.instruction) + units(own) * 1000.0 / mhz
 }
 
-/// `lab.weak-core`: the kernel's own work takes the weak core at least as long as K2 reports, and
-/// no longer: it does 20 to 70 % of what the strong one does at 350 MHz in the same time.
+/// `lab.weak-core`: kernel work takes the weak core at least as long as K2 reports, and not longer
+/// than plausible: it does 20 to 70 % of what the strong one does at 350 MHz in the same time.
 pub fn weak_core(kit: &Kit<'_>) -> anyhow::Result<()> {
     let share = weak_share(kit)?;
     ensure!((20.0..=70.0).contains(&share), "the weak core does {share:.1} % of the strong one");
     Ok(())
 }
 
-/// What the weak core does of what the strong one does, in percent: the geometric mean over
-/// switching threads, making them, and allocating frames.
+/// Returns the weak core's speed relative to the strong one, in percent: the geometric mean over
+/// context switches, thread creation, and frame allocation.
 pub fn weak_share(kit: &Kit<'_>) -> anyhow::Result<f64> {
     let run = "bench threads 200; bench frames 200; \
                on shadow bench threads 200; on shadow bench frames 200";
@@ -103,8 +105,8 @@ pub fn weak_share(kit: &Kit<'_>) -> anyhow::Result<f64> {
     Ok((ratios.map(f64::ln).sum::<f64>() / main.len() as f64).exp() * 100.0)
 }
 
-/// `lab.cluster`: two cores share a voltage, so what one waits with depends on what the other
-/// needs; a gated clock leaves the leakage. By the table of `rpx`, within a hundredth.
+/// `lab.cluster`: two cores share a voltage, so the idle power of one depends on the needs of the
+/// other; a gated clock leaves the leakage. Compared with the table of `rpx`, within one percent.
 pub fn cluster(kit: &Kit<'_>) -> anyhow::Result<()> {
     let run = "frequency 81; idle gated; phase high; nap 1000; phase change; \
                on shadow frequency 81; phase low; nap 1000; phase alone; \

@@ -1,5 +1,5 @@
-//! Tests of the lab itself: that its time is exact, that it adds up, that nobody is waited for who
-//! is dead. `pen test lab`.
+//! Tests of the lab itself: its time is exact, its accounts add up, and no live seat waits for a
+//! dead one. `pen test lab`.
 
 use super::model::Choice;
 use super::records;
@@ -16,35 +16,35 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 
-/// What a check works with.
+/// The environment of a check.
 pub struct Kit<'a> {
-    /// Where boards are.
+    /// The tree with its boards.
     pub place: &'a Place,
     /// Kernels of both ISAs.
     pub kernels: &'a [Built],
-    /// Its folder.
+    /// The check's folder.
     pub folder: PathBuf,
 }
 
-/// A check that says what it would need.
+/// The check cannot run; it needs this.
 #[derive(Debug, thiserror::Error)]
 #[error("left out: {0}")]
 pub struct LeftOut(pub &'static str);
 
-/// One check.
+/// A check.
 pub struct Check {
     /// Its name.
     pub name: &'static str,
-    /// Why it runs only under `--nightly`, or by its full name; `None`: it is a daily one.
+    /// Why it runs only under `--nightly` or by its full name; `None`: it runs daily.
     pub nightly: Option<&'static str>,
-    /// What happens.
+    /// The check itself.
     pub run: fn(&Kit<'_>) -> anyhow::Result<()>,
 }
 
 const LINUX: &str = "boots Debian twice, in minutes, and needs `./pen lab linux setup`";
 const SEEDED: &str = "a third build of the kernels, and 42 boards";
 
-/// All of them.
+/// All checks.
 pub const ALL: &[Check] = &[
     Check { name: "lab.exact", nightly: None, run: exact },
     Check { name: "lab.adds-up", nightly: None, run: adds_up },
@@ -61,17 +61,17 @@ pub const ALL: &[Check] = &[
     Check { name: "sanitizer.seeded", nightly: Some(SEEDED), run: super::seeds::seeded },
 ];
 
-/// Ping-pong by all three ways.
+/// Ping-pong in all three ways.
 pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
                     ping-pong spinlock 50";
 
 impl Kit<'_> {
-    /// Runs commands on a board, to its power-off.
+    /// Runs commands on a board until it powers off.
     pub fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
         self.run_as(board, run, Some(choice))
     }
 
-    /// The same, or in plain emulation.
+    /// The same, optionally in plain emulation.
     pub fn run_as(
         &self,
         board: &str,
@@ -81,7 +81,7 @@ impl Kit<'_> {
         self.run_with(board, "", run, choice)
     }
 
-    /// The same, with something else in front on the kernels' command line.
+    /// The same, with additional text before the kernels' command line.
     pub fn run_with(
         &self,
         board: &str,
@@ -96,7 +96,7 @@ impl Kit<'_> {
     }
 }
 
-/// The same picoseconds with the host idle and loaded, and those of the block-exact reference.
+/// The picoseconds are the same with the host idle and loaded, and in the block-exact reference.
 fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
     let first = kit.run("duo-1x1", GAME, Choice::default())?;
     let load = super::Load::begin(2);
@@ -111,7 +111,7 @@ fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cycles of a domain while it was active, and at how many points of its power table.
+/// Returns a domain's cycles while active, and the number of its power points in use.
 pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
     let active = shares.iter().filter_map(|share| match share.state {
         State::Active(point) => Some((share.time, domain.powers.points[point].khz)),
@@ -121,8 +121,8 @@ pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
     (cycles.iter().sum(), cycles.len())
 }
 
-/// With instructions of one cycle and no other cost, time active times frequency is instructions,
-/// over a change of frequency too; five idle seconds pass at once.
+/// With one cycle per instruction and no other costs, active time times frequency is the number of
+/// instructions, also across a change of frequency; five idle seconds pass at once.
 fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
     let choice = Choice { no_costs: true, ..Choice::default() };
     let run = "smp 20; frequency 1200; smp 200; frequency 350; nap 5000; frequency 77";
@@ -140,7 +140,7 @@ fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A stopped domain's clock stands, for as long as the other says, at its own power.
+/// A stopped domain's clock stops for as long as the other domain says, at the power of its state.
 fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
     let run = "ping shadow 1; domain inactive shadow; nap 1000; domain on shadow; ping shadow 1";
     let outcome = kit.run("duo-1x1", run, Choice::default())?;
@@ -154,7 +154,7 @@ fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A QEMU that is killed, with the turn or without, stalls nobody, and its domain comes back.
+/// A killed QEMU, with the turn or without, stalls no other seat, and its domain comes back.
 pub fn kill(kit: &Kit<'_>, board: &str) -> anyhow::Result<()> {
     let options =
         Options { lab: Some((Choice::default(), super::plugin()?)), ..Options::default() };
@@ -170,7 +170,7 @@ pub fn kill(kit: &Kit<'_>, board: &str) -> anyhow::Result<()> {
     for round in 0..3 {
         rig.ask("main", "ping shadow 1", PATIENCE)?;
         if round == 2 {
-            // Most of the time it is the one that runs, and so holds the turn.
+            // Most of the time it is the running one, and so holds the turn.
             rig.ask("main", "on shadow aside smp 20000", PATIENCE)?;
         }
         let Some(pid) = rig.instance.machine("shadow") else { bail!("round {round}: no shadow") };

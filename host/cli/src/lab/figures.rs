@@ -1,5 +1,5 @@
-//! Figures about the lab itself, each a record of `./pen bench lab`: how exact it is, what it costs
-//! the host, and what the two cores do in chip time. Which there are is data: benches/lab.toml.
+//! Figures about the lab itself, each a record of `./pen bench lab`: its exactness, its cost for
+//! the host, and the speed of the two cores in chip time. benches/lab.toml lists them.
 
 use super::charges;
 use super::checks::{GAME, Kit};
@@ -17,7 +17,7 @@ const BOARD: &str = "duo-1x1";
 
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
-/// Which records belong to which measurement; a name that ends in a point means all that begin so.
+/// The records of each measurement; a name that ends with a point is a prefix.
 const FIGURES: [(&[&str], Figure); 12] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
@@ -44,7 +44,7 @@ const FIGURES: [(&[&str], Figure); 12] = [
     (&["shadow.dispatch"], table5::dispatches),
 ];
 
-/// Measures what the records of those names need.
+/// Measures what the named records need.
 pub fn measure(place: &Place, names: &[String]) -> anyhow::Result<Vec<Said>> {
     let (_, kernels) = commands::prepare(place, BOARD, Profile::KernelTrials)?;
     let folder = place.target.join("benches").join("lab");
@@ -97,19 +97,19 @@ fn ping_pong(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     ])
 }
 
-/// From the start of the soc to its end, boot and power-off included.
+/// An idle board, from the start of the soc to its end, including boot and power-off.
 fn idle(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; nap 5000; ping shadow 1", Choice::default())?;
     ensure!(outcome.end > 5_000_000_000_000, "it slept {} ps", outcome.end);
     Ok(vec![said("lab.idle5s_host_seconds", outcome.host, "s")])
 }
 
-/// Calls, threads and copies; booting is a part of it.
+/// Calls, threads and copies, after a boot.
 const WORK: &str = "rpc 500 7; smp 2000; on shadow smp 2000; dma 1M 64K";
-/// Runs of each. The least counts: what others do on the host only adds.
+/// Runs of each mode. The minimum counts, because other load on the host only adds time.
 const RUNS: usize = 4;
 
-/// Host time of work in each mode by that of plain emulation.
+/// Host time in each mode, relative to plain emulation.
 fn slowdown(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let least = |choice: Option<Choice>| {
         let host = (0..RUNS).map(|_| Ok(kit.run_as(BOARD, WORK, choice)?.host));
@@ -124,7 +124,7 @@ fn slowdown(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     Mode::ALL.into_iter().map(slower).collect()
 }
 
-/// Planted bugs of both ISAs, those that were found, and findings where none is planted.
+/// Numbers of planted bugs on both ISAs, of those found, and of false findings.
 fn planted(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let tally = seeds::run_all(kit)?;
     Ok(vec![
@@ -141,14 +141,14 @@ fn weak_core(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 /// Calls between the kernels, in chip time.
 fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench rpc-soc 200", Choice::default())?;
-    outcome.values.first().context("the kernel said nothing")?;
+    outcome.values.first().context("the kernel reported nothing")?;
     Ok(outcome.values)
 }
 
-/// K2's section 9.3: frames from an allocator that both kernels share, and from their own.
+/// K2's section 9.3: frame allocation from a shared allocator, and from each kernel's own.
 fn section93(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome =
         kit.run("duo-1x1-frames", "ping shadow 2; bench frames-both", Choice::default())?;
-    outcome.values.first().context("the kernels said nothing")?;
+    outcome.values.first().context("the kernels reported nothing")?;
     Ok(outcome.values)
 }

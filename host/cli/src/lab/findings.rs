@@ -1,5 +1,5 @@
-//! What the sanitizer found on a board, for people: who did what where, by the names of functions
-//! as the staged images in the run folder have them.
+//! The sanitizer's findings on a board, in readable form, with function names from the staged
+//! images in the run folder.
 
 use ::lab::model::{FILE, Lab, REPORTS};
 use ::lab::report::{self, DEVICES, Place, Report};
@@ -9,20 +9,20 @@ use rustc_demangle::demangle;
 use std::path::Path;
 use zerocopy::FromBytes;
 
-/// One finding in words.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: String,
-    /// Who accessed first, then who wrote last, and who left something out.
+    /// The accessing party first, then the last writer, and the party with missing maintenance.
     pub parties: Vec<String>,
     /// Physical address of the line.
     pub line: u64,
-    /// All of it, in one sentence.
+    /// A sentence with all of it.
     pub text: String,
 }
 
-/// The findings of the board in `folder`, each once; none if nobody watched it.
+/// Reads the findings of the board in `folder`, each once; empty if the sanitizer was not active.
 pub fn read(folder: &Path) -> anyhow::Result<Vec<Finding>> {
     let reports =
         report::read(folder).with_context(|| folder.join(REPORTS).display().to_string())?;
@@ -33,7 +33,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(reports.iter().map(|report| names.finding(report)).collect())
 }
 
-/// Prints them; how many there are.
+/// Prints the findings. Returns their number.
 pub fn show(folder: &Path) -> anyhow::Result<usize> {
     let all = read(folder)?;
     for finding in &all {
@@ -42,7 +42,7 @@ pub fn show(folder: &Path) -> anyhow::Result<usize> {
     Ok(all.len())
 }
 
-/// Who is who, and what lies where.
+/// Names of domains, devices, functions and memory areas.
 struct Names {
     lab: Lab,
     images: Vec<Option<Image>>,
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// Functions of a staged image.
+/// The functions of a staged image.
 struct Image {
     load: u64,
     symbols: Vec<Symbol>,

@@ -1,5 +1,5 @@
-//! `pen lab`: boards in exact chip time. What soc and plugin are told, scenarios, and what their
-//! runs leave as records for `pen report`.
+//! `pen lab`: boards in exact chip time. Creates the models for soc and plugin, runs scenarios, and
+//! writes records for `pen report`.
 
 mod charges;
 pub mod checks;
@@ -32,13 +32,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Name of the plugin's file, beside this program.
+/// File name of the plugin, which is next to this program.
 const PLUGIN: &str = "libpenumbra_lab.so";
 
-/// What else the lab does.
+/// Subcommands of the lab.
 #[derive(clap::Subcommand)]
 pub enum Verb {
-    /// Debian's stock arm64 kernel with benchmarks of ours, on one core.
+    /// Debian's stock arm64 kernel with our benchmarks, on one core.
     Linux {
         /// What to do with it.
         #[command(subcommand)]
@@ -46,35 +46,35 @@ pub enum Verb {
     },
 }
 
-/// How to run a scenario.
+/// Arguments of `pen lab`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Line {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// A name from lab/, or a path to a .toml file; without one the list of them.
+    /// A name from lab/, or a path to a .toml file; without it, list the scenarios.
     scenario: Option<String>,
-    /// Instead of the file's.
+    /// Number of repetitions, instead of the file's.
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<u32>,
-    /// Instead of the file's: `time`, `energy`, `sanitizer` or `full`.
+    /// Mode, instead of the file's: `time`, `energy`, `sanitizer` or `full`.
     #[arg(long, value_parser = mode)]
     mode: Option<Mode>,
-    /// Every cost but the instruction's is zero.
+    /// Set every cost but the instruction's to zero.
     #[arg(long)]
     no_costs: bool,
-    /// Keep this many of the host's cores busy meanwhile: it must not matter.
+    /// Keep this many of the host's cores busy meanwhile; the result must not change.
     #[arg(long, default_value_t = 0, value_name = "CORES")]
     load: usize,
 }
 
-/// A mode by its name.
+/// Parses a mode.
 pub fn mode(name: &str) -> Result<Mode, String> {
     let names = Mode::ALL.map(Mode::name).join(", ");
     Mode::named(name).ok_or_else(|| format!("the lab's modes are {names}"))
 }
 
-/// The plugin that QEMU loads.
+/// Returns the path of the plugin.
 pub fn plugin() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(PLUGIN);
     if !path.exists() {
@@ -84,7 +84,7 @@ pub fn plugin() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Nanoseconds since the start of a board that runs in the lab, and what its domains have used.
+/// Returns the nanoseconds since the start of a board in the lab, and the energy of each domain.
 pub fn used(instance: &Instance) -> Option<(u64, Vec<(String, f64)>)> {
     let lab = Lab::read(&instance.folder).ok()?;
     let page = Page::open(&instance.path(PAGE)).ok()?;
@@ -134,7 +134,7 @@ fn list(folder: &std::path::Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All quanta and repetitions; the records go to one file.
+/// Runs all quanta and repetitions; the records go to one file.
 fn series(
     place: &Place,
     title: &str,
@@ -182,12 +182,12 @@ fn series(
         bail!("repetitions differ, on a board whose time is exact: the lab is wrong");
     }
     if found > 0 {
-        bail!("the sanitizer has {found} findings; they stand above and in the records");
+        bail!("the sanitizer has {found} findings; see above and the records");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps cores busy while it lives.
+/// Keeps cores busy until dropped.
 struct Load(std::sync::Arc<std::sync::atomic::AtomicBool>);
 
 impl Load {

@@ -1,5 +1,5 @@
-//! What the lab is told about a board: its file's costs and powers in the clock's units, and where
-//! the kernels' code and words lie.
+//! Computes the lab's model of a board: costs and powers of its file in the clock's units, and
+//! addresses of the kernels' code and words.
 
 use crate::image::{self, ImageError};
 use ::lab::clock;
@@ -12,14 +12,14 @@ use std::mem::offset_of;
 const PS_OF_NS: f64 = 1000.0;
 const PS_OF_US: f64 = 1_000_000.0;
 
-/// How to run a board in the lab.
+/// Options of a run in the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// How far a domain may run past another, in ns.
     pub quantum_ns: u64,
-    /// All costs zero but the instruction's.
+    /// All costs but the instruction's are zero.
     pub no_costs: bool,
-    /// What is watched.
+    /// What is measured.
     pub mode: Mode,
 }
 
@@ -31,10 +31,10 @@ impl Default for Choice {
 
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
-/// How far a domain may run alone.
+/// How far a domain may run at a time.
 const MOST_PS: u64 = 20_000_000;
 
-/// The lab of `board`; `elf` is the kernel of each domain.
+/// Returns the model of `board`; `elf` returns the kernel of each domain.
 pub fn of<'e>(
     board: &Board,
     choice: Choice,
@@ -66,7 +66,7 @@ fn spinlocks(board: &Board) -> Block {
     Block { base: board.layout.spinlocks, size: (SPINLOCKS * size_of::<Spinlock>()) as u64 }
 }
 
-/// Physical memory, for the sanitizer.
+/// Returns the layout of physical memory, for the sanitizer.
 fn memory(board: &Board) -> Memory {
     let staging = board.domains.iter().map(|domain| range(domain.staging));
     Memory {
@@ -80,8 +80,8 @@ fn memory(board: &Board) -> Memory {
     }
 }
 
-/// Reserved memory that the domain's emulator writes at a reset: all that it reaches, but for the
-/// places of other domains' stubs.
+/// Returns the reserved memory that the domain's emulator writes at a reset: all that it can
+/// access, except the stubs of other domains.
 fn loaded(board: &Board, of: &board::Domain) -> Vec<(u64, u64)> {
     let reserved = board.regions.iter().filter(|region| region.kind == Kind::Reserved);
     let reached = reserved.map(|region| region.block).filter(|block| of.ram.holds(*block));
@@ -129,7 +129,7 @@ fn domain(
     })
 }
 
-/// Bytes of AArch64's table of exception entries; RV64's one entry is at its start.
+/// Size of AArch64's table of exception entries; RV64's single entry is at its start.
 const VECTORS: u64 = 2048;
 
 fn costs(from: &Costs, mhz: u32, none: bool) -> model::Costs {
@@ -139,17 +139,17 @@ fn costs(from: &Costs, mhz: u32, none: bool) -> model::Costs {
     };
     let units = |name: &str| clock::units(value(name));
     let per = |name: &str, ps: f64| (value(name) * ps).round() as u64;
-    // A line on its way to or from memory, in cycles of the frequency at boot.
+    // Transfer of a line to or from memory, in cycles of the boot frequency.
     let line = match value("memory_mb_per_s") {
         0.0 => 0,
         speed => clock::units(LINE / speed * f64::from(mhz)),
     };
     let instruction = from.0.iter().find(|cost| cost.name == "instruction_cycles");
     model::Costs {
-        // One cycle where the board does not say; counted even where all other costs are zero.
+        // One cycle if the board file does not say; also with `no_costs`.
         instruction: clock::units(instruction.filter(|_| !none).map_or(1.0, |cost| cost.value)),
         clean: units("clean_line_cycles") + line,
-        // What is invalidated is read again: the miss is charged with it.
+        // An invalidated line is read again, so this includes the miss.
         invalidate: units("invalidate_line_cycles") + units("miss_after_invalidate_cycles") + line,
         barrier: units("barrier_cycles"),
         tlb: units("tlb_invalidate_cycles"),
@@ -182,7 +182,7 @@ fn powers(from: &Power) -> Powers {
     }
 }
 
-/// As the board says; without energy only the frequencies count.
+/// Returns the powers of the board file; without energy, only the frequencies.
 fn told_powers(from: &board::Domain, mode: Mode, khz: u32) -> Powers {
     let Some(table) = &from.power else { return unknown(khz) };
     let told = powers(table);
@@ -194,7 +194,7 @@ fn told_powers(from: &board::Domain, mode: Mode, khz: u32) -> Powers {
     Powers { points, source: "not asked for".to_owned(), ..Powers::default() }
 }
 
-/// A domain without a power table has time and no energy.
+/// Powers of a domain without a power table: it has time but no energy.
 fn unknown(khz: u32) -> Powers {
     let points = vec![Point { khz, ..Point::default() }];
     Powers { points, source: "unknown".to_owned(), ..Powers::default() }

@@ -1,4 +1,4 @@
-//! Outcomes as records: one JSON object a line, of the kinds that `pen report` reads.
+//! Converts outcomes to records: one JSON object per line, in the format of `pen report`.
 
 use super::model::Choice;
 use super::run::{COUNTS, Outcome, Phase};
@@ -7,15 +7,15 @@ use ::lab::model::Domain;
 use ::lab::page::State;
 use serde_json::{Value, json};
 
-/// What a run was.
+/// Description of a run.
 pub struct About<'a> {
     /// The scenario.
     pub title: &'a str,
     /// The board.
     pub board: &'a str,
-    /// How the lab ran it.
+    /// The lab's options.
     pub choice: Choice,
-    /// Which of the equal ones, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
 }
 
@@ -25,7 +25,7 @@ impl About<'_> {
     }
 }
 
-/// All records of a run.
+/// Returns all records of a run.
 pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
     let run = about.run();
     let mut records = vec![head(about, outcome)];
@@ -70,7 +70,7 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
     records
 }
 
-/// Time and energy of a phase: the board's, and each domain's.
+/// Returns time and energy of a phase: the board's, and each domain's.
 fn phase_values(outcome: &Outcome, phase: &Phase) -> Vec<(String, f64, &'static str)> {
     let name = |what: &str| format!("phase.{}.{what}", phase.name);
     let uj = |pj: u128| pj as f64 / 1e6;
@@ -106,7 +106,7 @@ fn state_of(domain: &Domain, state: State) -> (&'static str, u32) {
     }
 }
 
-/// Are two runs the same, to the last picosecond and instruction?
+/// Returns whether two runs are identical, to the last picosecond and instruction.
 pub fn agree(one: &Outcome, other: &Outcome) -> bool {
     one.values == other.values
         && one.shares == other.shares
@@ -115,7 +115,7 @@ pub fn agree(one: &Outcome, other: &Outcome) -> bool {
         && one.end == other.end
 }
 
-/// A line for people.
+/// Formats a line for people.
 pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
     let (run, host) = (about.repetition, outcome.host);
     let mut text = if outcome.lab.mode.takes_turns() {
@@ -146,7 +146,8 @@ pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
     text
 }
 
-/// How far runs of a board whose time is statistical lie apart; nothing of exact or single ones.
+/// Describes the spread of several runs of a board with statistical time; `None` for exact or
+/// single runs.
 pub fn spread(outcomes: &[Outcome]) -> Option<String> {
     let one = outcomes.first().filter(|one| !one.lab.is_exact() && outcomes.len() > 1)?;
     if !one.lab.mode.takes_turns() {
@@ -174,7 +175,7 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
     Some(text)
 }
 
-/// What each domain used, in microjoule.
+/// Returns the energy of each domain, in microjoule.
 pub fn microjoules(run: &Outcome) -> Vec<f64> {
     let sum =
         |shares: &Vec<energy::Share>| shares.iter().map(|share| share.energy_pj).sum::<u128>();

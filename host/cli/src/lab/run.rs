@@ -1,5 +1,5 @@
-//! One run of a board in the lab: from power-on to power-off, and what it leaves: the records that
-//! the kernels said, residency, energy, counts, changes of state.
+//! A run of a board in the lab, from power-on to power-off, and its results: the kernels' records,
+//! residency, energy, counts, changes of state.
 
 use crate::bench::{self, Said};
 use crate::commands;
@@ -19,43 +19,43 @@ use std::time::{Duration, Instant};
 /// Longer than any run takes on a loaded host.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What one run left.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The model it ran under.
+    /// The model.
     pub lab: Lab,
-    /// As said on the console.
+    /// Records on the console.
     pub values: Vec<Said>,
-    /// What each domain used, by state.
+    /// Energy of each domain, by state.
     pub shares: Vec<Vec<Share>>,
-    /// What each domain counted.
+    /// Counts of each domain.
     pub counts: Vec<[u64; COUNTS.len()]>,
     /// Changes of state.
     pub changes: Vec<Change>,
-    /// Its phases, where energy is told.
+    /// Its phases, if energy is measured.
     pub phases: Vec<Phase>,
-    /// Picoseconds at which the last domain stood.
+    /// The time in picoseconds when the last domain stopped.
     pub end: u64,
-    /// What the sanitizer found, if it watched.
+    /// The sanitizer's findings, if it was active.
     pub findings: Vec<Finding>,
-    /// By how much doorbells were late in picoseconds: on the average, and the latest.
+    /// Delay of doorbells in picoseconds: mean and maximum.
     pub late_ps: (f64, u64),
-    /// Host seconds.
+    /// Host time in seconds.
     pub host: f64,
 }
 
-/// One phase of a run.
+/// A phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// How long it took, in picoseconds.
+    /// Its duration in picoseconds.
     pub time: u64,
-    /// What each domain used, in picojoule; none where several cores are in a domain.
+    /// Energy of each domain in picojoule; empty if a domain has several cores.
     pub energy_pj: Vec<u128>,
 }
 
-/// What is counted, in the order of [`Outcome::counts`].
+/// The counters, in the order of [`Outcome::counts`].
 pub const COUNTS: [(&str, Count); 5] = [
     ("instructions", Count::Instructions),
     ("doorbells_sent", Count::Rings),
@@ -64,22 +64,22 @@ pub const COUNTS: [(&str, Count); 5] = [
     ("exceptions", Count::Exceptions),
 ];
 
-/// Where and what.
+/// Parameters of a run.
 pub struct Bench<'a> {
     /// The run folder.
     pub folder: PathBuf,
     /// The board file.
     pub board: &'a Path,
-    /// Its kernels.
+    /// The kernels.
     pub kernels: &'a [Built],
-    /// Their command line, which ends in a power-off.
+    /// The kernels' command line, which ends with a power-off.
     pub arguments: String,
-    /// How the lab runs it; `None`: plain emulation, whose host time alone means something.
+    /// The lab's options; `None`: plain emulation, of which only the host time is meaningful.
     pub choice: Option<Choice>,
 }
 
 impl Bench<'_> {
-    /// Runs it.
+    /// Does the run.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         let instance = Instance::at(self.folder.clone());
         let plugin = super::plugin()?;
@@ -96,7 +96,7 @@ impl Bench<'_> {
         ensure!(!interrupt::came(), "interrupted");
         if !ended {
             let last = tail(&instance.path("console.log"), 5);
-            bail!("the board did not end within {} s; its last words:\n{last}", PATIENCE.as_secs());
+            bail!("the board did not end within {} s; last output:\n{last}", PATIENCE.as_secs());
         }
         self.harvest(&instance, host)
     }
@@ -127,7 +127,7 @@ impl Bench<'_> {
 }
 
 impl Outcome {
-    /// What the page says of time and, if it is told, of energy.
+    /// Reads time and, if it is measured, energy from the page.
     fn account(&mut self, page: &Page, marks: &[(String, u64)]) -> anyhow::Result<()> {
         let domains = &self.lab.domains;
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
@@ -141,7 +141,7 @@ impl Outcome {
             return Ok(());
         }
         self.shares = domains.iter().map(|domain| energy::shares(page, domain)).collect();
-        // Of seats with several cores the page keeps no changes of state.
+        // For seats with several cores the page records no changes of state.
         let exact = self.lab.is_exact();
         let (changes, count) = if exact { page.changes() } else { (vec![], 0) };
         if marks.len() > 1 && changes.len() < count {
@@ -158,7 +158,7 @@ impl Outcome {
     }
 }
 
-/// Until the soc has ended; false after too long.
+/// Waits until the soc has ended. Returns false after too long a time.
 fn wait(instance: &Instance) -> bool {
     let start = Instant::now();
     while start.elapsed() < PATIENCE && !interrupt::came() {
@@ -170,7 +170,7 @@ fn wait(instance: &Instance) -> bool {
     false
 }
 
-/// `phase NAME NANOSECONDS`; the time in picoseconds.
+/// Parses `phase NAME NANOSECONDS`; the time is in picoseconds.
 fn mark(line: &str) -> Option<(String, u64)> {
     let mut words = line.split_whitespace();
     if words.next() != Some("phase") {
@@ -180,7 +180,7 @@ fn mark(line: &str) -> Option<(String, u64)> {
     Some((name, words.next()?.parse::<u64>().ok()?.saturating_mul(1000)))
 }
 
-/// From one mark to the next.
+/// Returns the phase between two marks.
 fn phase(lab: &Lab, changes: &[Change], marks: &[(String, u64)], end: u64) -> Phase {
     let (name, (from, to)) = (marks[0].0.clone(), (marks[0].1, marks[1].1));
     let used = |domain| energy::between_pj(changes, domain, (from, to), end);

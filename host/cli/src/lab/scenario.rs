@@ -1,4 +1,4 @@
-//! A lab scenario: a data file that says which board runs which commands, how often, at which
+//! A lab scenario: a data file that defines the board, the commands, the repetitions and the
 //! quanta. `lab/*.toml`.
 
 use ::lab::model::Mode;
@@ -6,36 +6,36 @@ use abi::boot::MAX_ARGUMENTS;
 use serde::Deserialize;
 use std::path::Path;
 
-/// One scenario.
+/// A scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line about it.
+    /// A description of one line.
     pub description: String,
-    /// The board: its time is exact if each domain has one core.
+    /// The board. Its time is exact if each domain has one core.
     pub board: String,
-    /// Commands of the monitor, `;` between them. The board is powered off behind them.
+    /// Commands of the monitor, separated by `;`. The board is powered off after them.
     #[serde(default)]
     pub run: String,
-    /// What follows, in parts with an account of their own.
+    /// Commands after those, in phases that are accounted for separately.
     #[serde(default)]
     pub phase: Vec<Phase>,
-    /// What is watched.
+    /// What is measured.
     #[serde(default)]
     pub mode: Mode,
-    /// How far a domain may run past another; one series of repetitions each.
+    /// How far a domain may run past another, in ns; one series of repetitions for each value.
     #[serde(default = "usual_quanta")]
     pub quanta_ns: Vec<u64>,
-    /// How often; all of one quantum must agree, where time is exact.
+    /// Number of repetitions; those of one quantum must agree if time is exact.
     #[serde(default = "once")]
     pub repetitions: u32,
 }
 
-/// A part of a scenario whose time and energy are recorded.
+/// A part of a scenario with its own account of time and energy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Its name: one word.
+    /// Its name, one word.
     pub name: String,
     /// Its commands.
     pub run: String,
@@ -49,11 +49,11 @@ fn once() -> u32 {
     1
 }
 
-/// The end of the last phase.
+/// Name of the mark at the end of the last phase.
 pub const END: &str = "end";
 
 impl Scenario {
-    /// Reads the file; mistakes are told with their line.
+    /// Reads the file; errors include the line.
     pub fn read(path: &Path) -> anyhow::Result<Scenario> {
         let name = path.display();
         let text = std::fs::read_to_string(path).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
@@ -76,7 +76,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The kernels' command line.
+    /// Returns the kernels' command line.
     pub fn arguments(&self) -> String {
         let mut commands = Vec::from_iter((!self.run.is_empty()).then(|| self.run.clone()));
         for Phase { name, run } in &self.phase {

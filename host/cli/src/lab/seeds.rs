@@ -1,5 +1,5 @@
-//! Bugs planted in kernels of their own (`arch::seeded`), one a run of an exact board, each in the
-//! kernel of one ISA: the sanitizer must find every one, and nothing where none is planted.
+//! Bugs planted in specially built kernels (`arch::seeded`), one per run of an exact board, each in
+//! the kernel of one ISA: the sanitizer must find every bug, and must find nothing without one.
 
 use super::checks::Kit;
 use super::findings::{self, Finding};
@@ -13,7 +13,8 @@ use anyhow::ensure;
 use board::{Board, Isa, Kind};
 use std::time::{Duration, Instant};
 
-/// Longer than any such run takes on a loaded host; one that a bug has stopped ends here.
+/// Longer than any such run takes on a loaded host; a run that a bug has stopped ends after this
+/// time.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAGE: u64 = 4096;
 
@@ -21,19 +22,19 @@ const PAGE: u64 = 4096;
 struct Seed {
     /// Its number in `arch::seeded`.
     number: u32,
-    /// In words.
+    /// Its name.
     name: &'static str,
-    /// What shows it.
+    /// The commands that expose it.
     by: &'static Shown,
-    /// What may be found of it.
+    /// The kinds of findings that it may cause.
     kinds: &'static [&'static str],
 }
 
-/// What shows bugs, and where.
+/// Commands that expose bugs, and where.
 struct Shown {
-    /// The commands, by the ISA that has the bug.
+    /// The commands, by the ISA with the bug.
     script: fn(Isa) -> &'static str,
-    /// May it be found in this line?
+    /// Whether the bug may be found in this line.
     place: fn(&Board, u64) -> bool,
 }
 
@@ -54,8 +55,8 @@ fn code(isa: Isa) -> &'static str {
     if isa == Isa::Aarch64 { "handover code" } else { "on shadow handover code" }
 }
 
-/// Pages of the memory that belongs to no kernel: the first goes to and fro, then each kernel has
-/// one for code (`handover` of the monitor).
+/// Pages of the memory that belongs to no kernel: the first is passed back and forth, then there is
+/// one per kernel for code (`handover` of the monitor).
 fn is_ground(board: &Board, line: u64, pages: std::ops::Range<u64>) -> bool {
     let global = board.regions.iter().find(|region| region.kind == Kind::Global);
     global.is_some_and(|region| pages.contains(&(line.wrapping_sub(region.block.base) / PAGE)))
@@ -69,12 +70,12 @@ fn code_page(board: &Board, line: u64) -> bool {
     is_ground(board, line, 1..3)
 }
 
-/// Buffers come from a kernel's own memory.
+/// Buffers are in a kernel's own memory.
 fn own_memory(board: &Board, line: u64) -> bool {
     is_of(board, line, Kind::Local)
 }
 
-/// The words that domains show each other.
+/// Words between domains.
 fn window(board: &Board, line: u64) -> bool {
     is_of(board, line, Kind::Uncached)
 }
@@ -97,7 +98,7 @@ const SEEDS: &[Seed] = &[
     Seed { number: 3, name: "last line not cleaned", by: &HANDOVER, kinds: &[CLEAN] },
     Seed { number: 4, name: "last line not invalidated", by: &HANDOVER, kinds: &[INVALIDATE] },
     Seed { number: 5, name: "first line not cleaned", by: &HANDOVER, kinds: &[CLEAN] },
-    Seed { number: 6, name: "no barrier behind the clean", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 6, name: "no barrier after the clean", by: &HANDOVER, kinds: &[CLEAN] },
     Seed { number: 7, name: "invalidate for clean", by: &HANDOVER, kinds: &[LOST] },
     Seed { number: 8, name: "clean for invalidate", by: &HANDOVER, kinds: &[INVALIDATE] },
     Seed { number: 12, name: "clean before the write", by: &HANDOVER, kinds: &[CLEAN] },
@@ -114,11 +115,11 @@ const SEEDS: &[Seed] = &[
     Seed { number: 11, name: "code not made visible", by: &FETCH, kinds: &[CODE] },
 ];
 
-/// A run where nothing is planted: what shows each bug, without it.
+/// A run of the same commands without a bug.
 struct Control {
     /// The commands.
     script: &'static str,
-    /// What the console says if they have worked, and how often.
+    /// What the console prints if they work, and how often.
     says: &'static [(&'static str, usize)],
 }
 
@@ -142,15 +143,15 @@ const CONTROLS: &[Control] = &[
     },
 ];
 
-/// What came of all of them.
+/// The results of all runs.
 pub struct Tally {
-    /// Bugs, each on both ISAs.
+    /// Number of bugs, counted for both ISAs.
     pub planted: usize,
-    /// Those that were found.
+    /// Number of bugs found.
     pub found: usize,
-    /// Those that were not, and what was found instead.
+    /// Bugs that were not found, and what was found instead.
     pub missed: Vec<String>,
-    /// What was found where nothing is planted; then nothing was planted later either.
+    /// Findings without a bug. If there are any, no bugs are planted.
     pub false_reports: Vec<Finding>,
 }
 
@@ -162,7 +163,7 @@ pub fn seeded(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What shows the bugs, without one; then every bug on every ISA.
+/// Runs the commands without a bug, then with every bug on every ISA.
 pub fn run_all(kit: &Kit<'_>) -> anyhow::Result<Tally> {
     let built = kernels::build(kit.place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelSeeded)?;
     let mut tally = Tally { planted: 0, found: 0, missed: Vec::new(), false_reports: Vec::new() };
@@ -200,7 +201,7 @@ pub fn run_all(kit: &Kit<'_>) -> anyhow::Result<Tally> {
 }
 
 impl Seed {
-    /// Is the finding one of this bug, planted in the kernel of `isa`?
+    /// Returns whether the finding is caused by this bug, planted in the kernel of `isa`.
     fn shows(&self, isa: Isa, board: &Board, finding: &Finding) -> bool {
         let planted = board.domains.iter().find(|domain| domain.isa == isa);
         let takes_part = planted.is_some_and(|domain| finding.parties.contains(&domain.name));
@@ -209,18 +210,18 @@ impl Seed {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Run {
     board: Board,
     findings: Vec<Finding>,
-    /// The board has ended by itself.
+    /// Whether the board has powered off.
     ended: bool,
-    /// What its console said.
+    /// The console's output.
     console: String,
 }
 
 impl Run {
-    /// A run that did not do what it should says nothing about the sanitizer.
+    /// Checks that the run did what it should; otherwise it says nothing about the sanitizer.
     fn must_have_said(&self, control: &Control) -> anyhow::Result<()> {
         let Run { ended, console, .. } = self;
         ensure!(ended, "a run without a bug did not end:\n{console}");
@@ -255,7 +256,7 @@ fn run(
     while !ended && !enough(&board, &all) && start.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(20));
         ended = instance.soc().is_none();
-        // A line may be half written: the next look has all of it.
+        // A line may be incomplete: the next look sees all of it.
         all = findings::read(&kit.folder).unwrap_or_default();
     }
     instance.stop()?;

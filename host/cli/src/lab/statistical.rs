@@ -1,5 +1,5 @@
-//! Is a board with several cores a process as good as it says: about the same time and energy from
-//! run to run, accounts that add up, and nobody who waits for ever? `pen test lab`.
+//! Checks a board with several cores per process: about the same time and energy in every run,
+//! accounts that add up, and no core that waits forever. `pen test lab`.
 
 use super::checks::{Kit, cycles};
 use super::model::Choice;
@@ -8,13 +8,14 @@ use super::run::{COUNTS, Outcome};
 use ::lab::page::{Count, State};
 use anyhow::ensure;
 
-/// What runs: all cores at work, all waiting, calls between domains.
+/// The commands: all cores working, all waiting, calls between domains.
 const WORK: &str = "ping shadow 1; smp 100; rpc 50; nap 1000";
-/// Runs that are compared.
+/// Number of runs compared.
 const RUNS: usize = 3;
-/// By how much their times may differ: of about 1.04 s, measured 0.7 % over 12 runs.
+/// Maximum relative difference of their times: of about 1.04 s, measured 0.7 % over 12 runs.
 const BAND: f64 = 0.05;
-/// By how much cycles and instructions may differ: picoseconds that a clock's jump cuts off.
+/// Maximum relative difference of cycles and instructions: fractions of a picosecond cut off by
+/// clock jumps.
 const ROUNDING: f64 = 1e-4;
 
 /// `lab.statistical`
@@ -42,7 +43,7 @@ pub fn statistical(kit: &Kit<'_>) -> anyhow::Result<()> {
     super::checks::kill(kit, "duo")
 }
 
-/// Every core of a domain is accounted for until the end, or until its fellow's next block.
+/// Every core of a domain is accounted for until the end, or until another core's next block.
 fn accounted(run: &Outcome) -> anyhow::Result<()> {
     for (domain, shares) in run.lab.domains.iter().zip(&run.shares) {
         let sum: u64 = shares.iter().map(|share| share.time).sum();
@@ -53,7 +54,7 @@ fn accounted(run: &Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With instructions of one cycle, core-time active times frequency is instructions.
+/// With one cycle per instruction, active core-time times frequency is the number of instructions.
 fn add_up(run: &Outcome) -> anyhow::Result<()> {
     let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);
     for (at, domain) in run.lab.domains.iter().enumerate() {

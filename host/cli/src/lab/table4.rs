@@ -1,36 +1,36 @@
-//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks, giving them back.
-//! One run is the records of `./pen bench k2.t4` and the check `lab.table4`.
+//! K2's table 4 on our kernels, in chip time: allocating frames, claiming blocks, releasing them.
+//! One run gives the records of `./pen bench k2.t4` and the check `lab.table4`.
 
 use super::checks::Kit;
 use super::model::Choice;
 use crate::bench::Said;
 use anyhow::{Context, ensure};
 
-/// Of each size; an eighth as many blocks, and no more than 16.
+/// Allocations of each size; an eighth as many blocks, and at most 16.
 const RUN: &str = "ping shadow 2; bench balloon-soc 1000; on shadow bench balloon-soc 1000";
 /// MiB of a block, and ns of a ms.
 const BLOCK_MIB: f64 = 16.0;
 const MS: f64 = 1e6;
 
-/// What a record may be at most, in ns, on main and on shadow.
+/// Maximum value of a record in ns, on main and on shadow.
 struct Bar {
     what: &'static str,
     most: [f64; 2],
 }
 
-/// What K2 needs to allocate.
+/// K2's allocation times.
 const SIZES: [Bar; 3] = [
     Bar { what: "4k", most: [1e3, 12e3] },
     Bar { what: "256k", most: [5e3, 45e3] },
     Bar { what: "1m", most: [13e3, 146e3] },
 ];
-/// A block that is empty, and each MiB of it that is not.
+/// For an empty block, and for each MiB of a block that is not empty.
 const EMPTY: [f64; 2] = [MS, 2.0 * MS];
 const MIB: [f64; 2] = [3.0 * MS, 6.0 * MS];
 
 const KERNELS: [&str; 2] = ["main", "shadow"];
 
-/// Every record with its bar.
+/// Returns every record with its limit.
 pub fn bars() -> Vec<(String, f64)> {
     let mut all = Vec::new();
     for (which, kernel) in KERNELS.into_iter().enumerate() {
@@ -47,20 +47,20 @@ pub fn bars() -> Vec<(String, f64)> {
     all
 }
 
-/// The records; the kernels have looked at the contents of all pages that were moved.
+/// Returns the records; the kernels have checked the contents of all pages that were moved.
 pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run("duo-1x1", RUN, Choice::default())?;
-    outcome.values.first().context("the kernels said nothing")?;
+    outcome.values.first().context("the kernels reported nothing")?;
     Ok(outcome.values)
 }
 
-/// `lab.table4`: none is over its bar, none is missing.
+/// `lab.table4`: no record exceeds its limit, and none is missing.
 pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
     let said = records(kit)?;
     let mut over = Vec::new();
     for (name, most) in bars() {
         let found = said.iter().find(|(other, ..)| *other == name);
-        let (_, value, unit) = found.with_context(|| format!("{name} was not said"))?;
+        let (_, value, unit) = found.with_context(|| format!("{name} was not reported"))?;
         ensure!(unit == "ns" && *value > 0.0, "{name}: {value} {unit}");
         if *value > most {
             over.push(format!("{name}: {value} ns, at most {most}"));

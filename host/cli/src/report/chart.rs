@@ -1,5 +1,5 @@
-//! The pictures, as SVG text: power over time, and where time and energy went. Drawn twice as
-//! large as shown, because the library places everything on whole pixels.
+//! The charts, as SVG text: power over time, and shares of time and energy. Drawn at twice the
+//! displayed size, because the library rounds everything to whole pixels.
 
 use super::number;
 use super::palette::{self, Colour};
@@ -11,14 +11,14 @@ use std::error::Error;
 use std::ops::Range;
 
 const WIDTH: u32 = 2080;
-/// More columns would be finer than pixels.
+/// Maximum number of columns; more would be finer than pixels.
 const COLUMNS: usize = 900;
 const LABEL: i32 = 28;
 const LEFT: u32 = 150;
 
-/// A picture could not be drawn.
+/// A chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("a picture could not be drawn: {0}")]
+#[error("a chart could not be drawn: {0}")]
 pub struct ChartError(String);
 
 fn failed<E: Error + Send + Sync>(why: DrawingAreaErrorKind<E>) -> ChartError {
@@ -42,18 +42,18 @@ fn draw(
     Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
 }
 
-/// One layer of a stack: a domain's number and its power.
+/// A layer of a stack: a domain's number and its power.
 pub type Layer<'a> = (usize, &'a Steps);
 
-/// Power over time.
+/// A chart of power over time.
 pub struct Power {
-    /// The picture.
+    /// The chart.
     pub svg: String,
-    /// Columns stand for more than one step: they are means, and a line shows the highest power.
+    /// Columns cover more than one step: they show means, and a line shows the peak power.
     pub coarse: bool,
 }
 
-/// Power over time, one layer upon the other. Nothing where there is no time or no power.
+/// Draws power over time, with stacked layers. Returns `None` if there is no time or no power.
 pub fn power(layers: &[Layer], end: u64, height: u32) -> Result<Option<Power>, ChartError> {
     let times = columns(layers.iter().map(|layer| layer.1), end, COLUMNS);
     let total = Steps::sum(layers.iter().map(|layer| layer.1));
@@ -113,14 +113,15 @@ fn mesh(chart: &mut Chart, end: u64, height: u32) -> Result<(), MeshError> {
         .draw()
 }
 
-/// A layer's outline.
+/// The outline of a layer.
 struct Drawn {
     colour: Colour,
     lower: Vec<(f64, f64)>,
     upper: Vec<(f64, f64)>,
 }
 
-/// The outlines of layers: each as thick as its mean power in a column, so that areas are energy.
+/// Computes the outlines of layers. Their height is the mean power in a column, so areas are
+/// energy.
 fn stack(layers: &[Layer], times: &[u64]) -> Vec<Drawn> {
     let mut below = vec![0.0; times.len().saturating_sub(1)];
     let mut all = Vec::new();
@@ -146,17 +147,17 @@ fn step_line(times: &[u64], height: impl Fn(u64, u64) -> f64) -> Vec<(f64, f64)>
 
 /// A part of a bar.
 pub struct Part {
-    /// What it stands for.
+    /// Its value.
     pub size: f64,
-    /// In this colour.
+    /// Its colour.
     pub colour: Colour,
 }
 
-/// A bar with its name before it.
+/// A bar with a label.
 pub struct Bar {
-    /// The name.
+    /// The label.
     pub name: String,
-    /// What it is made of.
+    /// Its parts.
     pub parts: Vec<Part>,
 }
 
@@ -164,7 +165,7 @@ const BAR: i32 = 40;
 const STEP: i32 = 56;
 const NAME: i32 = 300;
 
-/// Bars of equal length whose parts show shares. Nothing where there is nothing to share.
+/// Draws bars of equal length whose parts show shares. Returns `None` if there are no values.
 pub fn bars(bars: &[Bar]) -> Result<Option<String>, ChartError> {
     let bars: Vec<&Bar> =
         bars.iter().filter(|bar| bar.parts.iter().any(|part| part.size > 0.0)).collect();
@@ -199,7 +200,7 @@ fn paint_bar(area: &Area, bar: &Bar, top: i32) -> Result<(), MeshError> {
     Ok(())
 }
 
-/// The layers of a run.
+/// Returns the layers of a run.
 pub fn layers(run: &Run) -> Vec<Layer<'_>> {
     let domains = run.domains();
     let number = |name: &str| domains.iter().position(|d| *d == name).unwrap_or(0);

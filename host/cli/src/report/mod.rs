@@ -1,6 +1,6 @@
-//! `pen report`: records of measurements become one page: static HTML with pictures inside, no
-//! script, no network, the same bytes for the same records. What it reads is in `record`; the
-//! manual is docs/reference/report.md.
+//! `pen report`: converts records of measurements to one page: static HTML with embedded charts, no
+//! script, no network, the same bytes for the same records. `record` defines the input; the manual
+//! is docs/reference/report.md.
 
 mod chart;
 pub mod number;
@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// For those who have no records yet.
+/// Advice for users without records.
 const HOW_TO: &str = "`./pen lab` lists scenarios that leave some in target/lab when run; \
     `./pen bench --json >FILE` makes others; docs/reference/report.md is the manual";
 
@@ -56,7 +56,7 @@ pub fn report(place: &Place, paths: &[PathBuf], to: Option<&Path>) -> anyhow::Re
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// "1 run", "2 runs", "2 lines left out".
+/// Formats "1 run", "2 runs", "2 lines left out".
 fn plural(number: usize, what: &str) -> String {
     let (noun, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
     format!("{} {noun}{}{rest}", number::count(number as u64), if number == 1 { "" } else { "s" })

@@ -1,6 +1,6 @@
-//! Numbers as people read them: thousands apart, times and energies in a fitting unit.
+//! Formats numbers for people: grouped digits, times and energies in suitable units.
 
-/// A number in full, its thousands apart by thin spaces: nothing is rounded.
+/// Formats a number without rounding, with thin spaces between groups of three digits.
 pub fn full(value: f64) -> String {
     let text = value.to_string();
     let (sign, digits) = text.split_at(usize::from(text.starts_with('-')));
@@ -11,7 +11,7 @@ pub fn full(value: f64) -> String {
     format!("{sign}{}{rest}", thousands(whole))
 }
 
-/// A count.
+/// Formats a count.
 pub fn count(value: u64) -> String {
     full_integer(&value.to_string())
 }
@@ -31,7 +31,7 @@ fn thousands(digits: &str) -> String {
     text
 }
 
-/// Three or four digits of a number, in its own size.
+/// Formats a number with three or four significant digits.
 pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 || size == 0.0 => 0,
@@ -47,7 +47,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A unit, and how many of the smallest make one.
+/// A unit's name, and its size in the smallest unit.
 pub type Unit = (f64, &'static str);
 
 const TIMES: [Unit; 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s"), (1.0, "ns")];
@@ -57,18 +57,18 @@ fn fitting(units: [Unit; 4], value: f64) -> Unit {
     units.into_iter().find(|(size, _)| value >= *size).unwrap_or(units[3])
 }
 
-/// The unit that fits a time in nanoseconds.
+/// Returns a suitable unit for a time in nanoseconds.
 pub fn time_unit(ns: f64) -> Unit {
     fitting(TIMES, ns)
 }
 
-/// A time.
+/// Formats a time.
 pub fn time(ns: u64) -> String {
     let (size, unit) = time_unit(ns as f64);
     format!("{} {unit}", short(ns as f64 / size))
 }
 
-/// An energy.
+/// Formats an energy.
 pub fn energy(uj: f64) -> String {
     if uj == 0.0 {
         return "0".to_string();
@@ -77,7 +77,7 @@ pub fn energy(uj: f64) -> String {
     format!("{} {unit}", short(uj / size))
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 pub fn share(part: f64, whole: f64) -> String {
     if whole <= 0.0 {
         return "\u{2013}".to_string();

@@ -1,5 +1,5 @@
-//! The page around the runs: its head, what went wrong, the table of setups, and benchmarks beside
-//! Linux. Everything from a record goes through maud, which escapes it.
+//! The page around the runs: its head, problems, the table of setups, and benchmarks next to
+//! Linux's values. All text from records goes through maud, which escapes it.
 
 use super::chart::ChartError;
 use super::record::{Bench, Costs, Mode};
@@ -8,10 +8,10 @@ use super::{number, palette, plural, section};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
-/// Problems and violations that are shown; the rest is counted.
+/// Maximum number of problems and violations shown; the rest is counted.
 const SHOWN: usize = 100;
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(report: &Report) -> Result<String, ChartError> {
     let sections: Vec<Markup> = report
         .setups
@@ -45,7 +45,7 @@ pub fn page(report: &Report) -> Result<String, ChartError> {
     Ok(markup.into_string())
 }
 
-/// Name of a mode.
+/// Returns the name of a mode.
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Time => "time",
@@ -55,7 +55,7 @@ pub fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// Name of a source of costs.
+/// Returns the name of a source of costs.
 pub fn costs(costs: Costs) -> &'static str {
     match costs {
         Costs::Board => "costs of the board",
@@ -149,7 +149,7 @@ fn more(all: usize) -> Markup {
     html! { @if all > SHOWN { p { "and " (number::count((all - SHOWN) as u64)) " more" } } }
 }
 
-/// Violations, the same ones together, most frequent first.
+/// Returns the violations, identical ones combined, most frequent first.
 fn violations(report: &Report) -> Markup {
     let mut rows: Vec<(&str, &str, &str, usize)> = Vec::new();
     for setup in &report.setups {
@@ -183,7 +183,7 @@ fn violations(report: &Report) -> Markup {
     }
 }
 
-/// The table of what was run; each row leads to its section.
+/// Returns the table of setups; each row links to its section.
 fn setups(setups: &[Setup]) -> Markup {
     html! {
         @if !setups.is_empty() {
@@ -222,7 +222,7 @@ fn setup_row(number: usize, setup: &Setup) -> Markup {
     }
 }
 
-/// Do the repetitions agree?
+/// Describes whether the repetitions agree.
 pub fn agreement(setup: &Setup) -> Markup {
     html! {
         @match setup.identical() {
@@ -268,12 +268,12 @@ fn bench_row(bench: &Bench) -> Markup {
     }
 }
 
-/// A value of Linux, if there is one.
+/// Returns Linux's value, if there is one.
 pub fn linux(value: Option<f64>) -> Markup {
     html! { @if let Some(value) = value { (number::full(value)) } @else { "\u{2013}" } }
 }
 
-/// A bar on a scale of decades: to the left for less than Linux, to the right for more.
+/// Returns a bar on a logarithmic scale: to the left for less than Linux, to the right for more.
 pub fn compared(value: f64, linux: Option<f64>) -> Markup {
     let ratio = linux.map(|linux| value / linux).filter(|r| r.is_finite() && *r > 0.0);
     let Some(ratio) = ratio else { return html! {} };

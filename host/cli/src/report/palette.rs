@@ -1,10 +1,10 @@
-//! The colours of the pictures. A picture is drawn in the light colours; the style sheet replaces
-//! each by its dark partner where the reader's screen is dark. So every colour here occurs once.
+//! The colours of the charts. A chart is drawn in the light colours; the style sheet replaces each
+//! by its dark counterpart in dark mode. So all colours here are different.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;
 
-/// A colour on light ground, and on dark.
+/// A colour for a light background, and its counterpart for a dark one.
 #[derive(Clone, Copy)]
 pub struct Colour {
     light: u32,
@@ -19,12 +19,12 @@ const fn colour(light: u32, dark: u32) -> Colour {
 pub const INK: Colour = colour(0x4a5563, 0xb4bfcc);
 /// Axes.
 pub const AXIS: Colour = colour(0x98a2b0, 0x6b7684);
-/// Lines behind the data.
+/// Grid lines.
 pub const GRID: Colour = colour(0xe4e8ee, 0x2b333e);
-/// The peak line.
+/// The line of peak power.
 pub const PEAK: Colour = colour(0x6e7a89, 0x94a0ae);
 
-/// One a domain, in order.
+/// One per domain, in order.
 const DOMAINS: [Colour; 8] = [
     colour(0x2f6fde, 0x639df5),
     colour(0xe8871e, 0xf5a94d),
@@ -36,7 +36,7 @@ const DOMAINS: [Colour; 8] = [
     colour(0x9a6440, 0xd3a17c),
 ];
 
-/// Active at the highest frequency of a domain, at the next, and at all others.
+/// Active at a domain's highest frequency, at the next, and at all others.
 const ACTIVE: [Colour; 3] =
     [colour(0xc9452d, 0xe5644a), colour(0xec8256, 0xb84a34), colour(0xf6b899, 0x8a3a2c)];
 /// Idle, gated, inactive, off.
@@ -48,34 +48,34 @@ const RESTING: [Colour; 4] = [
 ];
 
 impl Colour {
-    /// For drawing.
+    /// Returns the light colour for drawing.
     pub fn rgb(self) -> RGBColor {
         let [_, r, g, b] = self.light.to_be_bytes();
         RGBColor(r, g, b)
     }
 
-    /// The name of its variable in the style sheet.
+    /// Returns the name of its variable in the style sheet.
     pub fn variable(self) -> String {
         format!("var(--c{:06x})", self.light)
     }
 }
 
-/// The colour of the `number`th domain.
+/// Returns the colour of the `number`th domain.
 pub fn domain(number: usize) -> Colour {
     DOMAINS[number % DOMAINS.len()]
 }
 
-/// The colour of activity at the `rank`th frequency, highest first.
+/// Returns the colour of activity at the `rank`th frequency, highest first.
 pub fn active(rank: usize) -> Colour {
     ACTIVE[rank.min(ACTIVE.len() - 1)]
 }
 
-/// The colour of a state without activity: idle is 0.
+/// Returns the colour of an inactive state; idle is 0.
 pub fn resting(depth: usize) -> Colour {
     RESTING[depth.min(RESTING.len() - 1)]
 }
 
-/// The part of the style sheet that knows the colours.
+/// Returns the part of the style sheet that defines the colours.
 pub fn style() -> String {
     let all = [INK, AXIS, GRID, PEAK].into_iter().chain(DOMAINS).chain(ACTIVE).chain(RESTING);
     let (mut light, mut dark, mut uses) = (String::new(), String::new(), String::new());

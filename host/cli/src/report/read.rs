@@ -1,31 +1,31 @@
-//! Finds the files of records and reads their lines. What is no record is a [`Problem`] with its
-//! place; the rest is still reported.
+//! Finds the files of records and parses their lines. A line that is not a record becomes a
+//! [`Problem`]; the others are still reported.
 
 use super::record::{Line, parse};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// No record is longer.
+/// Maximum length of a record.
 const LINE_LIMIT: u64 = 64 << 10;
-/// How deep folders may lie in folders.
+/// Maximum depth of nested folders.
 const DEPTH: usize = 8;
 
-/// A line that is no record, or that does not fit the others.
+/// A line that is not a record, or that contradicts others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which file, and which line of it.
+    /// File and line.
     pub place: Origin,
-    /// What is wrong.
+    /// Description.
     pub reason: String,
 }
 
-/// Where a record stands.
+/// Location of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The file.
     pub file: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
 }
 
@@ -35,26 +35,26 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that was read.
+/// All input.
 #[derive(Default)]
 pub struct Input {
     /// The files.
     pub files: Vec<String>,
     /// Their records.
     pub lines: Vec<(Origin, Line)>,
-    /// What is none.
+    /// Lines that are not records.
     pub problems: Vec<Problem>,
 }
 
 /// A file or folder that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is not there, or closed to us.
+    /// It does not exist, or access is denied.
     #[error("{}: {why}", path.display())]
     Unreadable {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         why: std::io::Error,
     },
 }
@@ -66,7 +66,7 @@ impl ReadError {
     }
 }
 
-/// Reads files, and the `.jsonl` files below folders, in order of their names.
+/// Reads files, and the `.jsonl` files below folders, ordered by name.
 pub fn read(paths: &[PathBuf]) -> Result<Input, ReadError> {
     let mut input = Input::default();
     for path in paths {
@@ -100,7 +100,7 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Re
 }
 
 impl Input {
-    /// Reads one file's text. Empty lines are passed over.
+    /// Parses the text of a file. Empty lines are skipped.
     pub fn take(&mut self, file: &str, mut text: impl BufRead) -> std::io::Result<()> {
         self.files.push(file.to_string());
         let mut bytes = Vec::new();

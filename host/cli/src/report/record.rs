@@ -1,116 +1,116 @@
-//! The records of measurements: what a line of a `.jsonl` file may hold. The manual with examples
-//! is docs/reference/report.md.
+//! The records of measurements: the contents of a `.jsonl` file. docs/reference/report.md is the
+//! manual, with examples.
 //!
-//! One JSON object a line. `kind` says which; records of one run name it, in any order and spread
-//! over any number of files. An object without `kind` is a benchmark as `./pen bench --json` prints
-//! it. Unknown fields are errors: a misspelt one must not pass unseen.
+//! One JSON object per line. `kind` is its type. Records of one run name it; they may be in any
+//! order and in several files. An object without `kind` is a benchmark as printed by `./pen bench
+//! --json`. Unknown fields are errors, so that typing errors are noticed.
 
 use serde::{Deserialize, Serialize};
 
-/// A line.
+/// A record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Record {
-    /// A run begins.
+    /// Start of a run.
     Run(Run),
-    /// Something measured.
+    /// A measured value.
     Value(Value),
     /// A domain's power from a time on, until its next such record.
     Power(Power),
-    /// How long a domain was in a state.
+    /// A domain's time in a state.
     Residency(Residency),
-    /// How often something happened.
+    /// A counter.
     Count(Count),
-    /// A rule was broken.
+    /// A violated rule.
     Violation(Violation),
-    /// A run ends.
+    /// End of a run.
     End(End),
 }
 
-/// What the lab did beside running the program.
+/// What the lab measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// It kept time.
+    /// Time.
     Time,
-    /// And accounted energy.
+    /// Time and energy.
     Energy,
-    /// It watched the caches instead.
+    /// Caches only.
     Sanitizer,
-    /// Everything.
+    /// Time, energy and caches.
     Full,
 }
 
-/// Where the costs of instructions and devices come from.
+/// Source of the costs of instructions and devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Costs {
     /// The board file.
     Board,
-    /// Everything beside instructions is free.
+    /// All operations but instructions are free.
     Zero,
 }
 
-/// The head of a run. Runs that differ in `run` and `repetition` only are repetitions.
+/// The head of a run. Runs that differ only in `run` and `repetition` are repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Its name, no other run's.
+    /// Unique name of the run.
     pub run: String,
-    /// What was run.
+    /// The scenario.
     pub scenario: String,
-    /// On which board.
+    /// The board.
     pub board: String,
-    /// What the lab did.
+    /// What the lab measured.
     pub mode: Mode,
-    /// Hash of everything that decides about the result: board, kernels, plugin. 16 hex digits.
+    /// Hash of everything that affects the result: board, kernels, plugin. 16 hex digits.
     pub model: String,
-    /// Which costs.
+    /// Source of the costs.
     pub costs: Costs,
-    /// Will it come out the same every time, to the bit?
+    /// Whether every run gives the same result, bit by bit.
     pub exact: bool,
-    /// Which repetition, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// What else was chosen.
+    /// Other options.
     #[serde(default)]
     pub config: String,
 }
 
-/// Something measured.
+/// A measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Value {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// What; stable.
+    /// Name of the value; does not change between versions.
     pub name: String,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// Of what.
+    /// Its unit.
     pub unit: String,
-    /// Linux, in the same unit.
+    /// Linux's value, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<f64>,
-    /// What Linux did.
+    /// What was measured on Linux.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub linux_what: String,
 }
 
-/// A step of a domain's power.
+/// A change of a domain's power.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// Which domain.
+    /// Name of the domain.
     pub domain: String,
-    /// From this SoC time on.
+    /// From this soc time on.
     pub at_ns: u64,
-    /// So much.
+    /// Power in mW.
     pub mw: f64,
 }
 
-/// What a domain can be doing, from the most power to none.
+/// State of a domain, ordered by power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -118,7 +118,7 @@ pub enum State {
     Active,
     /// Waiting for an interrupt.
     Idle,
-    /// Its clock stands still.
+    /// Waiting with its clock gated.
     Gated,
     /// Stopped, with its state kept.
     Inactive,
@@ -130,43 +130,43 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Residency {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// Which domain.
+    /// Name of the domain.
     pub domain: String,
-    /// In which state.
+    /// The state.
     pub state: State,
-    /// At this frequency.
+    /// The frequency.
     pub mhz: u32,
-    /// How long in all.
+    /// Total time.
     pub ns: u64,
-    /// Energy in all, in microjoules.
+    /// Total energy in microjoules.
     pub uj: f64,
 }
 
-/// How often something happened: messages, faults, misses.
+/// A counter: messages, faults, misses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// To which domain.
+    /// Name of the domain.
     pub domain: String,
-    /// What.
+    /// Name of the counter.
     pub what: String,
-    /// How often.
+    /// Its value.
     pub value: u64,
 }
 
-/// A rule was broken.
+/// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Violation {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// By which domain.
+    /// Name of the domain.
     pub domain: String,
-    /// What happened, as a sentence.
+    /// Description, as a sentence.
     pub text: String,
 }
 
@@ -174,36 +174,36 @@ pub struct Violation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
-    /// Of which run.
+    /// Name of the run.
     pub run: String,
-    /// At this SoC time.
+    /// soc time of the end.
     pub at_ns: u64,
 }
 
-/// A benchmark: a line of `./pen bench --json`. It belongs to no run.
+/// A benchmark: a line of `./pen bench --json`. It does not belong to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bench {
-    /// What; stable.
+    /// Name of the benchmark; does not change between versions.
     pub name: String,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// Of what.
+    /// Its unit.
     pub unit: String,
-    /// On which board.
+    /// Name of the board.
     pub board: String,
-    /// What else was chosen.
+    /// Other options.
     #[serde(default)]
     pub config: String,
-    /// Linux, in the same unit.
+    /// Linux's value, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<f64>,
-    /// What Linux did.
+    /// What was measured on Linux.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub linux_what: String,
 }
 
-/// What a line may be.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// A record of a run.
@@ -212,28 +212,28 @@ pub enum Line {
     Bench(Bench),
 }
 
-/// Why a line is no record.
+/// Why a line is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// No JSON.
+    /// It is not JSON.
     #[error("not JSON, at column {}", .0.column())]
     Json(serde_json::Error),
-    /// JSON, but no record.
+    /// It is JSON, but not a record.
     #[error("not a record: {0}")]
     Shape(serde_json::Error),
-    /// Neither kind nor name.
+    /// It has neither kind nor name.
     #[error("not a record: it has neither \"kind\" nor \"name\"")]
     Nameless,
-    /// A model that is no hash.
+    /// The model is not a hash.
     #[error("model is {0:?}, it should be 16 hex digits")]
     Model(String),
-    /// Power or energy below 0.
+    /// A negative power or energy.
     #[error("{0} is {1}, it cannot be negative")]
     Negative(&'static str, f64),
 }
 
 impl Record {
-    /// The run it belongs to.
+    /// Returns the name of its run.
     pub fn run(&self) -> &str {
         match self {
             Record::Run(r) => &r.run,
@@ -246,7 +246,7 @@ impl Record {
         }
     }
 
-    /// What types cannot say.
+    /// Checks what the types cannot express.
     fn check(&self) -> Result<(), RecordError> {
         match self {
             Record::Run(r) if !is_hash(&r.model) => Err(RecordError::Model(r.model.clone())),
@@ -261,7 +261,7 @@ fn is_hash(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn parse(text: &str) -> Result<Line, RecordError> {
     let object: serde_json::Value = serde_json::from_str(text).map_err(RecordError::Json)?;
     if object.get("kind").is_some() {

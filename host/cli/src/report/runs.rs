@@ -1,64 +1,64 @@
-//! Records put together: runs, and the setups whose repetitions they are.
+//! Combines records to runs, and repetitions to setups.
 
 use super::read::{Input, Problem};
 use super::record::{Bench, Count, Line, Record, Residency, Run as Head, Value, Violation};
 use super::steps::Steps;
 use std::collections::BTreeMap;
 
-/// Everything the page shows.
+/// Everything on the page.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Files that were read.
     pub files: Vec<String>,
-    /// Records that were understood.
+    /// Number of valid records.
     pub records: usize,
-    /// In the order of their first runs.
+    /// Ordered by first occurrence.
     pub setups: Vec<Setup>,
-    /// Benchmarks beside the runs.
+    /// Benchmarks.
     pub benches: Vec<Bench>,
-    /// Lines that are left out.
+    /// Lines that were left out.
     pub problems: Vec<Problem>,
 }
 
-/// Runs that differ in nothing but their repetition.
+/// Runs that differ only in their repetition.
 #[derive(Debug)]
 pub struct Setup {
-    /// In order of repetition; one at least.
+    /// Ordered by repetition; at least one.
     pub runs: Vec<Run>,
 }
 
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// What it was.
+    /// Its head.
     pub head: Head,
-    /// What was measured.
+    /// Measured values.
     pub values: Vec<Value>,
     /// Power of each domain.
     pub power: Vec<(String, Steps)>,
     /// States of each domain.
     pub residency: Vec<Residency>,
-    /// What was counted.
+    /// Counters.
     pub counts: Vec<Count>,
-    /// What went wrong.
+    /// Violated rules.
     pub violations: Vec<Violation>,
-    /// When it ended, if it says so.
+    /// When it ended, if there is a record.
     pub end: Option<u64>,
 }
 
-/// One value over the repetitions.
+/// A value over the repetitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The first repetition's record.
     pub value: Value,
-    /// All repetitions' values, smallest first.
+    /// The values of all repetitions, ascending.
     pub sorted: Vec<f64>,
-    /// Are there several, in every repetition, all the same to the bit?
+    /// Whether there are several repetitions, all with the same value, bit by bit.
     pub identical: bool,
 }
 
 impl Row {
-    /// The middle one; of an even number the mean of the middle two.
+    /// Returns the median; for an even number the mean of the middle two.
     pub fn median(&self) -> f64 {
         let (half, odd) = (self.sorted.len() / 2, self.sorted.len() % 2 == 1);
         if odd { self.sorted[half] } else { (self.sorted[half - 1] + self.sorted[half]) / 2.0 }
@@ -78,7 +78,7 @@ impl Run {
         }
     }
 
-    /// Its domains, in the order in which they turn up.
+    /// Returns its domains, ordered by first occurrence.
     pub fn domains(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         let power = self.power.iter().map(|(domain, _)| domain);
@@ -92,7 +92,7 @@ impl Run {
         all
     }
 
-    /// When it ended; without a record of that, when the last thing happened.
+    /// Returns when it ended; without such a record, the time of the last event.
     pub fn length(&self) -> u64 {
         let steps = self.power.iter().map(|(_, steps)| steps.last());
         let mut resided: BTreeMap<&str, u64> = BTreeMap::new();
@@ -102,20 +102,20 @@ impl Run {
         self.end.unwrap_or_else(|| steps.chain(resided.into_values()).max().unwrap_or(0))
     }
 
-    /// Energy by the power records, in microjoules; nothing without any.
+    /// Returns the energy from power records, in microjoules; `None` without any.
     pub fn drawn_uj(&self) -> Option<f64> {
         let length = self.length();
         let areas = self.power.iter().map(|(_, steps)| steps.area(0, length));
         (!self.power.is_empty()).then(|| areas.sum::<f64>() / 1e6)
     }
 
-    /// Energy by the residencies, in microjoules; nothing without any.
+    /// Returns the energy from residencies, in microjoules; `None` without any.
     pub fn accounted_uj(&self) -> Option<f64> {
         (!self.residency.is_empty()).then(|| self.residency.iter().map(|r| r.uj).sum())
     }
 
-    /// Is `other` the same but for its name and repetition? (No record holds a value that is not
-    /// equal to itself, and -0.0 is no different measurement than 0.0 to a reader.)
+    /// Returns whether `other` is the same except for name and repetition. (No record contains NaN,
+    /// and -0.0 counts as 0.0.)
     fn repeats(&self, other: &Run) -> bool {
         let plain = |run: &Run| {
             let mut run = run.clone();
@@ -138,23 +138,23 @@ impl Run {
 }
 
 impl Setup {
-    /// What all its runs are.
+    /// Returns the common head of its runs.
     pub fn head(&self) -> &Head {
         &self.runs[0].head
     }
 
-    /// Do all repetitions agree in everything? Nothing is said about one run alone.
+    /// Returns whether all repetitions agree in everything; `None` for a single run.
     pub fn identical(&self) -> Option<bool> {
         let (first, rest) = self.runs.split_first()?;
         (!rest.is_empty()).then(|| rest.iter().all(|run| first.repeats(run)))
     }
 
-    /// Violations of all runs.
+    /// Returns the violations of all runs.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.runs.iter().flat_map(|run| &run.violations)
     }
 
-    /// What was measured, in the order in which it turns up.
+    /// Returns the measured values, ordered by first occurrence.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         for value in self.runs.iter().flat_map(|run| &run.values) {
@@ -179,8 +179,8 @@ impl Setup {
     }
 }
 
-/// Puts records together. A record whose run nobody described is a problem, and so is a second,
-/// different description.
+/// Combines records. A record of a run without a head is a problem, and so is a second, different
+/// head.
 pub fn assemble(input: Input) -> Report {
     let mut builder = Builder::default();
     let (heads, rest): (Vec<_>, Vec<_>) =
@@ -269,7 +269,7 @@ impl Building {
         Ok(())
     }
 
-    /// Several records of one state add up.
+    /// Adds the residency to an existing one of the same state.
     fn reside(&mut self, new: Residency) {
         let key = |r: &Residency| (r.domain.clone(), r.state, r.mhz);
         match self.run.residency.iter_mut().find(|r| key(r) == key(&new)) {
@@ -278,7 +278,7 @@ impl Building {
         }
     }
 
-    /// Several records of one count add up.
+    /// Adds the count to an existing one of the same name.
     fn count(&mut self, new: Count) {
         let same = |c: &&mut Count| c.domain == new.domain && c.what == new.what;
         match self.run.counts.iter_mut().find(same) {

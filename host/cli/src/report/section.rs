@@ -1,5 +1,5 @@
-//! One setup on the page: what it was, its values over the repetitions, and its pictures and
-//! counts. Repetitions that are identical show one set of pictures; others each their own.
+//! A setup on the page: its description, its values over the repetitions, its charts and counters.
+//! Identical repetitions share one set of charts; others have their own.
 
 use super::chart::{self, Bar, ChartError, Part};
 use super::page::{agreement, compared, costs, linux, mode};
@@ -10,10 +10,10 @@ use super::{number, plural};
 use maud::{Markup, PreEscaped, html};
 use std::collections::BTreeSet;
 
-/// Where energy by power and by residency differ by more, the page says so.
+/// Relative difference of the energy by power and by residency above which the page reports it.
 const TOLERANCE: f64 = 1e-3;
 
-/// The section of the `number`th setup.
+/// Returns the section of the `number`th setup.
 pub fn section(number: usize, setup: &Setup) -> Result<Markup, ChartError> {
     let (first, others) = match setup.identical() {
         Some(true) | None => (&setup.runs[0], &[][..]),
@@ -63,7 +63,7 @@ fn head(setup: &Setup) -> Markup {
     }
 }
 
-/// What the sanitizer has found, if it watched; what else was broken in any case.
+/// Returns the sanitizer's findings, if it was active, and other violations.
 fn watched(setup: &Setup) -> Markup {
     let found = setup.violations().count();
     let watched = matches!(setup.head().mode, Mode::Sanitizer | Mode::Full);
@@ -118,7 +118,7 @@ fn value_row(row: &Row, runs: usize, spread: bool, beside: bool) -> Markup {
     }
 }
 
-/// Identical, or by how much apart, or in how many it is.
+/// Describes the repetitions: identical, their spread, or their number.
 fn repetitions(row: &Row, runs: usize) -> Markup {
     let found = row.sorted.len();
     let range = row.sorted[found - 1] - row.sorted[0];
@@ -167,7 +167,7 @@ fn power(run: &Run) -> Result<Markup, ChartError> {
     })
 }
 
-/// Domains with their colours, mean power and energy.
+/// Returns the domains with their colours, mean power and energy.
 fn legend(run: &Run) -> Markup {
     let end = run.length();
     html! {
@@ -186,7 +186,7 @@ fn swatch(colour: Colour) -> Markup {
     html! { span.swatch style={ "background:" (colour.variable()) } {} }
 }
 
-/// Says so where power and residency do not tell the same energy.
+/// Reports a difference between the energy by power and by residency.
 fn disagreement(run: &Run) -> Markup {
     let (Some(drawn), Some(accounted)) = (run.drawn_uj(), run.accounted_uj()) else {
         return html! {};
@@ -202,7 +202,7 @@ fn disagreement(run: &Run) -> Markup {
     }
 }
 
-/// A domain's states, from the most power to none, each with its colour.
+/// Returns a domain's states, ordered by power, each with its colour.
 fn states<'a>(run: &'a Run, domain: &str) -> Vec<(&'a Residency, Colour)> {
     let mut own: Vec<&Residency> = run.residency.iter().filter(|r| r.domain == domain).collect();
     own.sort_by_key(|r| (r.state, std::cmp::Reverse(r.mhz)));
@@ -300,7 +300,7 @@ fn sum_row(domain: &str, all: &[(&Residency, Colour)], total: f64) -> Markup {
     }
 }
 
-/// Microjoules over nanoseconds, as milliwatts.
+/// Converts microjoules over nanoseconds to milliwatts.
 fn mean(uj: f64, ns: u64) -> String {
     if ns == 0 {
         return "\u{2013}".to_string();

@@ -1,5 +1,5 @@
-//! A domain's power over time: a step function, its area (which is energy), and its means over the
-//! columns of a picture, which keep that area.
+//! A domain's power over time as a step function, its area (which is energy), and its means over
+//! the columns of a chart, which preserve the area.
 
 /// Power from each time on, until the next; 0 before the first. Times in nanoseconds, power in
 /// milliwatts, so areas are in picojoules.
@@ -7,7 +7,7 @@
 pub struct Steps(Vec<(u64, f64)>);
 
 impl Steps {
-    /// From records in any order; of several at one time the last counts.
+    /// Creates it from records in any order; of several at one time the last one counts.
     pub fn new(mut steps: Vec<(u64, f64)>) -> Steps {
         steps.sort_by_key(|step| step.0);
         steps.dedup_by(|later, earlier| {
@@ -20,17 +20,17 @@ impl Steps {
         Steps(steps)
     }
 
-    /// The time of the last step.
+    /// Returns the time of the last step.
     pub fn last(&self) -> u64 {
         self.0.last().map_or(0, |step| step.0)
     }
 
-    /// The times of the steps.
+    /// Returns the times of the steps.
     pub fn times(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|step| step.0)
     }
 
-    /// The sum of several.
+    /// Returns the sum of several functions.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Steps>) -> Steps {
         let (mut changes, mut now) = (Vec::new(), Vec::new());
         for (number, steps) in all.into_iter().enumerate() {
@@ -45,7 +45,7 @@ impl Steps {
         Steps::new(running.collect())
     }
 
-    /// Pieces of constant power between `from` and `to`.
+    /// Returns the intervals of constant power between `from` and `to`.
     fn pieces(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, f64)> {
         let first = self.0.partition_point(|step| step.0 <= from).saturating_sub(1);
         let ends = self.0[first.min(self.0.len())..].iter().skip(1).map(|s| s.0).chain([u64::MAX]);
@@ -54,12 +54,12 @@ impl Steps {
         pieces.take_while(move |(at, ..)| *at < to).filter(|(at, end, _)| at < end)
     }
 
-    /// Energy between two times, in picojoules.
+    /// Returns the energy between two times, in picojoules.
     pub fn area(&self, from: u64, to: u64) -> f64 {
         self.pieces(from, to).map(|(at, end, mw)| (end - at) as f64 * mw).sum()
     }
 
-    /// Mean power between two times.
+    /// Returns the mean power between two times.
     pub fn mean(&self, from: u64, to: u64) -> f64 {
         let mut pieces = self.pieces(from, to);
         match (pieces.next(), pieces.next()) {
@@ -69,14 +69,14 @@ impl Steps {
         }
     }
 
-    /// Highest power between two times.
+    /// Returns the peak power between two times.
     pub fn peak(&self, from: u64, to: u64) -> f64 {
         self.pieces(from, to).map(|piece| piece.2).fold(0.0, f64::max)
     }
 }
 
-/// Where a picture of these functions from 0 to `end` has its columns: at their steps where these
-/// are few, evenly where they are many.
+/// Returns the columns of a chart of these functions from 0 to `end`: at their steps if there are
+/// few, evenly spaced otherwise.
 pub fn columns<'a>(all: impl IntoIterator<Item = &'a Steps>, end: u64, limit: usize) -> Vec<u64> {
     let mut times: Vec<u64> = all.into_iter().flat_map(|steps| steps.times()).collect();
     times.extend([0, end]);

@@ -1,5 +1,5 @@
-//! The page, looked at as a structure: everything said is on it, nothing hostile gets through, and
-//! areas are energies. No golden file: the page may become prettier without a test noticing.
+//! Checks the structure of the page: everything from the records is on it, hostile text is escaped,
+//! and areas are energies. There is no golden file, so its appearance may change.
 
 use super::chart;
 use super::page::page;
@@ -38,7 +38,7 @@ fn value(run: &str, name: &str, value: f64) -> String {
     format!(r#"{{"kind":"value","run":"{run}","name":"{name}","value":{value},"unit":"ns"}}"#)
 }
 
-/// The text of a number as it stands on the page.
+/// Returns a number as it appears on the page.
 fn shown(number: f64) -> String {
     format!(">{}<", number::full(number))
 }
@@ -123,7 +123,7 @@ fn bad_lines_are_named_and_the_rest_is_reported() {
         "nonsense",
         "",
         r#"{"kind":"power","run":"r","domain":"d","at_ns":0,"mw":-1}"#,
-        r#"{"kind":"value","run":"who","name":"v","value":1,"unit":"ns"}"#,
+        r#"{"kind":"value","run":"absent","name":"v","value":1,"unit":"ns"}"#,
         r#"{"kind":"count","run":"r","domain":"d","what":"x","value":1,"extra":0}"#,
         r#"{"kind":"rum"}"#,
         r#"{"value":1}"#,
@@ -142,7 +142,7 @@ fn bad_lines_are_named_and_the_rest_is_reported() {
     let told: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     assert_eq!(told[0], "test.jsonl:2: not JSON, at column 2");
     assert_eq!(told[1], "test.jsonl:4: mw is -1, it cannot be negative");
-    assert_eq!(told[2], "test.jsonl:5: no record of kind \"run\" describes run \"who\"");
+    assert_eq!(told[2], "test.jsonl:5: no record of kind \"run\" describes run \"absent\"");
     assert!(told[3].contains("unknown field `extra`"), "{}", told[3]);
     assert_eq!(told[8], "test.jsonl:12: model is \"xyz\", it should be 16 hex digits");
     assert_eq!(told[10], "test.jsonl:15: longer than 65536 bytes");
@@ -188,7 +188,7 @@ fn other_costs_or_models_are_no_repetition() {
     assert_eq!(of(&lines(&[&head("a", 1), &other])).setups.len(), 2);
 }
 
-/// Area of the polygon in `points`, as SVG writes them, in square pixels.
+/// Returns the area of the polygon in `points`, as SVG writes them, in square pixels.
 fn area(points: &str) -> f64 {
     let corners: Vec<(f64, f64)> = points
         .split_whitespace()

@@ -1,4 +1,4 @@
-//! What a program may do beside its code: what its manifest says of it, and who begins it.
+//! Rights and limits of a program: those of its manifest and those of its parent.
 
 use super::crowd::processes;
 use super::machine::demand;
@@ -6,17 +6,17 @@ use super::programs::{Running, awaited, install_as, ready, run, wrong};
 use super::{Failure, PATIENCE, Rig};
 use crate::exec::{Captured, Line};
 
-/// Errors of WASI's, as the tool says them.
+/// WASI's error numbers, as the tool prints them.
 const BADF: &str = "tool: error 8\n";
 const MFILE: &str = "tool: error 33\n";
 const PERM: &str = "tool: error 63\n";
 const NOTCAPABLE: &str = "tool: error 76\n";
-/// And for a trap.
+/// Exit code for a trap.
 const TRAPPED: u8 = 134;
-/// And for a TERM.
+/// Exit code for SIGTERM.
 const TERMINATED: u8 = 143;
 
-/// The tool, installed with this manifest, on this kernel.
+/// Runs the tool, installed with this manifest, on this kernel.
 fn with(rig: &Rig, manifest: &str, kernel: &str, arguments: &[&str]) -> Result<Captured, Failure> {
     let file = rig.instance.path("allowed.toml");
     std::fs::write(&file, manifest)?;
@@ -33,7 +33,7 @@ fn says(what: &str, found: Captured, wanted: &str) -> Result<(), Failure> {
     if good { Ok(()) } else { Err(wrong(what, found)) }
 }
 
-/// On each kernel, each field of a manifest does what it says.
+/// Each field of a manifest takes effect, on each kernel.
 pub fn manifests(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     run(rig, "main", &["put", "file"], b"of the root")?;
@@ -45,10 +45,10 @@ pub fn manifests(rig: &mut Rig) -> Result<(), Failure> {
         says("env, beneath ours", found, "COLOUR=blue\nSIZE=9\n")?;
         let memory = "memory = \"9 MiB\"\n";
         says("memory", with(rig, memory, kernel, &["grow"])?, "129\n")?;
-        // Shadow has 48 MiB of its own: the rest is of the pool.
+        // Shadow has 48 MiB of its own: the rest comes from the pool.
         let more = "memory = \"128 MiB\"\n";
         says("memory of the pool", with(rig, more, kernel, &["grow"])?, "1985\n")?;
-        // A child's limits, and they do not rise above what its program's manifest says.
+        // A child's limits never exceed those of its program's manifest.
         says("a child's memory", run(rig, kernel, &["within", "5120"], b"")?, "65\n")?;
         let few = "limits = { files = 4 }\n";
         refused("descriptors", with(rig, few, kernel, &["type", "file"])?, MFILE)?;
@@ -56,7 +56,7 @@ pub fn manifests(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// Whose manifest names directories has those.
+/// A program whose manifest names directories has exactly those.
 fn files(rig: &Rig, kernel: &str) -> Result<(), Failure> {
     let reads = "preopens = [\"/bin:r\"]\n";
     let image = if kernel == "main" { "tool.aarch64" } else { "tool.riscv64" };
@@ -78,7 +78,7 @@ fn files(rig: &Rig, kernel: &str) -> Result<(), Failure> {
     says("the root", root, "of the root")
 }
 
-/// A program signals its own; others only if its manifest says so.
+/// A program may signal its descendants and group; others only if its manifest says so.
 pub fn signals(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     for kernel in ["main", "shadow"] {
@@ -86,20 +86,21 @@ pub fn signals(rig: &mut Rig) -> Result<(), Failure> {
         let pid = number_of_one(rig)?;
         refused("a stranger's signal", with(rig, "", kernel, &["hit", &pid])?, PERM)?;
         let all = "signals = \"all\"\n";
-        says("a signal for anybody", with(rig, all, kernel, &["hit", &pid])?, "")?;
+        says("a signal for any process", with(rig, all, kernel, &["hit", &pid])?, "")?;
         let code = sleeper.end()?.code;
         if code != TERMINATED {
-            return Err(wrong("who was hit", code));
+            return Err(wrong("the signalled process", code));
         }
     }
     Ok(())
 }
 
-/// Who touches memory that its kernel has not got any more ends for that, whether the program does
-/// or the kernel for it; the kernel and whoever else runs there go on.
+/// If memory of a program is lost with its kernel's block, the program ends when it or its kernel
+/// accesses that memory; the kernel and other programs continue.
 pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     const LEFT: &str = "1024";
-    // Less than a block of the pool: no balloon can move it to the kernel that is short.
+    // Less than a block of the pool, so no balloon can move it to the kernel that is short of
+    // memory.
     const OTHER_LEFT: &str = "8192";
     ready(rig)?;
     for (kernel, on, other) in [("main", "", "on shadow "), ("shadow", "on shadow ", "")] {
@@ -108,7 +109,7 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
         let pid = number_of_one(rig)?;
         for by in ["0", "1", "2"] {
             let debtor = Running::begin(&rig.instance, kernel, &["owe", by], b"");
-            until(rig, "who has its memory", |lines| lines.iter().any(|line| kib(line) > 4096))?;
+            until(rig, "the whole memory", |lines| lines.iter().any(|line| kib(line) > 4096))?;
             rig.ask("main", &format!("{on}hoard {LEFT}"), PATIENCE)?;
             rig.ask("main", "fs write go now", PATIENCE)?;
             let found = debtor.end()?;
@@ -130,12 +131,12 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of a line of `ps`: pid parent group kernel state ms KiB messages name.
+/// Returns the KiB in a line of `ps`: pid parent group kernel state ms KiB messages name.
 fn kib(line: &[String]) -> u64 {
     line.get(6).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// The lines of `ps`, once they are so.
+/// Returns the lines of `ps` once they satisfy a condition.
 fn until(
     rig: &mut Rig,
     what: &str,
@@ -152,7 +153,7 @@ fn until(
     )
 }
 
-/// The number of the only process.
+/// Returns the number of the only process.
 fn number_of_one(rig: &mut Rig) -> Result<String, Failure> {
     let lines = until(rig, "one process", |lines| lines.len() == 1)?;
     Ok(lines.concat().swap_remove(0))

@@ -1,5 +1,5 @@
-//! `pen exec` as people call it where no board runs: it starts one for the program, with the system
-//! for a name, with an empty disk for a file, and takes it down again.
+//! `pen exec` without a running board: it starts one for the program (with the system for a name,
+//! with an empty disk for a file) and takes it down again.
 
 use super::programs::wrong;
 use super::{Failure, PATIENCE, Rig};
@@ -12,12 +12,12 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A board that nobody has a folder of.
+/// A board that has no run folder.
 const BOARD: &str = "alone";
-/// More than the file system in memory holds.
+/// More than the file system in memory can hold.
 const LARGE: usize = 9 << 20;
 
-/// A name of nobody, an applet of the system, a file that writes more than fits into memory.
+/// An unknown name, an applet of the system, and a file that writes more than fits into memory.
 pub fn started(rig: &mut Rig) -> Result<(), Failure> {
     rig.instance.stop()?;
     let file = rig.instance.path(&format!("{BOARD}.toml"));
@@ -27,7 +27,7 @@ pub fn started(rig: &mut Rig) -> Result<(), Failure> {
     built(&place, rig, &file).map_err(|why| Failure::Wrong(format!("{why:#}")))?;
     let unknown = pen(&file, &["no-such-program"], b"")?;
     if unknown.status.code() != Some(125) || !says(&unknown.stderr, "no program no-such-program") {
-        return Err(wrong("a name of nobody", unknown));
+        return Err(wrong("an unknown name", unknown));
     }
     let listed = pen(&file, &["--on", "shadow", "ls", "/home", "/no-such-folder"], b"")?;
     let is_told = says(&listed.stdout, "readme") && says(&listed.stderr, "no-such-folder");
@@ -40,7 +40,7 @@ pub fn started(rig: &mut Rig) -> Result<(), Failure> {
     if kept.status.success() { Ok(()) } else { Err(wrong("a file larger than memory", kept)) }
 }
 
-/// What takes minutes where it was never done.
+/// Builds what takes minutes the first time.
 fn built(place: &Place, rig: &Rig, board: &Path) -> anyhow::Result<()> {
     let board = commands::prepare(place, &board.display().to_string(), Profile::Kernel)?.0;
     system::prepare(place, &rig.instance, &board, &rig.instance.program_key()?)
@@ -50,7 +50,7 @@ fn says(bytes: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(bytes).contains(text)
 }
 
-/// `pen exec --board FILE ARGUMENTS`, with little output.
+/// Runs `pen exec --board FILE ARGUMENTS`, with little output.
 fn pen(board: &Path, arguments: &[&str], input: &[u8]) -> Result<Output, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["exec", "--board"]).arg(board).args(arguments);
@@ -58,7 +58,7 @@ fn pen(board: &Path, arguments: &[&str], input: &[u8]) -> Result<Output, Failure
     let (mut child, start) = (piped.spawn()?, Instant::now());
     if let Some(mut to) = child.stdin.take() {
         let input = input.to_vec();
-        // Who does not read it has said why.
+        // A program that does not read its input has printed the reason.
         std::thread::spawn(move || to.write_all(&input));
     }
     while child.try_wait()?.is_none() {

@@ -1,4 +1,4 @@
-//! Blocks of memory that change hands between kernels: contents, the invariant, sleep and death.
+//! Blocks of memory that move between kernels: contents, the invariant, sleep and death.
 
 use super::machine::demand;
 use super::peers::wait_for;
@@ -6,11 +6,11 @@ use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use std::time::{Duration, Instant};
 
-/// Pages of a test: more than a block holds, so that two are in use.
+/// Pages of a test: more than fit into a block, so that two are in use.
 const PAGES: usize = 5000;
 
-/// Both kernels take blocks from the two ends, fill them, give them back, and take what the other
-/// had; a kernel that dies leaves nothing behind.
+/// Both kernels claim blocks from the two ends, fill them, release them, and claim those that the
+/// other one had. A kernel that dies leaves no trace.
 pub fn to_and_fro(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "balloon", "47 blocks of 16 MiB, 46 free")?;
@@ -53,7 +53,7 @@ fn checked(rig: &mut Rig, kernel: &str) -> Result<(), Failure> {
     demand(rig, &format!("{kernel}balloon check"), &wanted).map(|_| ())
 }
 
-/// In the reverse order; what was in them goes home.
+/// Releases blocks in reverse order; their contents move to other memory.
 fn give_and_check(rig: &mut Rig, kernel: &str, blocks: [usize; 2]) -> Result<(), Failure> {
     for index in blocks.into_iter().rev() {
         block(rig, &format!("{kernel}balloon inflate"), index, "free")?;
@@ -62,9 +62,10 @@ fn give_and_check(rig: &mut Rig, kernel: &str, blocks: [usize; 2]) -> Result<(),
     demand(rig, &format!("{kernel}balloon drop"), "0 left").map(|_| ())
 }
 
-/// What one kernel has dirtied and given, the other fills with its own, and back again.
+/// One kernel fills, with its own data, blocks that the other has dirtied and released, and the
+/// reverse.
 fn meet(rig: &mut Rig) -> Result<(), Failure> {
-    // All but two, and the one that is shared: main's frontier comes to where shadow's was.
+    // All but two, and the shared one: main's frontier reaches blocks that were shadow's.
     for _ in 0..44 {
         demand(rig, "balloon deflate", "is ours")?;
     }
@@ -89,7 +90,7 @@ fn meet(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks again until the answer says so.
+/// Repeats a command until the answer contains `wanted`.
 fn eventually(rig: &mut Rig, line: &str, wanted: &str) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
@@ -104,7 +105,7 @@ fn eventually(rig: &mut Rig, line: &str, wanted: &str) -> Result<(), Failure> {
     }
 }
 
-/// Shadow dies with two blocks; its power goes off and on with two.
+/// Shadow dies with two blocks, and is powered off and on with two.
 fn death(rig: &mut Rig) -> Result<(), Failure> {
     let before = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     demand(rig, "balloon", "44 free")?;

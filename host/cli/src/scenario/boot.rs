@@ -4,7 +4,7 @@ use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use std::time::{Duration, Instant};
 
-/// The prompt comes, `help` is answered, and every domain reports that it runs.
+/// The prompt comes, `help` works, and every domain is running.
 pub fn to_prompt(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let help = rig.ask("main", "help", PATIENCE)?;

@@ -1,23 +1,23 @@
-//! Chip time across power: a domain that stood still or was off is on time again, and so are the
-//! threads that slept in it. What is measured is chip time on both sides.
+//! Chip time across power states: a domain that was stopped or off has the right time again, and so
+//! have its sleeping threads. All times measured are chip time.
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
 use std::time::{Duration, Instant};
 
-/// How long the sleepers sleep.
+/// Duration of the sleep.
 const NAP_MS: u64 = 4000;
-/// How long their domain stands still meanwhile: a deadline that did not move with the clock is
-/// late by this.
+/// Time for which the domain is stopped meanwhile: a deadline that did not move with the clock is
+/// late by this much.
 const STOP: Duration = Duration::from_millis(2500);
-/// Later than any sleeper should wake, and much less than what a wrong clock makes of it.
+/// Later than any sleeper should wake, and much earlier than with a wrong clock.
 const LATE_US: u64 = 1_000_000;
-/// Stops of the weak domain, each in the middle of setting its clock after the last.
+/// Stops of the weak domain, each while it sets its clock after the last one.
 const STOPS: u64 = 12;
-/// A clock this far from the soc's is wrong; a stop is several times as long.
+/// Error of a wrong clock; a stop is several times as long.
 const WRONG_NS: u64 = 50_000_000;
 
-/// Threads that sleep while their domain is inactive or off wake when they wanted to.
+/// Threads that sleep while their domain is inactive or off wake on time.
 pub fn sleepers(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, &format!("on shadow aside nap {NAP_MS}"), "begun")?;
@@ -33,20 +33,20 @@ pub fn sleepers(rig: &mut Rig) -> Result<(), Failure> {
     let said = rig.expect("main> ", PATIENCE)?;
     in_time(&said, "woke ", " us late")?;
     woke_in_time(rig, 1)?;
-    // A power-off may reset the counter: its deadlines would be late by all that came before.
+    // A power-off may reset the counter: deadlines would then be late by all time before.
     demand(rig, &format!("on shadow aside nap {NAP_MS}"), "begun")?;
     demand(rig, "domain off shadow", "memory kept")?;
     demand(rig, "domain on shadow", "woken")?;
     woke_in_time(rig, 2)
 }
 
-/// The `count`th nap that the shadow took aside.
+/// Checks the wake-up of shadow's `count`th background nap.
 fn woke_in_time(rig: &Rig, count: usize) -> Result<(), Failure> {
     let said = rig.said_aside("shadow", &format!("nap {NAP_MS}"), " us late", count)?;
     in_time(&said, "woke ", " us late")
 }
 
-/// The number of us between two texts is not large.
+/// Checks that the number of us between two texts is small.
 fn in_time(said: &str, before: &str, after: &str) -> Result<(), Failure> {
     let rest = said.split_once(before).map_or("", |(_, rest)| rest);
     let late = rest.split_once(after).and_then(|(number, _)| number.trim().parse::<u64>().ok());
@@ -57,7 +57,8 @@ fn in_time(said: &str, before: &str, after: &str) -> Result<(), Failure> {
     }
 }
 
-/// However stops, wakes and the exchanges that set the clock meet, it is right in the end.
+/// However stops, wakes and the requests that set the clock interleave, the clock is right in the
+/// end.
 pub fn wakes(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "ping shadow", "answer from 1")?;
@@ -65,7 +66,7 @@ pub fn wakes(rig: &mut Rig) -> Result<(), Failure> {
         rig.power("shadow", "inactive")?;
         std::thread::sleep(Duration::from_millis(300));
         rig.power("shadow", "wake")?;
-        // Somewhere in what it does then, elsewhere each time.
+        // At a different point of the domain's work each time.
         std::thread::sleep(Duration::from_micros(round * 300));
         rig.power("shadow", "inactive")?;
         std::thread::sleep(Duration::from_millis(300));
@@ -75,7 +76,7 @@ pub fn wakes(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The shadow's chip time is the soc's, as soon as it has had the time to ask.
+/// The shadow's chip time equals the soc's, once it has had time to ask.
 fn on_time(rig: &mut Rig, round: u64) -> Result<(), Failure> {
     let start = Instant::now();
     loop {

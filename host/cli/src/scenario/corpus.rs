@@ -1,5 +1,5 @@
-//! Programs of others on both kernels, and by wasmtime on the host: what they say, how they end and
-//! the files that they make are the same.
+//! Third-party programs on both kernels and under wasmtime on the host: output, exit code and
+//! created files must be the same.
 
 use super::host::{pull, push};
 use super::programs::{Running, wrong};
@@ -10,22 +10,22 @@ use crate::place::Place;
 use crate::{apps, install, reference};
 use std::path::Path;
 
-/// Inputs of the tree.
+/// Folder of inputs.
 const FOLDER: &str = "tests/corpus";
 
-/// What a program is given.
+/// A run of a program.
 struct Case {
-    /// Of apps/corpus.toml, or else of apps/apps.toml.
+    /// A program of apps/corpus.toml, or else of apps/apps.toml.
     program: &'static str,
     /// Its arguments.
     arguments: &'static [&'static str],
-    /// Its input, a file of [`FOLDER`] or, beginning with a `+`, of so many lines of our own.
+    /// Its input: a file of [`FOLDER`] or, with a leading `+`, this many generated lines.
     input: &'static str,
-    /// Files that it finds in `/`, named as its input is, and what they are called there.
+    /// Files that it finds in `/`: the source, named like an input, and the name there.
     finds: &'static [(&'static str, &'static str)],
-    /// Files that it makes.
+    /// Files that it creates.
     makes: &'static [&'static str],
-    /// How it ends.
+    /// Its exit code.
     code: u8,
 }
 
@@ -53,7 +53,7 @@ const SQLITE: Case = Case {
     makes: &["people.db"],
     code: 0,
 };
-/// More pigeons than holes: its code says so.
+/// The pigeonhole problem; the exit code says that it is unsatisfiable.
 const VARISAT: Case = Case {
     program: "varisat",
     arguments: &["/problem.cnf"],
@@ -79,27 +79,27 @@ const HASH: Case = Case {
     code: 0,
 };
 
-/// Small ones, in C.
+/// Small programs in C.
 pub fn light(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     all(rig, &[LUA, ZLIB])
 }
 
-/// A database on an ext2, which is the root: the program is larger than the file system in memory.
+/// A database on an ext2 root: the program is larger than the file system in memory.
 pub fn database(rig: &mut Rig) -> Result<(), Failure> {
     disk::begin_as_root(rig, 4096, None)?;
     all(rig, &[SQLITE])?;
     disk::off_and_clean(rig)
 }
 
-/// What takes long to build, on an ext2 with room for them.
+/// Programs that take long to build, on an ext2 with room for them.
 pub fn heavy(rig: &mut Rig) -> Result<(), Failure> {
     disk::begin_as_root(rig, 4096, Some(64 << 20))?;
     all(rig, &[VARISAT, SORT, HASH])?;
     disk::off_and_clean(rig)
 }
 
-/// Both compilers of programs make code that computes the same.
+/// Code from both compilers computes the same.
 pub fn compilers(rig: &mut Rig) -> Result<(), Failure> {
     disk::begin_as_root(rig, 4096, Some(64 << 20))?;
     for kind in [Kind::Release, Kind::Own] {
@@ -122,7 +122,7 @@ fn all_by(kind: Kind, rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a run came to: how it ended, and the files that it made.
+/// The result of a run: how it ended, and the files that it created.
 #[derive(PartialEq, Eq)]
 struct Outcome(Captured, Vec<Vec<u8>>);
 
@@ -157,7 +157,7 @@ fn shown(captured: &Captured) -> String {
     format!("code {}, {:?}, {:?}", captured.code, text(&captured.out), text(&captured.err))
 }
 
-/// The bytes that a case names.
+/// Returns the bytes of a case's input.
 fn content(place: &Place, name: &str) -> Result<Vec<u8>, Failure> {
     let line = |at: u32| format!("{at} {:08x} line\n", at.wrapping_mul(2_654_435_761));
     match name.strip_prefix('+').map(str::parse) {
@@ -177,7 +177,7 @@ fn on_board(place: &Place, rig: &mut Rig, case: &Case, kernel: &str) -> Result<O
     let mut made = vec![];
     for path in case.makes {
         made.push(pull(&rig.instance, path).map_err(|why| wrong(path, (why, shown(&ended))))?);
-        // The next one makes it itself.
+        // The next run creates it again.
         rig.ask("main", &format!("fs rm {path}"), PATIENCE)?;
     }
     Ok(Outcome(ended, made))

@@ -1,4 +1,4 @@
-//! Many programs at once, and which kernel runs one.
+//! Many programs at once, and the choice of their kernels.
 
 use super::machine::demand;
 use super::peers::wait_for;
@@ -9,14 +9,14 @@ use abi::process::PROCESSES;
 use abi::soc::state;
 use std::time::{Duration, Instant};
 
-/// KiB that may be missing on a kernel when all have ended: tables of its page table, caches.
+/// KiB that a kernel may keep when all programs have ended: page tables, caches.
 const KEPT: u64 = 2048;
 
-/// As many programs as there are places live at once, on both kernels; one more is refused; killed
-/// as a group they leave their memory behind.
+/// As many programs as there are slots run at once, on both kernels; one more is rejected; killed
+/// as a group, they release their memory.
 pub fn many(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
-    // What is kept for the next ones is there behind the first round.
+    // The first round fills caches that kernels keep.
     crowd(rig)?;
     let before = free(rig)?;
     crowd(rig)?;
@@ -48,27 +48,27 @@ fn crowd(rig: &mut Rig) -> Result<(), Failure> {
     if refused.is_ok() || !why.contains("all places for processes are taken") {
         return Err(wrong("one more", why));
     }
-    // Any child; who made it kills the others then.
+    // Any child; its parent then kills the others.
     let child = listed.iter().find(|line| line.get(3).is_some_and(|on| on == "shadow"));
     let pid = child.and_then(|line| line.first()).ok_or_else(|| wrong("none on shadow", ()))?;
     rig.ask("main", &format!("kill {pid}"), PATIENCE)?;
     let (done, children) = (crowd.end()?, PROCESSES - 1);
     let wanted = format!("{children}\n6\n{children}\n12\n");
     if done.code != 0 || done.out != wanted.as_bytes() {
-        return Err(wrong("who made them", done));
+        return Err(wrong("their parent", done));
     }
     let left = processes(rig)?;
     if left.is_empty() { Ok(()) } else { Err(wrong("processes that are left", left)) }
 }
 
-/// The words of the lines of `ps` about processes that run.
+/// Returns the words of the lines of `ps` about running processes.
 pub(super) fn processes(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
     let said = rig.ask("main", "ps", PATIENCE)?;
     let lines = said.lines().map(|line| line.split_whitespace().map(str::to_string).collect());
     Ok(lines.filter(|words: &Vec<String>| words.last().is_some_and(|w| w == "tool")).collect())
 }
 
-/// All places are taken, by processes that run.
+/// Waits until all slots are taken by running processes.
 fn full(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
     let start = Instant::now();
     loop {
@@ -84,8 +84,8 @@ fn full(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
     }
 }
 
-/// Without a wish the class chooses: strong cores or weak ones, also when these sleep. What a
-/// program uses of cores, memory and services is told while it lives.
+/// Without a requested kernel the class decides: strong or weak cores, also when the weak ones
+/// sleep. A program's use of cores, memory and services is reported while it runs.
 pub fn placed(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     let manifest = rig.instance.path("light.toml");
@@ -102,7 +102,7 @@ pub fn placed(rig: &mut Rig) -> Result<(), Failure> {
         }
         let found = run(rig, "shadow", &["self"], b"")?;
         if String::from_utf8_lossy(&found.out).lines().nth(3) != Some("1") {
-            return Err(wrong("a wish", found));
+            return Err(wrong("a requested kernel", found));
         }
         demand(rig, "domain off shadow", "domain shadow: ")?;
         wait_for(rig, "went off", |_, now| now == state::OFF)?;

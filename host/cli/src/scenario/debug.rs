@@ -1,12 +1,12 @@
-//! `pen debug` as people call it: on running kernels, and on one that panicked.
+//! `pen debug` as users call it: on running kernels, and on one that panicked.
 
 use super::programs::wrong;
 use super::{Failure, PATIENCE, Rig};
 use std::process::Command;
 use std::time::Instant;
 
-/// Each running kernel is seen with its functions and goes on afterwards; of one that panicked, the
-/// memory and the stack are seen, and when its memory is gone, the files and lines of its frames.
+/// Each running kernel is shown with its functions and continues afterwards. For a kernel that
+/// panicked, memory and stack are shown; without its memory, the files and lines of its frames.
 pub fn seen(rig: &mut Rig) -> Result<(), Failure> {
     if Command::new("gdb-multiarch").arg("--version").output().is_err() {
         return Err(Failure::LeftOut("gdb-multiarch is not installed"));
@@ -14,7 +14,7 @@ pub fn seen(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for domain in ["main", "shadow"] {
         let said = gdb(rig, domain, &["info threads", "bt"])?;
-        // Idle, most likely; below that, each core began in the same file.
+        // Idle, most likely; the outermost frame of each core is in the same file.
         demand(&said, &["#0 ", "kernel/image/src/boot.rs"])?;
         rig.ask("main", &format!("on {domain} help"), PATIENCE)?;
     }
@@ -33,7 +33,7 @@ pub fn seen(rig: &mut Rig) -> Result<(), Failure> {
     demand(&said, &["its memory is gone", "panic: kernel main", "Line ", ".rs\""])
 }
 
-/// All that `pen debug DOMAIN` says with these commands.
+/// Returns the output of `pen debug DOMAIN` with these commands.
 fn gdb(rig: &Rig, domain: &str, commands: &[&str]) -> Result<String, Failure> {
     let mut pen = Command::new(std::env::current_exe()?);
     pen.args(["debug", domain, "--board"]).arg(&rig.instance.folder);

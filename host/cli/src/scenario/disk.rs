@@ -1,4 +1,4 @@
-//! An ext2 on the board's disk: made and judged by e2fsprogs, used by all kernels.
+//! An ext2 on the board's disk: created and checked by e2fsprogs, used by all kernels.
 
 use super::host::{pattern, pull, push};
 use super::machine::demand;
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 /// The disk's image, in the run folder.
 pub(super) const IMAGE: &str = "disk.disk";
-/// A file that the host puts there, and its text.
+/// A file that the host creates, and its text.
 const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
-/// How long nothing happens, for the disk to be idle.
+/// Time without requests after which the disk is idle.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A tool of e2fsprogs on the image; what it said, if it ended like this or better.
+/// Runs a tool of e2fsprogs on the image. Returns its output if its exit code is at most `worst`.
 pub(super) fn tool(
     name: &str,
     arguments: &[&str],
@@ -29,7 +29,7 @@ pub(super) fn tool(
     ext2::tool(name, arguments, image, worst).map_err(wrong)
 }
 
-/// A new file system with a file of the host's in it: as large as the disk is, or of so many bytes.
+/// Creates a file system with a file from the host: as large as the disk, or with this many bytes.
 fn make(board: &Instance, block: u64, bytes: Option<u64>) -> Result<(), Failure> {
     let (image, source) = (board.path(IMAGE), board.path("source"));
     std::fs::create_dir_all(&source)?;
@@ -41,12 +41,12 @@ fn wrong(why: anyhow::Error) -> Failure {
     Failure::Wrong(format!("{why:#}"))
 }
 
-/// What a file holds, as debugfs sees it.
+/// Returns the contents of a file, as debugfs sees it.
 pub(super) fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
     ext2::content(&board.path(IMAGE), path).map_err(wrong)
 }
 
-/// Nothing is wrong with the file system, and it says so itself.
+/// Checks that e2fsck finds no error, and that the file system is marked clean.
 pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     let image = board.path(IMAGE);
     tool("e2fsck", &["-fn"], &image, 0)?;
@@ -67,7 +67,7 @@ pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failur
     Err(Failure::Wrong(format!("{what} holds {found:?} instead of {wanted:?}")))
 }
 
-/// When it was written is a time of day: not before the one that exact runs begin with.
+/// Checks that a file's time is a time of day: not before that of exact runs.
 fn recent(board: &Instance, path: &str) -> Result<(), Failure> {
     let said = tool("debugfs", &["-R", &format!("stat {path}")], &board.path(IMAGE), 0)?;
     let said = String::from_utf8_lossy(&said);
@@ -101,14 +101,14 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
     }
 }
 
-/// Starts anew with a new file system.
+/// Restarts the board with a new file system.
 pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.restart(|board| make(board, block, None))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
 }
 
-/// The same, and it is the root.
+/// Does the same with the file system as root.
 pub fn begin_as_root(rig: &mut Rig, block: u64, bytes: Option<u64>) -> Result<(), Failure> {
     rig.set_arguments("root=disk");
     rig.restart(|board| make(board, block, bytes))?;
@@ -116,7 +116,7 @@ pub fn begin_as_root(rig: &mut Rig, block: u64, bytes: Option<u64>) -> Result<()
     mounted_at(rig, "/ ", "free, ext2")
 }
 
-/// Nothing that failed.
+/// Runs a command that must succeed without output.
 pub(super) fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     let said = rig.ask("main", line, PATIENCE)?;
     if said.lines().any(|it| it.starts_with("! ")) {
@@ -125,20 +125,20 @@ pub(super) fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Turns the board off as its monitor does.
+/// Powers the board off from its monitor.
 pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("poweroff")?;
     rig.expect("powering off", PATIENCE)?;
     goes_off(rig)
 }
 
-/// The same, and its disk is in order then.
+/// Does the same, and checks that the disk is clean.
 pub(super) fn off_and_clean(rig: &mut Rig) -> Result<(), Failure> {
     poweroff(rig)?;
     clean(&rig.instance)
 }
 
-/// Waits until it is off.
+/// Waits until the board is off.
 pub fn goes_off(rig: &Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.instance.soc().is_some() {
@@ -150,15 +150,15 @@ pub fn goes_off(rig: &Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The digest of random operations on the disk.
+/// Returns the digest of random operations on the disk.
 fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<String, Failure> {
     let said = demand(rig, &format!("{on}exercise {seed} 300 disk"), "digest ")?;
     let digest = said.split_once("digest ").and_then(|(_, rest)| rest.get(..16));
     digest.map(str::to_string).ok_or(Failure::Wrong(said))
 }
 
-/// What the kernels write is there when the board was off, for them and for others; what others
-/// wrote is there for them.
+/// Files written by the kernels exist after a power-off, for the kernels and for other tools; the
+/// kernels see files of other tools.
 pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     // A disk without a file system.
@@ -197,7 +197,7 @@ pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
-/// Random operations of both kernels, in turn and at once.
+/// Random operations of both kernels, alternately and concurrently.
 fn together(rig: &mut Rig) -> Result<(), Failure> {
     let digests = [exercised(rig, "", 5)?, exercised(rig, "on shadow ", 5)?];
     if digests[0] != digests[1] {
@@ -208,7 +208,7 @@ fn together(rig: &mut Rig) -> Result<(), Failure> {
     rig.said_aside("shadow", "exercise 5 300 disk", &digests[0], 1).map(|_| ())
 }
 
-/// A disk that nobody uses makes no requests.
+/// An unused disk makes no requests.
 fn idle(rig: &mut Rig) -> Result<(), Failure> {
     let mut counts = || {
         let said = rig.ask("main", "services", PATIENCE)?;
@@ -222,16 +222,16 @@ fn idle(rig: &mut Rig) -> Result<(), Failure> {
     if before == after {
         return Ok(());
     }
-    Err(Failure::Wrong(format!("requests without anybody: {before}, then {after}")))
+    Err(Failure::Wrong(format!("requests without a user: {before}, then {after}")))
 }
 
-/// One kernel alone; what was not synced is written by itself, and the image says that it is clean.
+/// With one kernel, unsynced changes are written after a while, and the image is marked clean.
 pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig, 1024)?;
     demand(rig, &format!("fs cat disk/{}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
     done(rig, "fs write disk/note one line of text")?;
     exercised(rig, "", 7)?;
-    // By then it was written, and what was written marked clean.
+    // By then all changes are written, and the image is marked clean.
     demand(rig, "nap 12000", "slept")?;
     rig.restart(|board| {
         clean(board)?;
@@ -258,7 +258,7 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     mounted_at(rig, "/ ", "free, ext2")?;
     demand(rig, "fs cat note", "one line of text")?;
-    // What is shown in the root is in this one too, and nobody wrote it there.
+    // File systems shown in the root appear in this root too, without entries on the disk.
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}fs ls dev"), "null")?;
         demand(rig, &format!("{on}fs cat proc/shadow/version"), "riscv64")?;
@@ -266,7 +266,7 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Power cuts: what was synced is there.
+/// Synced data survive power cuts.
 pub fn cuts(rig: &mut Rig, seeds: std::ops::Range<u64>) -> Result<(), Failure> {
     for seed in seeds {
         let wrong = |why: Failure| Failure::Wrong(format!("seed {seed}: {why}"));
@@ -284,7 +284,7 @@ pub fn cuts(rig: &mut Rig, seeds: std::ops::Range<u64>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Both kernels write and sync until they cannot; what they synced.
+/// Both kernels write and sync until they fail. Returns what they synced.
 fn until_cut(rig: &mut Rig) -> Result<Vec<(String, String)>, Failure> {
     let mut synced = Vec::new();
     for number in 0..10_000 {
@@ -308,8 +308,8 @@ fn until_cut(rig: &mut Rig) -> Result<Vec<(String, String)>, Failure> {
     Err(Failure::Wrong("the power is not cut".to_string()))
 }
 
-/// The service loses its state with a kernel that dies: the disk is mounted anew, to read only,
-/// since nobody has checked it; what was synced is there.
+/// The service loses its state with a kernel that dies: the disk is mounted again, read-only,
+/// because it has not been checked; synced data are there.
 pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig, 1024)?;
     done(rig, "on shadow fs write disk/note still here")?;

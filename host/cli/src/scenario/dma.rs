@@ -1,4 +1,4 @@
-//! The DMA engine: contents, time, what it refuses, and a kernel that dies while bytes move.
+//! The DMA engine: contents, timing, rejected transfers, and a kernel that dies during transfers.
 
 use super::machine::demand;
 use super::peers::wait_for;
@@ -9,17 +9,17 @@ use abi::soc::state;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
-/// What the engine of every board moves at most, in tenths of MB/s.
+/// Maximum bandwidth of every board's engine, in tenths of MB/s.
 const TENTHS: u64 = 490;
-/// Of a kernel that may use all channels.
+/// Reported by a kernel that may use all channels.
 const ALL: &str = "our channels 0 1 2 3";
-/// Bad transfers that `dma faults` asks for.
+/// Number of invalid transfers in `dma faults`.
 const FAULTS: usize = 16;
-/// Channels of the engine of every board.
+/// Number of channels of every board's engine.
 const CHANNELS: usize = 4;
 /// The weak domain.
 const WEAK: u64 = 1;
-/// Times the weak kernel is killed while bytes move.
+/// How often the weak kernel is killed during transfers.
 const KILLS: usize = 6;
 
 /// One kernel has all channels.
@@ -34,22 +34,22 @@ pub fn solo(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// One driver for both kernels, or one executed by main: each may use every channel.
+/// One driver for both kernels, or one executed by main: both may use every channel.
 pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     duo(rig, [ALL, ALL], 3200)
 }
 
-/// Each kernel drives the channels that were dealt to it.
+/// Each kernel drives the channels that were assigned to it.
 pub fn apart(rig: &mut Rig) -> Result<(), Failure> {
     duo(rig, ["our channels 0 2", "our channels 1 3"], 1600)
 }
 
-/// Both kernels copy, at once too; one dies under its transfers, sleeps, and comes back.
+/// Both kernels copy, also concurrently; one dies during its transfers, sleeps, and comes back.
 fn duo(rig: &mut Rig, [here, there]: [&str; 2], fills: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     exercise(rig, "", here)?;
     exercise(rig, "on shadow ", there)?;
-    // Two threads a core with a full batch each, in both kernels.
+    // Two threads per core with a full batch each, in both kernels.
     let right = |fills| format!("{fills} of {fills} fills were right");
     demand(rig, "on shadow aside dma crowd 50", "begun")?;
     demand(rig, "dma crowd 50", &right(fills))?;
@@ -67,11 +67,11 @@ fn duo(rig: &mut Rig, [here, there]: [&str; 2], fills: u64) -> Result<(), Failur
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
-/// Everything one kernel can do with the engine.
+/// All operations of one kernel with the engine.
 fn exercise(rig: &mut Rig, kernel: &str, channels: &str) -> Result<(), Failure> {
     let answer = demand(rig, &format!("{kernel}dma"), channels)?;
     copied(&answer, 4, 1 << 20, TENTHS)?;
-    // Odd ends, several descriptors a batch, many small ones.
+    // Odd sizes, several descriptors per batch, many small ones.
     for (line, batches, bytes) in [
         ("dma 4096", 1, 4096),
         ("dma 9M 9M", 1, 9 << 20),
@@ -91,7 +91,8 @@ fn exercise(rig: &mut Rig, kernel: &str, channels: &str) -> Result<(), Failure> 
     Ok(())
 }
 
-/// So many batches of `bytes` bytes were copied, none wrong, and none faster than the engine is.
+/// Checks that so many batches of `bytes` bytes were copied correctly, and not faster than the
+/// engine.
 fn copied(answer: &str, batches: usize, bytes: u64, tenths: u64) -> Result<(), Failure> {
     let wrong = |why| Err(Failure::Wrong(format!("{why}: {answer}")));
     let lines: Vec<&str> = answer.lines().filter(|line| line.contains("  batch ")).collect();
@@ -112,7 +113,7 @@ fn copied(answer: &str, batches: usize, bytes: u64, tenths: u64) -> Result<(), F
     Ok(())
 }
 
-/// Waits until a channel has something to do for the weak domain.
+/// Waits until a channel has work for the weak domain.
 fn until_busy(rig: &Rig) -> Result<(), Failure> {
     let board = rig.instance.board()?;
     let blob = board.blob().map_err(|e| Failure::Wrong(format!("its blob: {e:?}")))?;
@@ -136,7 +137,7 @@ fn until_busy(rig: &Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Killed in the middle: what was under way is dropped and said so, and both kernels copy on.
+/// Killed during transfers: pending ones are dropped and logged, and both kernels continue to copy.
 fn kills(rig: &mut Rig) -> Result<(), Failure> {
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     for _ in 0..KILLS {
@@ -161,7 +162,7 @@ fn kills(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What main copied while shadow died is right.
+/// Main's copies while shadow died are correct.
 fn asides(rig: &mut Rig) -> Result<(), Failure> {
     let log = rig.early_log("main");
     let copies: Vec<_> = log.lines().filter(|line| line.contains("  batch ")).collect();
@@ -172,7 +173,7 @@ fn asides(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Off with memory kept, off for good, stopped in the middle.
+/// Off with memory kept, off for good, stopped during transfers.
 fn sleeps(rig: &mut Rig) -> Result<(), Failure> {
     for action in ["off", "cold", "inactive"] {
         demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;
@@ -182,7 +183,7 @@ fn sleeps(rig: &mut Rig) -> Result<(), Failure> {
     }
     rig.send("on shadow dma 16M 4M")?;
     until_busy(rig)?;
-    // The engine goes on; main's call wakes it, or we do.
+    // The engine continues; main's call wakes the domain, or this test does.
     for action in ["inactive", "wake"] {
         let order = serde_json::json!({ "op": "power", "domain": "shadow", "action": action });
         soc::control::ask(&rig.instance.path("control.sock"), &order)?;

@@ -1,4 +1,4 @@
-//! `pen exec FILE`: any name, many arguments, and nothing stays on the board.
+//! `pen exec FILE`: any name, many arguments, and nothing remains on the board.
 
 use super::programs::{Running, wrong};
 use super::{Failure, PATIENCE, Rig};
@@ -6,16 +6,16 @@ use crate::exec::{Line, begun};
 use crate::place::Place;
 use std::time::Instant;
 
-/// Its arguments are at its top.
+/// A program; its arguments are described at its top.
 const TOOL: &str = "tests/programs/tool.wat";
-/// Writes its arguments as they are.
+/// A program that prints its arguments.
 const ARGUMENTS: &str = "tests/programs/long.wat";
-/// Longer than any name that a process shows, with what no name in `/bin` has.
+/// Longer than any process name shown, with characters that no name in `/bin` has.
 const NAME: &str = "a name with blanks, dots.v1 and äöü, longer than thirty-two.wat";
-/// Nearly all that arguments and environment may have.
+/// Nearly the maximum of arguments and environment.
 const LONG: usize = (128 << 10) - 1000;
 
-/// A file runs on both kernels, ends by itself or with its `pen`, and leaves nothing.
+/// A file runs on both kernels, ends normally or with its `pen`, and leaves nothing.
 pub fn executed(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let file = rig.instance.path(NAME);
@@ -37,7 +37,7 @@ pub fn executed(rig: &mut Rig) -> Result<(), Failure> {
     if before == after { Ok(()) } else { Err(wrong("what stays", (before, after))) }
 }
 
-/// A program gets many arguments as they were given.
+/// A program gets many arguments unchanged.
 fn long(rig: &Rig, kernel: &str) -> Result<(), Failure> {
     let file = Place::find()?.root.join(ARGUMENTS).display().to_string();
     let long = "x".repeat(LONG);
@@ -49,11 +49,11 @@ fn long(rig: &Rig, kernel: &str) -> Result<(), Failure> {
     Err(wrong("a file with many arguments", (kernel, found.code, found.err)))
 }
 
-/// The `pen exec` of a program that waits for its input is killed.
+/// The `pen exec` of a program that waits for input is killed.
 fn abandoned(rig: &mut Rig, kernel: &str, file: &str) -> Result<(), Failure> {
     let line = Line::on(kernel, file, &["cat"]);
     let running = begun(&rig.instance, &line).map_err(|why| wrong("exec", format!("{why:#}")))?;
-    // What `ps` shows of such a name ends within a letter's bounds.
+    // `ps` truncates such a name at a character boundary.
     let name = "a name with blanks, dots.v1 and";
     await_processes(rig, "begins", |said| said.contains(name))?;
     drop(running);
@@ -73,7 +73,8 @@ fn await_processes(rig: &mut Rig, what: &str, holds: impl Fn(&str) -> bool) -> R
     }
 }
 
-/// What is in the folders where something might lie: programs, images that came, parts of files.
+/// Returns the contents of folders that might have leftovers: programs, received images, partial
+/// files.
 fn listed(rig: &mut Rig) -> Result<[String; 3], Failure> {
     let mut said = [String::new(), String::new(), String::new()];
     for (said, path) in said.iter_mut().zip([".", "bin", "tmp"]) {

@@ -6,10 +6,11 @@ use super::programs::{install, run};
 use super::{Failure, PATIENCE, Rig};
 use std::time::Instant;
 
-/// What the tool ends with when it cannot write.
+/// The tool's exit code if it cannot write.
 const NO_SPACE: u8 = 98;
 
-/// Asks until the answer has this in it: who serves comes a moment behind the prompt.
+/// Repeats a command until the answer contains `wanted`: a server may start a moment after the
+/// prompt.
 fn until(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
     let start = Instant::now();
     loop {
@@ -24,13 +25,13 @@ fn until(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
     }
 }
 
-/// It is done, without a word.
+/// Runs a command that must succeed without output.
 fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     let said = rig.ask("main", line, PATIENCE)?;
     if said.contains("! ") { Err(Failure::Wrong(format!("{line}: {said}"))) } else { Ok(()) }
 }
 
-/// Devices give and take, for the monitor and for programs, on these kernels.
+/// Devices work, for the monitor and for programs, on these kernels.
 pub fn dev(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     until(rig, "fs ls", "dev/")?;
@@ -52,7 +53,7 @@ pub fn dev(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Any program on any kernel reads every kernel's files, and writes what may be written.
+/// Any program on any kernel reads every kernel's files, and writes the writable ones.
 pub fn proc(rig: &mut Rig) -> Result<(), Failure> {
     let isas = [("main", "aarch64"), ("shadow", "riscv64")];
     rig.expect("main> ", PATIENCE)?;
@@ -88,7 +89,7 @@ pub fn proc(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "fs cat proc/kernels", "shadow")?;
     demand(rig, "fs cat proc/meminfo", "MemFree: ")?;
     demand(rig, "fs ls proc", "uptime@")?;
-    // Who is dead answers nothing, and comes back.
+    // A dead kernel's files are missing until it is back.
     done(rig, "domain cold shadow")?;
     demand(rig, "fs cat proc/shadow/version", "! ")?;
     done(rig, "domain on shadow")?;

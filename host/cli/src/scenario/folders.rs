@@ -1,4 +1,4 @@
-//! Folders of the host that programs on both kernels see: `pen exec --dir`.
+//! Folders of the host for programs on both kernels: `pen exec --dir`.
 
 use super::machine::demand;
 use super::programs::{LOST, Running, back, wrong};
@@ -11,22 +11,22 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Its arguments are at its top.
+/// A program; its arguments are described at its top.
 const PROGRAM: &str = "folder";
-/// Bytes that take many jobs, and fit into no pipe.
+/// Number of bytes that takes many jobs, and does not fit into a pipe.
 const LARGE: usize = 100_000;
-/// What nobody may write, whoever they are.
+/// A folder that no user can write to.
 const READ_ONLY: &str = "/sys/kernel";
 
-/// What is on the host.
+/// The files on the host.
 struct Host {
     outside: PathBuf,
     one: PathBuf,
     other: PathBuf,
 }
 
-/// A program that reads and writes, is refused what leaves its folder, and is told when the folder
-/// goes; whoever dies meanwhile leaves nothing behind.
+/// A program reads and writes, cannot leave its folder, and gets an error when the folder
+/// disappears. If either side dies, nothing remains.
 pub fn served(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     installed(rig)?;
@@ -55,7 +55,7 @@ impl Host {
     fn new(rig: &Rig, kernel: &str) -> Result<Host, Failure> {
         let outside = rig.instance.path(&format!("host-{kernel}"));
         let (one, other) = (outside.join("one"), outside.join("other"));
-        // An earlier run's.
+        // From an earlier run.
         let _ = fs::remove_dir_all(&outside);
         fs::create_dir_all(&one)?;
         fs::create_dir_all(&other)?;
@@ -76,7 +76,7 @@ impl Host {
         Line::on(kernel, PROGRAM, arguments).with(&self.folders())
     }
 
-    /// Waits until a program has written so many bytes there, and says how many there are.
+    /// Waits until a program has written so many bytes to a file. Returns its size.
     fn grown(&self, name: &str, bytes: u64) -> Result<u64, Failure> {
         let start = Instant::now();
         loop {
@@ -92,9 +92,9 @@ impl Host {
     }
 }
 
-/// What the program says.
+/// Checks a program's output.
 fn says(rig: &Rig, line: Line, wanted: &[u8]) -> Result<(), Failure> {
-    // Input that it does not read is in nobody's way.
+    // Input that a program does not read does no harm.
     let found = Running::of(&rig.instance, line, &[b'x'; LARGE]).end()?;
     if (found.code, &found.out[..], &found.err[..]) == (0, wanted, b"") {
         return Ok(());
@@ -104,7 +104,7 @@ fn says(rig: &Rig, line: Line, wanted: &[u8]) -> Result<(), Failure> {
     Err(wrong("a program with folders", (code, text(out), text(err), text(wanted))))
 }
 
-/// What it reads is there, and what it writes is there then.
+/// The program reads the host's data, and the host sees what it has written.
 fn both_ways(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let bytes = super::host::pattern(3, LARGE);
     says(rig, host.line(kernel, &["cat", "/host/in"]), &bytes)?;
@@ -164,7 +164,7 @@ fn both_ways(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A folder as the root of what the program sees, and one without a name of its own.
+/// A folder as the program's root, and one without a name of its own.
 fn rooted(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let (one, other) = (host.one.display(), host.other.display());
     let names = "absolute cut in out sub up within";
@@ -179,7 +179,7 @@ fn rooted(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     says(rig, line, text.as_bytes())
 }
 
-/// What is not to be is an error, and nothing else happens.
+/// A forbidden access is an error and has no effect.
 fn refused(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let no = "Capabilities insufficient";
     let arguments = [
@@ -220,7 +220,7 @@ fn refused(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     }
 }
 
-/// A directory whose names take many jobs.
+/// A directory with so many names that listing it takes many jobs.
 fn many(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let names: Vec<String> = (0..400).map(|at| format!("a-file-of-many-{at:03}")).collect();
     for name in &names {
@@ -230,7 +230,7 @@ fn many(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     says(rig, host.line(kernel, &["ls", "/mnt/other"]), wanted.as_bytes())
 }
 
-/// The folder goes under a program.
+/// The folder disappears under a program.
 fn removed(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let running = Running::of(&rig.instance, host.line(kernel, &["log", "/host/log"]), b"");
     host.grown("log", 50)?;
@@ -243,7 +243,7 @@ fn removed(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `pen exec` is killed under a program.
+/// `pen exec` is killed while its program runs.
 fn abandoned(rig: &mut Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     let line = host.line(kernel, &["log", "/host/log"]);
     let running = begun(&rig.instance, &line).map_err(|why| wrong("exec", format!("{why:#}")))?;
@@ -258,7 +258,7 @@ fn abandoned(rig: &mut Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
     says(rig, host.line(kernel, &["size", "/host/log"]), format!("{length}\n").as_bytes())
 }
 
-/// Nothing of a folder or its program is there any more, soon.
+/// Waits until nothing of a folder or its program remains.
 fn cleared(rig: &mut Rig) -> Result<(), Failure> {
     for (command, what) in [("mounts", "?/"), ("ps", PROGRAM)] {
         let start = Instant::now();
@@ -275,7 +275,7 @@ fn cleared(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The kernel of a program dies.
+/// A program's kernel dies.
 fn killed(rig: &mut Rig) -> Result<(), Failure> {
     let host = Host::new(rig, "lost")?;
     let line = host.line("shadow", &["log", "/host/log"]);
@@ -288,7 +288,7 @@ fn killed(rig: &mut Rig) -> Result<(), Failure> {
     }
     back(rig)?;
     cleared(rig)?;
-    // Files may have begun anew with that death, and the program with them.
+    // The death may have emptied the file system in memory, and removed the program.
     installed(rig)?;
     says(rig, host.line("shadow", &["put", "/host/new", "new", "cat", "/host/new"]), b"new")
 }

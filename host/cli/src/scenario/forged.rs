@@ -1,5 +1,5 @@
-//! Images of programs that the installer did not make for this board: each is refused with what is
-//! wrong with it and what to do, on both kernels, and the board goes on.
+//! Program images that the installer did not make for this board: each is rejected, with the reason
+//! and advice, on both kernels, and the board continues.
 
 use super::host::{pattern, push};
 use super::machine::demand;
@@ -11,24 +11,24 @@ use crate::place::Place;
 use abi::program::{FOLDER, IMAGE_VERSION};
 use board::Isa;
 
-/// The program that is changed.
+/// The program whose images are changed.
 const TOOL: &str = "tests/programs/tool.wat";
-/// What the changed ones are called.
+/// Name of the changed programs.
 const NAME: &str = "forged";
-/// Where a head has its version, and what it is sealed with (`abi::program::ImageHead`).
+/// Offsets of the version and of the seal in a header (`abi::program::ImageHead`).
 const VERSION: usize = 8;
 const SEAL: usize = 16;
 
-/// What each refusal says.
+/// Texts of the rejections.
 const DAMAGED: &str = "damaged, or sealed for another board";
 const OTHER_VERSION: &str = "made by another version";
 const OTHER_CORES: &str = "made for another ISA";
 const CUT: &str = "truncated, or too large";
 const NO_IMAGE: &str = "not a program image";
-/// All of them say what to do.
+/// Part of every rejection: what to do.
 const ADVICE: &str = "`pen install`";
 
-/// A good image with one byte of another value.
+/// Returns a valid image with one byte changed.
 fn changed(good: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = good.to_vec();
     if let Some(byte) = bytes.get_mut(at) {
@@ -37,7 +37,7 @@ fn changed(good: &[u8], at: usize) -> Vec<u8> {
     bytes
 }
 
-/// Files that are no good image for a kernel whose good one and whose peer's these are.
+/// Returns files that are not valid for a kernel, made from its own and its peer's valid images.
 fn forged(good: &[u8], peers: &[u8], sealed: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let mut older = good.to_vec();
     older[VERSION..VERSION + 4].copy_from_slice(&(IMAGE_VERSION - 1).to_le_bytes());
@@ -59,7 +59,7 @@ fn forged(good: &[u8], peers: &[u8], sealed: &[u8]) -> Vec<(&'static str, Vec<u8
     ]
 }
 
-/// Each of them on each kernel; then the good one runs.
+/// Tries each of them on each kernel; then the valid image.
 pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     let good = images(rig, &rig.instance.program_key().map_err(failed)?)?;
@@ -92,7 +92,7 @@ fn failed(why: anyhow::Error) -> Failure {
     Failure::Wrong(format!("{why:#}"))
 }
 
-/// The tool's images for main and shadow, sealed with a key.
+/// Returns the tool's images for main and shadow, sealed with a key.
 fn images(rig: &Rig, key: &[u8; 32]) -> Result<Vec<(Isa, Vec<u8>)>, Failure> {
     let place = Place::find()?;
     let made = install::images(&place, &place.root.join(TOOL), None, &rig.instance.board()?, key);

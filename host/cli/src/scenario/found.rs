@@ -1,4 +1,4 @@
-//! Scenarios that the tree's data asks for: nothing is written here for a new one.
+//! Scenarios derived from the tree's data; a new data file needs no code here.
 //!
 //! | data | scenario |
 //! | --- | --- |
@@ -13,16 +13,16 @@ use crate::exec::Line;
 use crate::install;
 use crate::place::Place;
 
-/// Where programs run.
+/// The board that runs the programs.
 const BOARD: &str = "duo";
-/// The board to copy.
+/// The board for users to copy.
 const EXAMPLE: &str = "examples/board.toml";
-/// Names of scenarios.
+/// Prefix of the scenarios' names.
 const BOOT: &str = "boot.";
 const PROGRAM: &str = "programs.";
 const CHECKS: &str = "programs.checks";
 
-/// All of them. They live as long as the process, as those of [`ALL`] do.
+/// Returns all of them. They live as long as the process, like those of [`ALL`].
 pub fn found(place: &Place) -> anyhow::Result<Vec<&'static Scenario>> {
     let mut all = Vec::new();
     let used = |board: &str| ALL.iter().any(|scenario| scenario.board == board);
@@ -46,7 +46,7 @@ fn scenario(name: String, board: String, run: Run) -> &'static Scenario {
     Box::leak(Box::new(Scenario { name, board, nightly: None, run }))
 }
 
-/// The program that the scenario's folder is named after.
+/// Runs the program in the name of the scenario's folder.
 fn program(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let place = Place::find()?;

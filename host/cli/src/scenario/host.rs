@@ -1,4 +1,4 @@
-//! Files between the host and a running board, as `pen push` and `pen pull` move them.
+//! Files between the host and a running board, by `pen push` and `pen pull`.
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
@@ -6,34 +6,34 @@ use crate::instance::Instance;
 use crate::transfer::Stream;
 use std::time::Instant;
 
-/// Files at once.
+/// Number of concurrent transfers.
 const CLIENTS: u64 = 6;
-/// More than the root file system holds.
+/// More than the root file system can hold.
 const TOO_LARGE: u64 = 20 << 20;
 
-/// Bytes that are the same for the same seed.
+/// Returns the same bytes for the same seed.
 pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99));
     std::iter::successors(Some(seed), next).map(|it| (it >> 56) as u8).take(length).collect()
 }
 
-/// As `pen push`.
+/// Does what `pen push` does.
 pub fn push(board: &Instance, from: impl std::io::Read, path: &str) -> Result<u64, String> {
     let done = Stream::open(board).and_then(|stream| stream.push(from, path));
     done.map_err(|e| e.to_string())
 }
 
-/// As `pen pull`.
+/// Does what `pen pull` does.
 pub fn pull(board: &Instance, path: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let done = Stream::open(board).and_then(|stream| stream.pull(path, &mut bytes));
     done.map(|_| bytes).map_err(|e| e.to_string())
 }
 
-/// What was pushed is what both kernels and the host find; what cannot be leaves nothing behind.
+/// Both kernels and the host find pushed files; a failed push leaves nothing.
 pub fn files(rig: &mut Rig) -> Result<(), Failure> {
     let wrong = |what: &str, why: String| Failure::Wrong(format!("{what}: {why}"));
-    // Before the kernel listens too.
+    // Before the kernel listens, too.
     let bytes = pattern(1, 300_000);
     push(&rig.instance, &bytes[..], "/first").map_err(|e| wrong("push", e))?;
     rig.expect("main> ", PATIENCE)?;
@@ -65,7 +65,7 @@ fn refused(rig: &mut Rig, why: &str, said: Option<String>) -> Result<(), Failure
     nothing_half(rig)
 }
 
-/// No file is there that did not come as a whole.
+/// Checks that no incomplete file exists.
 fn nothing_half(rig: &mut Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.ask("main", "fs ls", PATIENCE)?.contains("~part") {
@@ -97,7 +97,7 @@ fn at_once(rig: &Rig) -> Result<(), Failure> {
     })
 }
 
-/// Of two that push one name at once, one is there as a whole.
+/// Of two concurrent pushes of one name, one file exists, and is complete.
 fn same_name(rig: &Rig) -> Result<(), Failure> {
     let board = &rig.instance;
     let [one, other] = [pattern(7, 200_000), pattern(8, 200_000)];
@@ -112,7 +112,7 @@ fn same_name(rig: &Rig) -> Result<(), Failure> {
     }
 }
 
-/// A source that ends in an error, in the middle.
+/// A source that fails in the middle.
 struct Breaks(usize);
 
 impl std::io::Read for Breaks {
@@ -122,7 +122,7 @@ impl std::io::Read for Breaks {
     }
 }
 
-/// A client that goes away in the middle: the file of before stays.
+/// A client that disconnects in the middle: the previous file stays.
 fn given_up(rig: &mut Rig) -> Result<(), Failure> {
     if push(&rig.instance, Breaks(100_000), "first").is_ok() {
         return Err(Failure::Wrong("half a file was taken for a whole one".to_string()));

@@ -1,5 +1,5 @@
-//! Programs that mean no good, on both kernels of a board: each is refused, ends, or can be ended;
-//! a program that means well goes on beside them, and afterwards all memory is given back.
+//! Hostile programs on both kernels of a board: each is rejected, ends, or can be killed; other
+//! programs continue, and in the end all memory is released.
 
 mod imports;
 
@@ -14,28 +14,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Its parts are at its top.
+/// A program; its parts are described at its top.
 const HOSTILE: &str = "tests/programs/hostile.wat";
-/// What `pen exec` ends with for a trap, and for a signal.
+/// `pen exec`'s exit codes for a trap, and for a signal.
 const TRAPPED: u8 = 134;
 const KILLED: u8 = 128 + 9;
-/// WASI's errors: no place for a process, no memory, no descriptor.
+/// WASI's errors: no slot for a process, no memory, no descriptor.
 const AGAIN: u64 = 6;
 const NOMEM: u64 = 48;
 const MFILE: u64 = 33;
-/// Both kernels, in the order of their numbers.
+/// Both kernels, by number.
 const KERNELS: [&str; 2] = ["main", "shadow"];
-/// Who begins processes where.
+/// The kernels that start processes, and their numbers.
 const HERE: &[(&str, &str)] = &[("main", "0"), ("shadow", "1")];
 const AWAY: &[(&str, &str)] = &[("main", "1"), ("shadow", "0")];
-/// KiB of a kernel that may stay in use: code of 16 programs that it keeps, and what its heap has
-/// taken. What it keeps for as many processes as there can be (stacks, a table of pages for each
-/// slot) is not among it: each kernel has had them all, alone, when the first look is taken.
+/// KiB that may remain in use in a kernel: cached code of 16 programs, and growth of its heap. Not
+/// included is what it keeps for the maximum number of processes (stacks, a page table per slot):
+/// each kernel has had that many, alone, before the first measurement.
 const STAYS: u64 = 3 << 10;
-/// A kernel gives back stacks within two seconds of its time.
+/// A kernel releases spare stacks within two seconds of its time.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// All of them, `rounds` times, and `nonsense` modules that mean nothing.
+/// Runs all of them `rounds` times, and `nonsense` random modules.
 pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let place = Place::find()?;
@@ -45,7 +45,7 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
     std::fs::write(&file, &calls.wat)?;
     put(&place, rig, &file, "calls")?;
     let witnesses = KERNELS.map(|kernel| begin(rig, kernel, &["witness"]));
-    // What kernels keep for next time is theirs from now on.
+    // Fill the kernels' caches before the first measurement.
     for one in HERE.chunks(1) {
         step(rig, "first bombs", |rig| bombs(rig, one))?;
     }
@@ -74,7 +74,7 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
     })
 }
 
-/// One kind of them; what goes wrong is said to be its.
+/// Runs one kind of test; a failure is attributed to it.
 fn step(
     rig: &mut Rig,
     name: &str,
@@ -92,7 +92,7 @@ fn begin(rig: &Rig, kernel: &str, arguments: &[&str]) -> Running {
     Running::of(&rig.instance, Line::on(kernel, "hostile", arguments), b"")
 }
 
-/// The numbers that a program says, each on a line, when it ends well.
+/// Returns the numbers that a program prints, one per line, if it exits normally.
 fn numbers(captured: Captured) -> Result<Vec<u64>, Failure> {
     let text = String::from_utf8_lossy(&captured.out);
     let numbers: Option<Vec<u64>> = text.lines().map(|line| line.parse().ok()).collect();
@@ -102,7 +102,7 @@ fn numbers(captured: Captured) -> Result<Vec<u64>, Failure> {
     }
 }
 
-/// Every import with every address that is none; both kernels say the same.
+/// Calls every import with every invalid address; both kernels return the same.
 fn called(rig: &mut Rig, calls: &Calls) -> Result<(), Failure> {
     for kernel in KERNELS {
         let found = Running::of(&rig.instance, Line::on(kernel, "calls", &[]), b"").end()?;
@@ -117,7 +117,7 @@ fn called(rig: &mut Rig, calls: &Calls) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No way leads out of a directory.
+/// No path leads out of a directory.
 fn paths(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in KERNELS {
         let found = begin(rig, kernel, &["paths"]).end()?;
@@ -128,7 +128,7 @@ fn paths(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Descriptors end, for each program its own; what was half done is given back.
+/// Descriptors run out, for each program separately; partially completed requests are undone.
 fn files(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in KERNELS {
         let all: Vec<_> = (0..3).map(|_| begin(rig, kernel, &["files"])).collect();
@@ -142,7 +142,7 @@ fn files(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory ends: two want all of it at once, and each of them gets what there is or nothing.
+/// Memory runs out: two programs request all of it at once, and each gets memory or an error.
 fn giants(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in KERNELS {
         let all = [(); 2].map(|()| begin(rig, kernel, &["giant"]));
@@ -150,7 +150,7 @@ fn giants(rig: &mut Rig) -> Result<(), Failure> {
         for one in all {
             match one.end() {
                 Ok(found) => pages += numbers(found)?.iter().sum::<u64>(),
-                // Who came when there was nothing has not begun.
+                // A program that found no memory did not start.
                 Err(why) if why.to_string().contains("no memory for it") => {}
                 Err(why) => return Err(why),
             }
@@ -191,7 +191,8 @@ fn loops(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who begins processes without end is told when it is enough, and ends all of them at once.
+/// A program that starts processes without end gets an error at the limit, and killing its group
+/// ends all of them.
 fn bombs(rig: &mut Rig, all: &[(&str, &str)]) -> Result<(), Failure> {
     let begun = all.iter().map(|(from, target)| begin(rig, from, &["bomb", target]));
     for one in begun.collect::<Vec<_>>() {
@@ -203,7 +204,7 @@ fn bombs(rig: &mut Rig, all: &[(&str, &str)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Processes that begin others, each of them: all end together.
+/// Processes that start processes, recursively: all end together.
 fn trees(rig: &mut Rig) -> Result<(), Failure> {
     for (kernel, target) in KERNELS.iter().zip(["0", "1"]) {
         let root = begin(rig, kernel, &["tree", target]);
@@ -214,7 +215,7 @@ fn trees(rig: &mut Rig) -> Result<(), Failure> {
         let group = groups.iter().max_by_key(most).copied().unwrap_or_default();
         let start = Instant::now();
         while processes(rig)?.iter().any(|process| process.group == group) {
-            // One that was about to begin another may be followed by that.
+            // A process that was just about to start another one may have a child left.
             rig.ask("main", &format!("kill -{group} KILL"), PATIENCE)?;
             if start.elapsed() > PATIENCE {
                 return Err(wrong("they do not end", rig.ask("main", "ps", PATIENCE)?));
@@ -228,7 +229,7 @@ fn trees(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Modules of nonsense end in some way, within a second or by a signal then.
+/// Random modules end in some way within a second, or by a signal after that.
 fn nonsensical(place: &Place, rig: &mut Rig, seed: u64, count: usize) -> Result<(), Failure> {
     let failed = |why: anyhow::Error| wrong("nonsense", format!("{why:#}"));
     let what = "building what makes nonsense";
@@ -258,14 +259,14 @@ fn nonsensical(place: &Place, rig: &mut Rig, seed: u64, count: usize) -> Result<
     if differ.is_empty() { Ok(()) } else { Err(wrong("ends differ (module, ends)", differ)) }
 }
 
-/// Ends that the machine has its part in: our signal, no memory.
+/// Returns whether an end depends on timing: our signal, or no memory.
 fn chance(end: u64) -> bool {
     const SIGNAL: u64 = 2009;
     const NO_MEMORY: u64 = 3006;
     [SIGNAL, NO_MEMORY, 9000 + NOMEM].contains(&end)
 }
 
-/// What `hostile witness` comes to.
+/// The result of `hostile witness`.
 fn sum() -> u64 {
     let mut x = 88_172_645_463_325_252_u64;
     let mut all = vec![];
@@ -279,7 +280,7 @@ fn sum() -> u64 {
     u64::from((sum ^ (sum >> 32)) as u32)
 }
 
-/// Who meant well goes on as if nothing were, and ends well.
+/// The witnesses continue undisturbed and exit normally.
 fn finished(rig: &mut Rig, witnesses: [Running; 2]) -> Result<(), Failure> {
     let found = until(rig, |found| found.len() <= 2)?;
     if found.len() != 2 {
@@ -295,7 +296,7 @@ fn finished(rig: &mut Rig, witnesses: [Running; 2]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// KiB that each kernel has in use.
+/// Returns the KiB in use on each kernel.
 fn in_use(rig: &mut Rig) -> Result<Vec<u64>, Failure> {
     let mut all = vec![];
     for on in ["", "on shadow "] {
@@ -307,7 +308,7 @@ fn in_use(rig: &mut Rig) -> Result<Vec<u64>, Failure> {
     Ok(all)
 }
 
-/// The same, once it does not become less any more.
+/// Returns the same once usage stops falling.
 fn settled(rig: &mut Rig) -> Result<Vec<u64>, Failure> {
     let start = Instant::now();
     let mut before = in_use(rig)?;
@@ -345,7 +346,7 @@ fn processes(rig: &mut Rig) -> Result<Vec<Process>, Failure> {
     Ok(said.lines().filter_map(parse).collect())
 }
 
-/// All processes, once they are so.
+/// Returns all processes once they satisfy a condition.
 fn until(rig: &mut Rig, so: impl Fn(&[Process]) -> bool) -> Result<Vec<Process>, Failure> {
     let start = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Tests that end before their time leave no process, however they end; until then `pen ps` and
-//! `pen doctor` find their boards.
+//! Tests that end prematurely leave no process, however they end; until the processes are gone,
+//! `pen ps` and `pen doctor` find their boards.
 
 use super::programs::wrong;
 use super::{Failure, PATIENCE, Rig};
@@ -12,14 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The test that is ended: on a board with two domains.
+/// The test that is interrupted: its board has two domains.
 const VICTIM: &str = "boot.duo-1x1";
-/// Its boards' folder, in `target/tests`: sockets need short paths.
+/// Folder of its boards, in `target/tests`: sockets need short paths.
 const FOLDER: &str = "v";
-/// Longer than a soc waits before it cuts its board off.
+/// Longer than a soc waits before it forces its board to end.
 const SOON: Duration = Duration::from_secs(30);
 
-/// By each signal, and by a panic.
+/// Interrupts by each signal, and by a panic.
 pub fn nothing(rig: &mut Rig) -> Result<(), Failure> {
     rig.instance.stop()?;
     for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
@@ -27,7 +27,7 @@ pub fn nothing(rig: &mut Rig) -> Result<(), Failure> {
     }
     let parts = rig.parts().clone();
     let outcome = catch_unwind(AssertUnwindSafe(|| match Rig::start(&parts) {
-        // As a panic does, without its message.
+        // Like a panic, but without its message.
         Ok(_board) => resume_unwind(Box::new("meant")),
         Err(why) => why,
     }));
@@ -48,7 +48,7 @@ fn ended_by(signal: Signal) -> Result<(), Failure> {
     let begun = until_up(&board, &mut pen);
     let found = processes::strays(&place);
     let number = Pid::from_child(&pen);
-    // It may have been quick, and failed then.
+    // It may have finished before.
     let _ = kill_process(number, signal);
     pen.wait()?;
     begun?;
@@ -72,7 +72,7 @@ fn until_up(board: &Instance, pen: &mut Child) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until nothing works in its folder any more.
+/// Waits until no process works in its folder.
 fn is_empty(board: &Instance, what: &str) -> Result<(), Failure> {
     let start = Instant::now();
     loop {

@@ -1,8 +1,8 @@
-//! One kernel and its cores: memory protection, the page-table invariant, threads, devices.
+//! A kernel and its cores: memory protection, the page-table invariant, threads, devices.
 
 use super::{Failure, PATIENCE, Rig};
 
-/// Asks and demands a text in the answer.
+/// Runs a command; the answer must contain a text. Returns the answer.
 pub fn demand(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
     let answer = rig.ask("main", line, PATIENCE)?;
     if answer.contains(wanted) {
@@ -11,7 +11,7 @@ pub fn demand(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure
     Err(Failure::Wrong(format!("`{line}` does not say {wanted:?}: {answer}")))
 }
 
-/// Every kernel of the board keeps the invariant and refuses what it must.
+/// Every kernel of the board maintains the invariant and rejects forbidden accesses.
 pub fn protection(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for kernel in ["", "on shadow "] {
@@ -24,7 +24,7 @@ pub fn protection(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Threads on all cores and no turn lost; timers and core-to-core interrupts arrive.
+/// Threads on all cores without lost wake-ups; timers and core-to-core interrupts arrive.
 pub fn threads(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "smp 400", "1600 turns on 2 cores")?;
@@ -40,7 +40,7 @@ pub fn threads(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// Two harts whose flushes reach themselves only: what one unmaps, the other is told to forget.
+/// Two harts with local TLB flushes only: when one unmaps a page, the other receives a shootdown.
 pub fn shootdown(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let answer = demand(rig, "smp 200", "800 turns on 2 cores")?;
@@ -51,7 +51,7 @@ pub fn shootdown(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// The thread that measures may be woken by any core, and its figures are of one.
+/// Any core may wake the measuring thread, but its figures are from one core.
 pub fn bench(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for _ in 0..20 {
@@ -60,7 +60,7 @@ pub fn bench(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "bench rpc 10", "record rpc.roundtrip_4k").map(|_| ())
 }
 
-/// How often an interrupt has come, from what `irq` says.
+/// Returns the number of interrupts from the output of `irq`.
 fn interrupts(counts: &str, name: &str) -> Result<u64, Failure> {
     let line = counts.lines().find(|line| line.trim_start().starts_with(name));
     line.and_then(|line| line.split_whitespace().nth(1))
@@ -68,7 +68,7 @@ fn interrupts(counts: &str, name: &str) -> Result<u64, Failure> {
         .ok_or_else(|| Failure::Wrong(format!("no count of {name} interrupts: {counts}")))
 }
 
-/// Disk and random bytes, through the soc; wrong input gets a sentence.
+/// Disk and random bytes, through the soc; invalid input gets an explanation.
 pub fn devices(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "disk", "wrote, flushed and read back")?;
@@ -78,7 +78,7 @@ pub fn devices(rig: &mut Rig) -> Result<(), Failure> {
         return Err(Failure::Wrong(format!("twice the same random bytes: {first}")));
     }
     demand(rig, "nonsense", "no command `nonsense`")?;
-    demand(rig, "ping nobody", "no such domain")?;
+    demand(rig, "ping absent", "no such domain")?;
     demand(rig, "domain sideways shadow", "usage: domain")?;
     demand(rig, "ping", "no other kernel").map(|_| ())
 }

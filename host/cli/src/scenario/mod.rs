@@ -1,7 +1,7 @@
-//! System tests: each boots a board and reads like a scenario.
+//! System tests: each boots a board and checks its behaviour as a user would.
 //!
-//! A scenario is a function over a [`Rig`]; add it to [`ALL`]. No retries, and no assertion on host
-//! seconds other than a patience that only a hang exceeds.
+//! A scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion about
+//! host time except time limits that only a hang exceeds.
 
 mod allowed;
 mod alone;
@@ -44,15 +44,15 @@ use std::time::Duration;
 /// Longer than any step of a healthy board takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// One system test.
+/// A system test.
 pub struct Scenario {
     /// Its name: `subject.what-it-shows`.
     pub name: &'static str,
-    /// The board that it needs.
+    /// Name of its board.
     pub board: &'static str,
-    /// Why it runs only under `--nightly`; `None`: it is a daily one.
+    /// Why it runs only under `--nightly`; `None`: it runs daily.
     pub nightly: Option<&'static str>,
-    /// What happens.
+    /// The test itself.
     pub run: Run,
 }
 

@@ -1,20 +1,21 @@
-//! Sockets: the self-test on each kernel, and an echo in one kernel for who talks in another.
+//! Sockets: the self-test on each kernel, and an echo server in one kernel for a client in the
+//! other.
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
 
-/// So much, or a quarter of it where the sanitizer watches each access.
+/// Returns `count`, or a quarter of it if the sanitizer is active.
 fn so_many(rig: &Rig, count: u64) -> u64 {
     if rig.watched { count / 4 } else { count }
 }
 
-/// An echo on `server` at `port`, which `client` talks to: `""`, or `"on DOMAIN "`.
+/// Runs an echo server on `server` at `port` and a client on `client`: `""`, or `"on DOMAIN "`.
 fn talk(rig: &mut Rig, server: &str, client: &str, port: u16) -> Result<(), Failure> {
     demand(rig, &format!("{server}net serve {port}"), "listening")?;
     let bytes = so_many(rig, 20_000);
     let whole = format!("{bytes} of {bytes} bytes and 8 of 8 datagrams came back");
     demand(rig, &format!("{client}net talk {port} {bytes}"), &whole)?;
-    // It was for one talk.
+    // The server has ended after one client.
     demand(rig, &format!("{client}net talk {port}"), "nothing listens on that port").map(|_| ())
 }
 
@@ -27,7 +28,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "services", "net          independent").map(|_| ())
 }
 
-/// Two kernels, one service, whatever the mode.
+/// Two kernels and one service, in any mode.
 pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let rounds = so_many(rig, 8);
@@ -37,10 +38,11 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     talk(rig, "on shadow ", "", 8)
 }
 
-/// The same on sockets in memory that both kernels have: who asks moves the other's packets too.
+/// The same with sockets in memory shared by both kernels: a request also moves the other kernel's
+/// packets.
 pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     together(rig)?;
-    // One executes in the midst of what the other one executes.
+    // Both kernels execute steps concurrently.
     let rounds = so_many(rig, 20);
     demand(rig, &format!("aside net check {rounds}"), "begun")?;
     demand(rig, &format!("on shadow net check {}", rounds / 2), "all as sent")?;

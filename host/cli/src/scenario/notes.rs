@@ -1,11 +1,10 @@
-//! Sentences of the soc on the console: they come when something happened, also in the middle of a
-//! line that a kernel is writing.
+//! The soc's messages on the console, which may appear in the middle of a kernel's line.
 
 const BEGIN: &str = "\r\n[soc] ";
 const END: &str = "\r\n";
 
-/// Puts each whole sentence before the line that it came into, but not before `from`: what a kernel
-/// writes in one line is in one line then.
+/// Moves each complete message before the line that it interrupted, but not before `from`, so that
+/// a kernel's line is contiguous again.
 pub fn put_aside(seen: &mut String, from: usize) {
     let mut at = from;
     while let Some(found) = seen[at..].find(BEGIN) {
@@ -24,7 +23,7 @@ pub fn put_aside(seen: &mut String, from: usize) {
 mod tests {
     use super::*;
 
-    /// As it is heard, piece by piece, when all before `from` was expected already.
+    /// Returns the text after receiving `pieces`; all before `from` was already consumed.
     fn heard(pieces: &[&str], from: usize) -> String {
         let mut seen = String::new();
         for piece in pieces {

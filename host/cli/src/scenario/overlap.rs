@@ -1,4 +1,4 @@
-//! Both kernels ask one file service at the same time: some order must explain all answers.
+//! Both kernels use one file service concurrently; the history must be linearizable.
 
 use super::{Failure, PATIENCE, Rig};
 use abi::fs::{Reply, Request};
@@ -8,16 +8,16 @@ use linear::files::{Ask, Files, Got};
 use linear::{Call, check};
 use zerocopy::FromBytes;
 
-/// Requests of each kernel.
+/// Number of requests of each kernel.
 const CALLS: u64 = 60;
-/// And what both build on.
+/// Number of requests before those, which both build on.
 const BEFORE: u64 = 6;
-/// The two kernels' clocks differ by less than this, in ns.
+/// Maximum difference of the two kernels' clocks in ns.
 const SKEW: u64 = 300_000;
-/// Steps of the search.
+/// Maximum number of steps of the search.
 const STEPS: u64 = 2_000_000;
 
-/// One history; files must have been untouched.
+/// Checks one history; no file may exist before.
 pub fn explained(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let text = rig.ask("main", &format!("overlap 1 {CALLS}"), PATIENCE)?;
@@ -30,16 +30,16 @@ pub fn explained(rig: &mut Rig) -> Result<(), Failure> {
     if of_shadow != CALLS || history.len() as u64 != 2 * CALLS + BEFORE {
         return Err(Failure::Wrong(format!("{} calls, {of_shadow} of shadow", history.len())));
     }
-    // Widened by the skew, calls of one kernel overlap too: each is somebody's own.
+    // Widened by the skew, calls of one kernel overlap too, so each gets a caller of its own.
     history.iter_mut().zip(0..).for_each(|(call, who)| call.who = who);
     match check(&Files, Model::new(BUDGET), &history, STEPS) {
-        // How much overlapped is a matter of the host's time.
+        // The number of overlapping calls depends on the host.
         Ok(_) => Ok(()),
         Err(failure) => Err(Failure::Wrong(format!("no order explains them: {failure:?}"))),
     }
 }
 
-/// `call WHO INVOKED RETURNED xREQUEST xBULK xREPLY xFILLED`
+/// `call CALLER INVOKED RETURNED xREQUEST xBULK xREPLY xFILLED`
 fn parse(line: &str) -> Option<Call<Ask, Got>> {
     let mut words = line.split(' ').skip(1);
     let mut number = || words.next()?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! Two kernels: storms of calls, power, death and return.
+//! Two kernels: storms of calls, power states, death and restart.
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 /// Index of the weak domain on the boards used here.
 const SHADOW: usize = 1;
 
-/// Storms from all cores of both kernels at once: no wrong answer, nothing lost.
+/// Storms from all cores of both kernels at once: no wrong answer, no lost call.
 pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let clean = " 0 lost with their peer, 0 refused, 0 wrong";
     demand(rig, "rpc 500 7", clean)?;
     demand(rig, "on shadow rpc 500 8", clean)?;
-    // Both at once: the shadow's own storm runs while main's does.
+    // Shadow's own storm runs concurrently with main's.
     demand(rig, "both 500", "0 wrong from either side").map(|_| ())
 }
 
-/// Waits until epoch and state of the weak domain are as wanted; answers the epoch.
+/// Waits until epoch and state of the weak domain are as wanted. Returns the epoch.
 pub fn wait_for(
     rig: &Rig,
     what: &str,
@@ -40,8 +40,8 @@ pub fn wait_for(
     }
 }
 
-/// Inactive, off with memory kept, and off cold; each time it answers again. Who is inactive is
-/// woken early where main wants a page that it has.
+/// Inactive, off with memory kept, and cold: each time the domain answers calls again. An inactive
+/// domain is woken early if main needs one of its pages.
 pub fn power(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
@@ -63,14 +63,14 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
             demand(rig, "rpc 20", " 0 wrong")?;
         }
     }
-    // The kernel with the console stays on, whoever is asked to stop it.
+    // The kernel with the console stays on, whichever kernel is asked to stop it.
     for (line, action) in [("", "off"), ("on shadow ", "inactive"), ("on shadow ", "off")] {
         demand(rig, &format!("{line}domain {action} main"), "holds the console")?;
     }
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
-/// Two requests to go off at once are one: who is woken stays on.
+/// Two concurrent power-off requests count as one: a domain that is then woken stays on.
 pub fn off_twice(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for round in 1..=5 {
@@ -80,10 +80,10 @@ pub fn off_twice(rig: &mut Rig) -> Result<(), Failure> {
         rig.expect("main> ", PATIENCE)?;
         rig.expect("main> ", PATIENCE)?;
         rig.said_aside("main", "domain off shadow", "\n", round)?;
-        // Off, or on again when the second request was late, found it off and so woke it.
+        // Off, or on again if the second request came late, found it off, and so woke it.
         demand(rig, "domain on shadow", "woken")?;
         wait_for(rig, "woke", |_, now| now == state::RUNNING)?;
-        // A second power-off that was waiting behind the first would come now.
+        // A second power-off that was queued after the first would happen now.
         std::thread::sleep(Duration::from_millis(200));
         let states = rig.instance.states(&rig.instance.board()?);
         if states[SHADOW].1 != state::RUNNING {
@@ -93,8 +93,8 @@ pub fn off_twice(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A kernel of three harts goes off and comes back while all of them work, shootdowns included;
-/// their work ends as if nothing had been.
+/// A kernel of three harts is powered off and on while all of them work, including shootdowns;
+/// their work ends undisturbed.
 pub fn off_busy(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for round in 1..=3 {
@@ -113,15 +113,15 @@ pub fn off_busy(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
-/// The weak domain's QEMU is killed again and again under a storm: no wrong answer, no hang, and
-/// the weak kernel is back each time, under a new epoch.
+/// The weak domain's QEMU is killed repeatedly during a storm: no wrong answer, no hang, and the
+/// weak kernel comes back each time, under a new epoch.
 pub fn kills(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     let mut lost = 0;
     for round in 0..if rig.watched { rounds / 5 } else { rounds } {
         rig.send(&format!("rpc 200 {round}"))?;
-        // Somewhere in the storm, elsewhere each time.
+        // At a different point of the storm each time.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60));
         rig.kill("shadow")?;
         let answer = rig.expect("main> ", PATIENCE)?;
@@ -139,7 +139,8 @@ pub fn kills(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// A kernel that panics tells why, with names; the other lives on, and it comes back.
+/// A panicking kernel prints the reason, with function names; the other kernel survives, and the
+/// first one comes back.
 pub fn panic(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for (line, sentence) in

@@ -1,5 +1,5 @@
-//! Programs on the kernels of a board: what `pen exec` gives, traps, signals, the death of a kernel
-//! under them.
+//! Programs on the kernels of a board: results of `pen exec`, traps, signals, the death of a
+//! program's kernel.
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
@@ -11,16 +11,16 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Its parts are at its top.
+/// A program; its parts are described at its top.
 const TOOL: &str = "tests/programs/tool.wat";
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What `pen exec` ends with when the program's kernel died.
+/// `pen exec`'s exit code if the program's kernel died.
 pub(super) const LOST: u8 = 125;
-/// And for a trap.
+/// Its exit code for a trap.
 const TRAPPED: u8 = 134;
 
-/// What a scenario of programs finds wrong.
+/// Returns the failure of a scenario of programs.
 pub fn wrong(what: &str, found: impl std::fmt::Debug) -> Failure {
     Failure::Wrong(format!("{what}: {found:?}"))
 }
@@ -34,7 +34,7 @@ pub fn install(rig: &Rig) -> Result<(), Failure> {
     install_as(rig, None, "tool")
 }
 
-/// The tool with a manifest and a name of its own.
+/// Installs the tool under a name, with a manifest.
 pub(super) fn install_as(rig: &Rig, manifest: Option<&Path>, name: &str) -> Result<(), Failure> {
     let place = Place::find()?;
     let tool = place.root.join(Path::new(TOOL));
@@ -42,7 +42,7 @@ pub(super) fn install_as(rig: &Rig, manifest: Option<&Path>, name: &str) -> Resu
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 
-/// A program that runs beside the scenario.
+/// A program that runs concurrently with the scenario.
 pub struct Running(Receiver<Result<Captured, String>>);
 
 impl Running {
@@ -50,20 +50,20 @@ impl Running {
         Running::of(instance, Line::on(kernel, "tool", arguments), input)
     }
 
-    /// Begins what `pen exec` would with this line.
+    /// Starts what `pen exec` would with this command line.
     pub fn of(instance: &Instance, line: Line, input: &[u8]) -> Running {
         let (sender, ended) = channel();
         let instance = Instance::at(instance.folder.clone());
         let input = input.to_vec();
         std::thread::spawn(move || {
             let done = captured(&instance, &line, Some(input)).map_err(|why| format!("{why:#}"));
-            // Whoever is gone has given up.
+            // An error means that the receiver has given up.
             let _ = sender.send(done);
         });
         Running(ended)
     }
 
-    /// How it ended.
+    /// Waits for it. Returns the result.
     pub fn end(self) -> Result<Captured, Failure> {
         let done = self.0.recv_timeout(PATIENCE).map_err(|_| wrong("it does not end", ()))?;
         done.map_err(|why| wrong("exec", why))
@@ -91,7 +91,8 @@ pub(super) fn says(
     if good { Ok(()) } else { Err(wrong(&arguments.join(" "), (found.code, found.out.len()))) }
 }
 
-/// The same file gives the same on each kernel: arguments, environment, input, files, exit codes.
+/// The same file gives the same result on each kernel: arguments, environment, input, files, exit
+/// codes.
 pub fn exec(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     ready(rig)?;
     let bytes: Vec<u8> =
@@ -119,7 +120,7 @@ pub fn exec(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// Each trap ends its program and nothing else, with a report that names the function.
+/// Each trap ends only its program, with a report that names the function.
 pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     let before = free_memory(rig)?;
@@ -139,22 +140,22 @@ pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in ["main", "shadow"] {
         let log = rig.early_log(kernel);
         let named = |function: &str| log.contains(&format!(" in {function} + "));
-        // Where it trapped, and who had called that.
+        // The function that trapped, and its callers.
         if !["deep", "bad", "start"].into_iter().all(named) {
             return Err(wrong("the log names not all functions", log));
         }
     }
     demand(rig, "audit", "the invariant holds")?;
     let after = free_memory(rig)?;
-    // What stays: the program's code, kept for the next one, and tables of the page table.
+    // The kernel keeps the program's code for the next run, and page tables.
     if after + 4096 < before {
         return Err(wrong("KiB of free memory", (before, after)));
     }
     Ok(())
 }
 
-/// Looks until memory is as it was but for what may stay: who has ended gives back its own a moment
-/// later. `look`: what there is, and is that enough?
+/// Waits until memory usage is as before, except for what may stay: an ended program's memory is
+/// freed a moment later. `look` returns the usage, and whether it is acceptable.
 pub(super) fn given_back<T: std::fmt::Debug>(
     what: &str,
     before: &T,
@@ -164,7 +165,8 @@ pub(super) fn given_back<T: std::fmt::Debug>(
     awaited(PATIENCE / 4, late, look).map(|_| ())
 }
 
-/// Looks until it is so: what there is, and is that it? `late`: what is wrong when it never is.
+/// Waits for a condition. `look` returns the state, and whether the condition holds; `late`
+/// describes the failure if it never does.
 pub(super) fn awaited<T>(
     patience: Duration,
     late: impl FnOnce(T) -> Failure,
@@ -183,12 +185,12 @@ pub(super) fn awaited<T>(
     }
 }
 
-/// KiB of main's memory that are free.
+/// Returns the KiB of free memory on main.
 fn free_memory(rig: &mut Rig) -> Result<u64, Failure> {
     free_memory_on(rig, "")
 }
 
-/// The same of the kernel that `on` leads to.
+/// Returns the same for the kernel that `on` addresses.
 pub(super) fn free_memory_on(rig: &mut Rig, on: &str) -> Result<u64, Failure> {
     let said = rig.ask("main", &format!("{on}mem"), PATIENCE)?;
     let line = said.lines().find(|line| line.ends_with("KiB free"));
@@ -196,7 +198,7 @@ pub(super) fn free_memory_on(rig: &mut Rig, on: &str) -> Result<u64, Failure> {
     number.ok_or_else(|| wrong("mem", said))
 }
 
-/// The number of the process that `ps` of any kernel shows on `kernel`, once it runs.
+/// Returns the number of the process on `kernel`, from `ps` on any kernel, once it runs.
 pub(super) fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
     let start = Instant::now();
     loop {
@@ -213,8 +215,8 @@ pub(super) fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
     }
 }
 
-/// A signal from either kernel ends what runs on the other: asleep, in a read, in a loop that asks
-/// for nothing, in one that is in the engine almost always.
+/// A signal from either kernel ends a program on the other one: asleep, in a read, in a loop
+/// without calls, in a loop that is nearly always in the engine.
 pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     for (kernel, from) in [("main", "on shadow "), ("shadow", ""), ("shadow", "on shadow ")] {
@@ -231,8 +233,8 @@ pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "kill 9999", "there is no such process").map(|_| ())
 }
 
-/// The weak kernel dies under a program: it is reported lost, one on the other kernel goes on, and
-/// the weak kernel comes back and runs programs.
+/// The weak kernel dies while it runs a program: the program is reported lost, one on the other
+/// kernel continues, and the weak kernel comes back and runs programs.
 pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     for _ in 0..3 {
@@ -240,7 +242,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         pid_on(rig, "shadow")?;
         let here = Running::begin(&rig.instance, "main", &["zzz"], b"");
         let pid = pid_on(rig, "main")?;
-        // By then whoever asked for the two knows that they began.
+        // When this has run, the parents of both know that they have started.
         says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")?;
         rig.kill("shadow")?;
         let found = there.end()?;
@@ -253,14 +255,14 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         if found.code != 128 + 15 {
             return Err(wrong("a program of the kernel that lives", found));
         }
-        // Files may have begun anew with that death, and the program with them.
+        // The death may have emptied the file system in memory, and removed the program.
         install(rig)?;
         says(rig, "shadow", &["args", "back"], b"", b"back\n")?;
     }
     Ok(())
 }
 
-/// The weak kernel runs again.
+/// Waits until the weak kernel runs again.
 pub(super) fn back(rig: &mut Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while !rig.ask("main", "ping shadow", PATIENCE)?.contains("answer from") {

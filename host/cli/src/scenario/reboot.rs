@@ -1,5 +1,5 @@
-//! A board that starts again by itself: what was written is there and nothing else is, and whoever
-//! was connected is told.
+//! A board that restarts on request of its software: files persist and nothing else does, and
+//! connected clients are notified.
 
 use super::disk::{begin, clean, content, done, mounted, poweroff, same};
 use super::host::{pattern, pull, push};
@@ -7,7 +7,7 @@ use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
 use crate::transfer::Stream;
 
-/// By the monitor, and by the file that the tool `reboot` writes; nothing was synced.
+/// From the monitor, and from the file that the tool `reboot` writes; without a sync before.
 pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig, 1024)?;
     let process = rig.instance.soc();
@@ -39,7 +39,7 @@ pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     same("the note", &content(&rig.instance, "note")?, b"the first life\nand the second\n")
 }
 
-/// Goes on with the next life. A disk that was not in order would be read only.
+/// Continues with the next life. A disk that was not unmounted cleanly would be read-only.
 fn began(rig: &mut Rig) -> Result<(), Failure> {
     rig.rejoin()?;
     rig.expect("main> ", PATIENCE)?;

@@ -1,5 +1,5 @@
-//! A board under test: started in a folder of its own, talked to through its console, and cleaned
-//! up when dropped, whatever happened.
+//! A board under test: started in its own folder, controlled through its console, and cleaned up
+//! when dropped.
 
 use super::notes::put_aside;
 use crate::instance::{CONSOLE, Instance, InstanceError, tail};
@@ -21,75 +21,75 @@ pub enum Failure {
     /// The board did not start or stop.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// The console was silent about it.
-    #[error("waited {waited:.1} s for {wanted:?} in vain; the console's last words:\n{last}")]
+    /// The expected text did not appear on the console.
+    #[error("waited {waited:.1} s for {wanted:?}, not seen; the last output:\n{last}")]
     Silent {
-        /// What should have come.
+        /// The expected text.
         wanted: String,
-        /// How long.
+        /// Waiting time in seconds.
         waited: f64,
-        /// What came last.
+        /// The last output.
         last: String,
     },
-    /// Whoever runs the tests wants them to end.
+    /// The tests were interrupted.
     #[error("interrupted")]
     Interrupted,
     /// The console was closed: the board is gone.
     #[error("the board ended while {0:?} was awaited")]
     Ended(String),
-    /// The host refuses something: a file, a socket of the board, a command.
+    /// An error of the host: a file, a socket of the board, a command.
     #[error("the host: {0}")]
     Host(#[from] std::io::Error),
     /// It needs something that is not installed.
     #[error("left out: {0}")]
     LeftOut(&'static str),
-    /// Anything else that a scenario finds wrong.
+    /// Any other failure.
     #[error("{0}")]
     #[allow(dead_code, reason = "for scenarios with findings of their own")]
     Wrong(String),
 }
 
-/// How often a wait looks whether it was interrupted.
+/// Time between two checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A running board and its console.
 pub struct Rig {
-    /// Its folder.
+    /// Its run folder.
     pub instance: Instance,
     console: UnixStream,
     output: Receiver<Vec<u8>>,
     seen: String,
-    /// Start of what no `expect` has consumed.
+    /// Start of the output that no `expect` has consumed.
     next: usize,
-    /// When the soc was started.
+    /// Start time of the soc.
     pub started: Instant,
-    /// What its domains run.
+    /// The kernels of its domains.
     pub kernels: Vec<Built>,
-    /// The sanitizer watches: storms are many times slower.
+    /// Whether the sanitizer is active, which makes storms many times slower.
     pub watched: bool,
     parts: Parts,
-    /// Another one has its folder.
+    /// Another rig has taken over its folder.
     replaced: bool,
 }
 
-/// What a rig is made from.
+/// Parameters of a rig.
 #[derive(Clone)]
 pub struct Parts {
-    /// Where its folder is.
+    /// The run folder.
     pub folder: PathBuf,
     /// The soc's binary.
     pub soc: PathBuf,
     /// The board file.
     pub board_file: PathBuf,
-    /// Kernels of its ISAs.
+    /// The kernels of its ISAs.
     pub kernels: Vec<Built>,
-    /// How to start it.
+    /// Options of the start.
     pub options: Options,
 }
 
 #[allow(dead_code, reason = "the fixture offers more than the first scenarios use")]
 impl Rig {
-    /// Starts the board and attaches to its console before the kernels have said anything.
+    /// Starts the board and attaches to its console before the kernels print anything.
     pub fn start(parts: &Parts) -> Result<Self, Failure> {
         let instance = Instance::at(parts.folder.clone());
         let started = Instant::now();
@@ -120,17 +120,17 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What it was made from.
+    /// Returns its parameters.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// The command line of kernels from the next start on.
+    /// Sets the kernels' command line for the next start.
     pub fn set_arguments(&mut self, arguments: &str) {
         self.parts.options.arguments = Some(arguments.to_string());
     }
 
-    /// Ends the board, and starts it again when `between` is done; its disk stays.
+    /// Stops the board, runs `between`, and starts the board again; its disk stays.
     pub fn restart(
         &mut self,
         between: impl FnOnce(&Instance) -> Result<(), Failure>,
@@ -144,9 +144,9 @@ impl Rig {
         Ok(())
     }
 
-    /// The board starts again by itself: attaches to the console of its next life.
+    /// Attaches to the console of the next life of a board that restarts.
     pub fn rejoin(&mut self) -> Result<(), Failure> {
-        // What this life still says comes before or behind what the soc says of it.
+        // The rest of this life's output comes before or after the soc's message about it.
         while let Ok(bytes) = self.output.recv_timeout(super::PATIENCE) {
             self.hear(&bytes);
         }
@@ -160,8 +160,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Waits until the console has said `text` (after what was expected before); answers what it
-    /// said up to there.
+    /// Waits until the console has printed `text` (after what was expected before). Returns the
+    /// output up to it.
     pub fn expect(&mut self, text: &str, patience: Duration) -> Result<String, Failure> {
         let start = Instant::now();
         loop {
@@ -210,18 +210,18 @@ impl Rig {
         Ok(())
     }
 
-    /// Presses keys, without a return behind them.
+    /// Types keys without a carriage return.
     pub fn type_keys(&mut self, keys: &str) -> Result<(), Failure> {
         Ok(self.console.write_all(keys.as_bytes())?)
     }
 
-    /// Types `line` and answers everything up to the next prompt of `kernel`.
+    /// Types `line`. Returns the output up to the next prompt of `kernel`.
     pub fn ask(&mut self, kernel: &str, line: &str, patience: Duration) -> Result<String, Failure> {
         self.send(line)?;
         self.expect(&format!("{kernel}> "), patience)
     }
 
-    /// The QEMU of `domain`; waits for it to appear.
+    /// Returns the QEMU of `domain`; waits for it to start.
     pub fn machine(&self, domain: &str, patience: Duration) -> Result<Pid, Failure> {
         let start = Instant::now();
         loop {
@@ -240,7 +240,7 @@ impl Rig {
         self.signal(domain, Signal::KILL)
     }
 
-    /// The QEMU of `domain` does nothing any more, or goes on; nobody is told.
+    /// Stops or continues the process of the QEMU of `domain`, without the soc's knowledge.
     pub fn hang(&self, domain: &str, hung: bool) -> Result<(), Failure> {
         self.signal(domain, if hung { Signal::STOP } else { Signal::CONT })
     }
@@ -250,7 +250,7 @@ impl Rig {
         kill_process(pid, signal).map_err(|e| Failure::Host(e.into()))
     }
 
-    /// Asks the soc through its control socket.
+    /// Sends the soc a request through its control socket.
     pub fn control(&self, operation: &serde_json::Value) -> Result<serde_json::Value, Failure> {
         let answer = soc::control::ask(&self.instance.path("control.sock"), operation)?;
         if answer["ok"] == true {
@@ -259,13 +259,14 @@ impl Rig {
         Err(Failure::Wrong(format!("the soc was asked {operation} and said {answer}")))
     }
 
-    /// What the power controller does to `domain`, and no kernel is asked: off, inactive, wake.
+    /// Makes the power controller change the state of `domain`, without involving a kernel: off,
+    /// inactive, wake.
     pub fn power(&self, domain: &str, action: &str) -> Result<(), Failure> {
         let operation = json!({ "op": "power", "domain": domain, "action": action });
         self.control(&operation).map(|_| ())
     }
 
-    /// Chip time, as the soc has it.
+    /// Returns the chip time, from the soc.
     pub fn chip_time(&self) -> Result<u64, Failure> {
         let status = self.control(&json!({ "op": "status" }))?;
         status["time_ns"].as_u64().ok_or(Failure::Wrong(format!("no time in {status}")))
@@ -277,13 +278,14 @@ impl Rig {
         kill_process(pid, Signal::KILL).map_err(|e| Failure::Host(e.into()))
     }
 
-    /// The early log of `domain`.
+    /// Returns the early log of `domain`.
     pub fn early_log(&self, domain: &str) -> String {
         let path = self.instance.path(&format!("{domain}.log"));
         String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// What the `count`th `aside COMMAND` of `domain` said up to `text`; waits for it.
+    /// Waits until the `count`th `aside COMMAND` of `domain` has printed `text`. Returns its output
+    /// up to there.
     pub fn said_aside(
         &self,
         domain: &str,
@@ -310,13 +312,13 @@ impl Rig {
         }
     }
 
-    /// Everything the console has said so far.
+    /// Returns all output of the console so far.
     pub fn transcript(&self) -> &str {
         &self.seen
     }
 }
 
-/// What a console says from here on, until it closes.
+/// Receives the output of a console until it is closed.
 fn heard(console: &UnixStream) -> std::io::Result<Receiver<Vec<u8>>> {
     let mut reader = console.try_clone()?;
     let (sender, output) = channel();

@@ -1,4 +1,4 @@
-//! Services: the same answers from every kernel, in every mode.
+//! Services: the same results on every kernel, in every mode.
 
 use super::machine::demand;
 use super::peers::wait_for;
@@ -9,12 +9,12 @@ use fs::exercise::{PIECE, exercise_in};
 use share::{Answer, Event, Outbox, Service, Token};
 use std::time::{Duration, Instant};
 
-/// How long it is off.
+/// Time for which it is off.
 const NAP_MS: u64 = 40;
-/// Random operations of an exercise.
+/// Number of random operations of an exercise.
 const OPERATIONS: u64 = 2000;
 
-/// What an exercise must answer, from the service itself, run here.
+/// Returns the expected result of an exercise, computed by running the service here.
 fn expected(seed: u64) -> String {
     let mut service = Vfs::start(1);
     let mut now = 0;
@@ -32,7 +32,7 @@ fn expected(seed: u64) -> String {
         + &format!(", digest {:016x}", digest.hash)
 }
 
-/// Runs an exercise by `command`, and compares what it says with what the service says here.
+/// Runs an exercise by `command`, and compares its result with the one computed here.
 fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<(), Failure> {
     let text = rig.ask("main", &format!("{on}exercise {seed} {OPERATIONS}"), PATIENCE)?;
     let expected = expected(seed);
@@ -43,7 +43,7 @@ fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<(), Failure> {
     }
 }
 
-/// One kernel alone: files, a pipe, and random operations with the answers of the host.
+/// One kernel: files, a pipe, and random operations with the host's results.
 pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "services", "independent")?;
@@ -53,7 +53,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     busy(rig, &[""])
 }
 
-/// A pipe and random operations on each kernel, in turn.
+/// A pipe and random operations on each kernel, alternately.
 fn busy(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     for on in kernels {
         let whole = "50000 of 50000 bytes came as they were sent";
@@ -62,7 +62,7 @@ fn busy(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     (1..=3).try_for_each(|seed| kernels.iter().try_for_each(|on| exercised(rig, on, seed)))
 }
 
-/// Two kernels, one service: what one writes the other reads, and both get the same answers.
+/// Two kernels and one service: each reads what the other writes, and both get the same results.
 pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "fs mkdir place", "")?;
@@ -74,7 +74,7 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     busy(rig, &["", "on shadow "])
 }
 
-/// The same on one state in memory that both kernels have.
+/// The same with one state in memory shared by both kernels.
 pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     together(rig)?;
     demand(rig, "services", "shadowed")?;
@@ -87,7 +87,7 @@ pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
 #[derive(Clone, Copy)]
 pub enum Ends {
     Killed,
-    /// Another kernel takes its power, and gives it back.
+    /// Another kernel powers it off and on.
     Cold,
 }
 
@@ -103,13 +103,13 @@ impl Ends {
     }
 }
 
-/// Under load from both kernels the weak one's life ends, now and then in the middle of a step or
-/// with pages that only it had: the service begins anew, says so, and nobody gets a wrong answer.
+/// Under load from both kernels the weak one's life ends, sometimes inside a step or with the only
+/// copy of a page: the service restarts, reports it, and no caller gets a wrong result.
 pub fn loses(rig: &mut Rig, ends: Ends, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     let mut lost = 0;
-    // A watched board takes ten seconds and more for each.
+    // With the sanitizer, each round takes ten seconds or more.
     for round in 0..if rig.watched { times / 4 } else { times } {
         demand(rig, "fs write note still here", "")?;
         demand(rig, &format!("aside exercise {} {OPERATIONS}", 1000 + round), "begun")?;
@@ -132,7 +132,8 @@ pub fn loses(rig: &mut Rig, ends: Ends, times: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A kernel that goes off hands its pages over and wakes nobody: files are where they were.
+/// A kernel that is powered off hands over its pages and wakes no other kernel: files are
+/// unchanged.
 pub fn sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "fs write note still here", "")?;
@@ -154,8 +155,8 @@ pub fn sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     demand(rig, "services", "shadowed             1,").map(|_| ())
 }
 
-/// The strong kernel, which has the devices and is the home of the pages, goes off in the middle of
-/// operations of both, and the weak one goes on and wakes it.
+/// The strong kernel, which has the devices and is the home of the pages, is powered off during
+/// operations of both; the weak one continues and wakes it.
 pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
@@ -172,8 +173,8 @@ pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     demand(rig, "services", "shadowed             1,").map(|_| ())
 }
 
-/// Each kernel in turn is stopped wherever it is, in the middle of operations of both: the other
-/// wakes it as soon as it waits for its pages, or its lock.
+/// Each kernel in turn is stopped at any point, during operations of both: the other one wakes it
+/// as soon as it waits for its pages or its lock.
 pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
@@ -196,10 +197,10 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     }
 }
 
-/// A kernel, and the seed of what it exercises.
+/// A kernel, and the seed of its exercise.
 type Exercise = (&'static str, u64);
 
-/// Both kernels exercise files at once.
+/// Both kernels run an exercise concurrently.
 fn begin_both(rig: &mut Rig, round: u64) -> Result<[Exercise; 2], Failure> {
     let (here, there) = (1000 + 2 * round, 1001 + 2 * round);
     demand(rig, &format!("aside exercise {here} {OPERATIONS}"), "begun")?;
@@ -207,14 +208,14 @@ fn begin_both(rig: &mut Rig, round: u64) -> Result<[Exercise; 2], Failure> {
     Ok([("main", here), ("shadow", there)])
 }
 
-/// It has, with the right answers.
+/// Waits until it has ended, with the right results.
 fn ended(rig: &Rig, (kernel, seed): Exercise) -> Result<(), Failure> {
     let expected = expected(seed);
     let digest = expected.rsplit(", ").next().unwrap_or_default();
     rig.said_aside(kernel, &format!("exercise {seed} {OPERATIONS}"), digest, 1).map(|_| ())
 }
 
-/// Main says that it is back, for so many times by now.
+/// Waits for main's message that shadow is back, so many times in total.
 fn came_back(rig: &Rig, times: usize) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.early_log("main").matches("back from off").count() < times {
@@ -226,20 +227,20 @@ fn came_back(rig: &Rig, times: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nobody maps what the protocol does not say.
+/// No kernel maps a page against the protocol.
 fn whole(rig: &mut Rig) -> Result<(), Failure> {
     let audit = |on: &str| demand(rig, &format!("{on}audit"), "the invariant holds").map(|_| ());
     ["", "on shadow "].into_iter().try_for_each(audit)
 }
 
-/// A kernel that dies with handles open, and half a pipe written, leaves the service whole.
+/// A kernel that dies with open handles and a half-written pipe leaves the service intact.
 pub fn survives(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     demand(rig, "fs write note still here", "")?;
     let kept = rig.ask("main", "threads", PATIENCE)?.matches(" handler").count();
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     for round in 0..5 {
-        // It ends, even if the kernel that comes back begins it.
+        // It ends, even if the restarted kernel begins it.
         rig.send("on shadow pipe 4000000")?;
         std::thread::sleep(Duration::from_millis(20 + round * 13));
         rig.kill("shadow")?;
@@ -250,9 +251,9 @@ pub fn survives(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, "on shadow fs cat note", "still here")?;
     }
     exercised(rig, "", 4)?;
-    // Five handlers of this kernel read from pipes of the dead: they have ended. One more than at
-    // the start may remain: a request of the weak kernel's process service always waits here, and
-    // the core that it waits on keeps its idle handlers besides.
+    // Five handlers of this kernel read from pipes of the dead one: they have ended. One more than
+    // at the start may remain: a request of the weak kernel's process service always waits here,
+    // and the core that it waits on also keeps its idle handlers.
     let start = Instant::now();
     while rig.ask("main", "threads", PATIENCE)?.matches(" handler").count() > kept + 1 {
         if start.elapsed() > PATIENCE {

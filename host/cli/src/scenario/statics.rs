@@ -1,11 +1,10 @@
-//! Addresses of named functions and statics in memory that kernels share: there must be none, for
-//! they mean something in one image only.
+//! Searches memory shared by kernels for addresses of named functions and statics. There must be
+//! none, because they are meaningful in one image only.
 //!
-//! Looks at every word of the shared block as it is in the RAM file, stale ones included. A word
-//! counts if it is the first byte of a function or a static that has a name in some kernel's image;
-//! vtables and literals have none (docs/design/shadowable.md). Addresses within a static do not
-//! count: old ones on stacks, with a byte or two of something else over them, come along as
-//! padding.
+//! Checks every word of the shared block in the RAM file, including stale ones. A word counts if it
+//! is the address of the first byte of a named function or static in some kernel's image; vtables
+//! and literals have no names (docs/design/shadowable.md). Addresses inside a static do not count:
+//! old ones on stacks, partially overwritten, are copied as padding.
 
 use super::{Failure, Rig};
 use crate::image;
@@ -18,17 +17,17 @@ use std::os::unix::fs::FileExt;
 /// are like theirs.
 const ABOVE: [&str; 3] = ["kernel::", "kernel_node::", "kernel_services::"];
 
-/// Something in an image that has a name, by virtual address.
+/// A named item in an image, by virtual address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Static {
     start: u64,
     name: String,
 }
 
-/// Is it out of reach of all services, by the law of layers? Their addresses are on every stack,
-/// and so in the padding of what was built there and moved into the arena: of statics of the
-/// kernel's upper crates (the kernel itself, ...) and of arch (locks held, attempts, ...), and of the closures that arch
-/// waits for. Functions do count.
+/// Returns whether services cannot refer to it, by the dependency rules. Addresses of such statics
+/// are on every stack, and so in the padding of values that were built there and moved into the
+/// arena: statics of a kernel's upper crates (the kernel itself, ...) and of arch (locks held,
+/// attempts, ...), and closures that arch waits for. Functions always count.
 fn is_out_of_reach(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
     let is_static = !last.contains(char::is_lowercase);
@@ -37,7 +36,7 @@ fn is_out_of_reach(name: &str) -> bool {
         || of("arch::") && (is_static || last.starts_with("{closure"))
 }
 
-/// What the kernels of a board have named.
+/// Returns the named items of the kernels of a board.
 fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
     let mut all = Vec::new();
     for domain in &board.domains {
@@ -59,7 +58,8 @@ fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
     Ok(all)
 }
 
-/// The first few words of `block`, which begins at `base`, that are addresses of `all`.
+/// Returns the first few words of `block`, which begins at `base`, that are addresses of items in
+/// `all`.
 pub fn scan(block: &[u8], base: u64, all: &[Static]) -> Vec<String> {
     let words = block.chunks_exact(8).enumerate();
     let found = words.filter_map(|(index, bytes)| {
@@ -71,7 +71,7 @@ pub fn scan(block: &[u8], base: u64, all: &[Static]) -> Vec<String> {
     found.take(20).collect()
 }
 
-/// What the shared block holds of them now.
+/// Returns those in the shared block now.
 pub fn found(rig: &Rig) -> Result<Vec<String>, Failure> {
     let board = rig.instance.board()?;
     let global = board.regions.iter().find(|region| region.kind == Kind::Global);
@@ -87,7 +87,7 @@ pub fn found(rig: &Rig) -> Result<Vec<String>, Failure> {
     Ok(scan(&block, base, &all(rig, &board)?))
 }
 
-/// Demands that there are none.
+/// Fails if there are any.
 pub fn none(rig: &Rig) -> Result<(), Failure> {
     let found = found(rig)?;
     if found.is_empty() { Ok(()) } else { Err(Failure::Wrong(found.join("\n"))) }

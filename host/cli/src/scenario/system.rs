@@ -1,5 +1,5 @@
-//! The system on a board's disk, as people use it: the shell on the console, programs of both
-//! kernels in one pipeline, keys, the monitor behind ctrl-t, and what stays on the disk.
+//! The system on a board's disk, as users see it: the shell on the console, programs of both
+//! kernels in one pipeline, keys, the monitor on ctrl-t, and persistent files.
 
 use super::disk::{clean, content, off_and_clean, poweroff, same};
 use super::programs::install_as;
@@ -14,17 +14,17 @@ const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
 const AWAY: &str = "\x14";
 
-/// How the shell's prompt ends.
+/// End of the shell's prompt.
 const PROMPT: &str = " $ ";
 
-/// A board with a system on its disk, and the shell's first prompt.
+/// Starts a board with a system on its disk, and waits for the shell's first prompt.
 pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
     rig.set_arguments(&system::arguments(""));
-    // One of an earlier run would be kept, with what is on it.
+    // The disk of an earlier run would be kept.
     start(rig, |instance| Ok(std::fs::remove_file(instance.path("disk.disk"))?))
 }
 
-/// Starts it after `between`, as `pen up` does, until the shell's first prompt.
+/// Starts it as `pen up` does, after `between`, and waits for the shell's first prompt.
 fn start(
     rig: &mut Rig,
     between: impl FnOnce(&Instance) -> Result<(), Failure>,
@@ -40,13 +40,13 @@ fn start(
     rig.expect("/ $ ", PATIENCE).map(|_| ())
 }
 
-/// What a line of the shell's language says.
+/// Returns the output of a line of shell script.
 pub(super) fn ask(rig: &mut Rig, line: &str) -> Result<String, Failure> {
-    // The line itself is shown too, and does not look like its end.
+    // The echo of the line itself must not look like its end.
     rig.send(&format!("{line}; echo E\"\"ND $?"))?;
     let said = rig.expect("END ", PATIENCE)?;
     let status = rig.expect("\n", PATIENCE)?;
-    // What is typed before the shell asks for it is shown twice.
+    // Input that is typed before the shell reads it is echoed twice.
     rig.expect(PROMPT, PATIENCE)?;
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     let said = said.strip_suffix("END ").unwrap_or(said);
@@ -61,7 +61,7 @@ pub(super) fn says(rig: &mut Rig, line: &str, wanted: &str) -> Result<(), Failur
     Err(Failure::Wrong(format!("`{line}` says {found:?}, not {wanted:?}")))
 }
 
-/// What people do at a console.
+/// Typical use of a console.
 pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig)?;
     says(rig, "echo hello | cat", "hello\n[0]")?;
@@ -77,7 +77,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     kept(rig)
 }
 
-/// Pipelines, jobs and signals over both kernels.
+/// Pipelines, jobs and signals across both kernels.
 fn across(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 2000 | KERNEL=1 sort -rn | head -n 2", "2000\n1999\n[0]")?;
     says(rig, "KERNEL=1 seq 300 | KERNEL=0 wc -l", "300\n[0]")?;
@@ -99,12 +99,13 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
 }
 
-/// Requests to the file service that `seq 100000 | KERNEL=1 sort` may take: 36 times the pipe is
-/// filled and drained, in a few of them each time.
+/// Maximum requests to the file service for `seq 100000 | KERNEL=1 sort`: the pipe is filled and
+/// drained 36 times, with a few requests each time.
 const STREAMED: u64 = 1500;
 
-/// A sort of 100,000 lines: all of it on the second kernel, which has not enough memory of its own,
-/// and fed by the first one. `head` ends before `sort` does, which complains of that or not.
+/// A sort of 100,000 lines: completely on the second kernel, which does not have enough memory of
+/// its own, and with input from the first one. `head` ends before `sort` does, which may or may not
+/// print an error.
 fn sorting(rig: &mut Rig) -> Result<(), Failure> {
     let all_there = "KERNEL=1 sh -c 'seq 100000 | sort -rn 2>/dev/null | head -n 1'";
     says(rig, all_there, "100000\n[0]")?;
@@ -114,7 +115,7 @@ fn sorting(rig: &mut Rig) -> Result<(), Failure> {
     if took <= STREAMED { Ok(()) } else { Err(Failure::Wrong(format!("{took} requests"))) }
 }
 
-/// Requests to the file service that both kernels have executed.
+/// Returns the number of requests to the file service executed by both kernels.
 fn requests(rig: &mut Rig) -> Result<u64, Failure> {
     let said = ask(rig, "cat /proc/main/services /proc/shadow/services")?;
     let counts = said.lines().filter(|line| line.starts_with("  fs ")).map(|line| {
@@ -128,12 +129,12 @@ fn requests(rig: &mut Rig) -> Result<u64, Failure> {
     }
 }
 
-/// Pipes that leave their kernel: full, with a writer that waits; empty, with a reader.
+/// Pipes that leave their kernel: full with a waiting writer, and empty with a waiting reader.
 fn leaving(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 100000 | KERNEL=1 tail -n 1", "100000\n[0]")?;
     let late = ask(rig, "{ sleep 2; echo late; } | { cat & KERNEL=1 cat; wait; }")?;
     let pipes = ask(rig, "cat /proc/main/services")?;
-    // Those that began on the first kernel for programs of the second one.
+    // Pipes that were created on the first kernel for programs of the second one.
     let have_left = pipes.contains("private pipes: 0; ") && !pipes.contains(" 0 have left");
     if late.ends_with("\nlate\n[0]") && have_left {
         return Ok(());
@@ -141,7 +142,7 @@ fn leaving(rig: &mut Rig) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("{late:?}, {pipes}")))
 }
 
-/// Tools that begin programs or read what they say.
+/// Tools that start programs or read their output.
 fn tools(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 3 | KERNEL=1 xargs -n 2 echo and", "and 1 2\nand 3\n[0]")?;
     says(rig, "seq 20 | grep -c '^1'; seq 9 | KERNEL=1 grep -E '[0-3]{2}'", "11\n[1]")?;
@@ -153,7 +154,7 @@ fn tools(rig: &mut Rig) -> Result<(), Failure> {
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
 }
 
-/// A manifest that names no directory gives none, though the shell hands over two.
+/// A manifest without directories gives none, although the shell passes two.
 fn caged(rig: &mut Rig) -> Result<(), Failure> {
     let manifest = rig.instance.path("caged.toml");
     std::fs::write(&manifest, "preopens = []\n")?;
@@ -162,8 +163,8 @@ fn caged(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "caged type readme; on 1 caged type readme", "tool: error 8\ntool: error 8\n[99]")
 }
 
-/// A program that wants more memory than it may have, which began two others on its way: it says
-/// which functions it was in.
+/// A program that exceeds its memory limit, after it has started two others: the trap names the
+/// functions.
 fn traps(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in 0..2 {
         let line = format!("limit -m 8 on {kernel} sh -c 'x=long; while true; do x=$x$x; done'");
@@ -175,7 +176,7 @@ fn traps(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "limit -n 4 cat readme 2>/dev/null", "[1]")
 }
 
-/// What is typed to programs, and keys that end them.
+/// Input for programs, and keys that end them.
 fn keys(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("cat > typed")?;
     rig.expect("cat > typed", PATIENCE)?;
@@ -187,7 +188,7 @@ fn keys(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "cat typed", "first line\nsecond line\n[0]")?;
     rig.send("sleep 1000")?;
     rig.expect("\n", PATIENCE)?;
-    // It may not have begun yet: who is in front then drops the line.
+    // It may not have started: the foreground process would then drop the line.
     std::thread::sleep(std::time::Duration::from_secs(3));
     rig.type_keys(INTERRUPT)?;
     rig.expect("^C", PATIENCE)?;
@@ -210,7 +211,7 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "cd /home; echo again", "again\n[0]")
 }
 
-/// The tool `reboot`, on the other kernel: the shell comes back, and the disk is in order.
+/// The tool `reboot`, on the other kernel: the shell comes back, and the disk is clean.
 pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig)?;
     says(rig, "cat /proc/power", "sync poweroff reboot\n[0]")?;
@@ -225,7 +226,7 @@ pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
     off_and_clean(rig)
 }
 
-/// What was written is there the next time, and the file system is in order.
+/// Written files exist after a restart, and the file system is clean.
 fn kept(rig: &mut Rig) -> Result<(), Failure> {
     let script = "echo 'echo script $1; exit 7' > script; sh script x";
     says(rig, script, "script x\n[7]")?;
@@ -242,7 +243,7 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
         }
         Err(Failure::Wrong(format!("the disk has {text:?}")))
     })?;
-    // Ctrl-c ends the boot script, and the shell comes.
+    // Ctrl-c ends the boot script, and the shell starts.
     rig.expect("the script", PATIENCE)?;
     rig.type_keys(INTERRUPT)?;
     rig.expect("^C", PATIENCE)?;
@@ -252,13 +253,13 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
     ends_with(rig, "last")
 }
 
-/// Without `pen down` the disk is mended before the board starts again; with it, nothing needs to
-/// be.
+/// Without `pen down` the disk is repaired before the board starts again; with it, no repair is
+/// necessary.
 pub fn down(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig)?;
     says(rig, "cd /home; echo first > first; KERNEL=1 sync", "[0]")?;
-    // An fsync marks the disk as in use. Five seconds after the last one all of it would be
-    // written, and the disk marked as in order.
+    // An fsync marks the disk as in use. Five seconds after the last one everything would be
+    // written and the disk marked clean.
     says(rig, "shred -x -n 1 -s 99 first; echo lost > lost", "[0]")?;
     rig.send("while shred -x -n 1 -s 99 first; do echo lost > lost; done")?;
     std::thread::sleep(Duration::from_secs(1));
@@ -272,7 +273,7 @@ pub fn down(rig: &mut Rig) -> Result<(), Failure> {
     ends_with(rig, "last")
 }
 
-/// The board ends here and now; the file system is in order, and has this file with its name in it.
+/// The board ends; the file system is clean, and contains this file with its name in it.
 fn ends_with(rig: &mut Rig, name: &str) -> Result<(), Failure> {
     rig.instance.stop()?;
     clean(&rig.instance)?;

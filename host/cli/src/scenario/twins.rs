@@ -1,5 +1,5 @@
-//! Pointers into another kernel's image: where the board has twins they are followed to the twin,
-//! elsewhere they are reported; in no case does anybody hang or die.
+//! Pointers into another kernel's image: on a board with twins they are followed to the twin, on
+//! other boards they are reported; in no case does a kernel hang or die.
 
 use super::machine::demand;
 use super::peers::wait_for;
@@ -7,11 +7,11 @@ use super::{Failure, PATIENCE, Rig, statics};
 use abi::boot::isa::{AARCH64, RISCV64};
 use abi::soc::state;
 
-/// A kernel that calls, how it is reached, its ISA, and how the other is reached.
+/// A calling kernel, the prefix that addresses it, its ISA, and the prefix of the other one.
 const SIDES: [(&str, &str, u32, &str); 2] =
     [("main", "", AARCH64, "on shadow "), ("shadow", "on shadow ", RISCV64, "")];
 
-/// The log of `domain` says `text`.
+/// Checks that the log of `domain` contains `text`.
 fn logged(rig: &Rig, domain: &str, text: &str) -> Result<(), Failure> {
     let log = rig.early_log(domain);
     match log.contains(text) {
@@ -20,15 +20,15 @@ fn logged(rig: &Rig, domain: &str, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The other kernel plants, this one calls `what` and is told `wanted`.
+/// The other kernel plants a pointer; this one calls `what` and must get `wanted`.
 fn planted(rig: &mut Rig, ways: (&str, &str), what: &str, wanted: &str) -> Result<(), Failure> {
     let (here, there) = ways;
     demand(rig, &format!("{there}twins plant 4"), "plant: 0")?;
     demand(rig, &format!("{here}twins {what}"), wanted).map(|_| ())
 }
 
-/// A function, an object and a waker of the other kernel work as if they were this one's; what has
-/// no twin fails alone.
+/// A function, an object and a waker of the other kernel work like this kernel's own; a function
+/// without a twin fails only its request.
 pub fn followed(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
@@ -56,7 +56,7 @@ pub fn followed(rig: &mut Rig) -> Result<(), Failure> {
 fn from(rig: &mut Rig, side: (&str, &str, u32, &str)) -> Result<(), Failure> {
     let (name, here, isa, there) = side;
     let ways = (here, there);
-    // Who computed is in the answer's last digit.
+    // The answer's last digit identifies the kernel that computed.
     planted(rig, ways, "function 7", &format!("function: 7{isa}"))?;
     demand(rig, &format!("{here}twins object"), &format!("object: 16{isa}"))?;
     demand(rig, &format!("{here}twins waker"), &format!("waker: {isa}"))?;
@@ -69,7 +69,7 @@ fn from(rig: &mut Rig, side: (&str, &str, u32, &str)) -> Result<(), Failure> {
     planted(rig, ways, "many 1000", "many: ")
 }
 
-/// Nothing of another kernel is mapped: each reference is reported, fails its request, and
+/// Other kernels' images are not mapped: each reference is reported and fails its request, and
 /// nothing else.
 pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
@@ -87,7 +87,7 @@ pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
         if !found.contains(&format!("{name}'s kernel::trials::planted::mark")) {
             return Err(Failure::Wrong(format!("what {name} planted is not found: {found:?}")));
         }
-        // Who plants anew drops what was planted, so that must be this kernel's own.
+        // Planting again drops what was planted, so that must be this kernel's own.
         demand(rig, &format!("{here}twins clear"), "nothing is planted now")?;
         for (what, how) in [("function 7", "call of"), ("object", "read of"), ("waker", "read of")]
         {

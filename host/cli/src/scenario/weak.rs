@@ -1,4 +1,4 @@
-//! The weak kernel dies under programs that write to the disk.
+//! The weak kernel dies while its programs write to the disk.
 
 use super::disk::{IMAGE, begin, clean, content, poweroff, same, tool};
 use super::host::{pattern, pull};
@@ -8,9 +8,9 @@ use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use std::time::{Duration, Instant};
 
-/// Programs on the weak kernel write files and make them durable; it is killed: they are reported
-/// lost, one on the strong kernel goes on, what was made durable is there, and the weak kernel runs
-/// programs again.
+/// Programs on the weak kernel write and sync files; the kernel is killed. They are reported lost,
+/// one on the strong kernel continues, synced files are there, and the weak kernel runs programs
+/// again.
 pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig, 1024)?;
     install(rig)?;
@@ -44,10 +44,10 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         if found.code != 128 + 15 {
             return Err(wrong("a program of the kernel that lives", found));
         }
-        // Files in memory may have begun anew with that death, and the program with them.
+        // The death may have emptied the file system in memory, and removed the program.
         install(rig)?;
         says(rig, "shadow", &["args", "back"], b"", b"back\n")?;
-        // Then nobody has checked the disk, and nothing more is written to it.
+        // In that case the disk has not been checked, and is read-only.
         if rig.ask("main", "fs df", PATIENCE)?.contains("not unmounted") {
             let refused = run(rig, "shadow", &["keep", "disk/more"], b"")?;
             if refused.err != b"tool: error 69\n" {
@@ -62,7 +62,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     kept.iter().try_for_each(|(name, bytes)| same(name, &content(&rig.instance, name)?, bytes))
 }
 
-/// The table knows who lives, and the disk is mounted: a moment after either began anew.
+/// The process table is up to date and the disk is mounted; both may take a moment after a restart.
 fn check(rig: &mut Rig, alive: &str, dead: &str) -> Result<(), Failure> {
     let has = |said: &str, first: &str| {
         said.lines().any(|line| line.split_whitespace().next() == Some(first))

@@ -56,7 +56,7 @@ impl Supervisor {
             Some(Some(nj)) => (error::NONE, nj),
         };
         if let Err(e) = self.answer(asker, error, value) {
-            log::error!("The energy of domain {domain} could not be told: {e}.");
+            log::error!("The energy of domain {domain} could not be returned: {e}.");
         }
     }
 

@@ -134,7 +134,7 @@ impl Console {
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.clients.len() == CLIENTS || stream.set_nonblocking(true).is_err() {
-                log::warn!("Console: a client was turned away.");
+                log::warn!("Console: a client was rejected.");
                 continue;
             }
             self.clients.push(Client { stream, output: self.backlog.clone() });

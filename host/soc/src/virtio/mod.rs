@@ -43,7 +43,7 @@ pub enum Fault {
     #[error("queue {0} is not valid")]
     Queue(usize),
     /// A ring or a chain is corrupt.
-    #[error("a bad descriptor: {0}")]
+    #[error("an invalid descriptor: {0}")]
     Chain(#[from] virtio_queue::Error),
     /// A request has no room for its status.
     #[error("a request without room for its status")]

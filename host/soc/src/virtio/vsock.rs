@@ -254,7 +254,7 @@ impl Vsock {
     fn accept(&mut self) {
         while let Ok((client, _)) = self.listener.accept() {
             if self.streams.len() == STREAMS || client.set_nonblocking(true).is_err() {
-                log::warn!("Streams: a client was turned away.");
+                log::warn!("Streams: a client was rejected.");
                 continue;
             }
             self.next = self.next.wrapping_add(1).max(FIRST);

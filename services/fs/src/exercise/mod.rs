@@ -61,7 +61,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// What a handle is of.
+/// The kind of object that a handle refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Directory,

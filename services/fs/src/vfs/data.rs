@@ -7,7 +7,7 @@ use crate::filesystem::{FileSystem, Kind, Times};
 use crate::ramfs::content::LARGEST;
 use abi::fs::{Errno, Op, Reply, Stat, flag, kind, ready};
 
-/// With so little left in a pipe its writer, in another kernel, is worth waking.
+/// A pipe with at most this many bytes is empty enough to wake its writer in another kernel.
 const EMPTY_ENOUGH: usize = CAPACITY / 4;
 
 impl Vfs {

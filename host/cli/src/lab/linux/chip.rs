@@ -1,8 +1,8 @@
-//! The chip around the guest, for cases of the DMA engine: the board solo-1 with Debian's kernel in
-//! the place of ours, under our soc. So both systems drive the same engine.
+//! The chip around the guest, for benchmarks of the DMA engine: the board solo-1, under our soc,
+//! with Debian's kernel instead of ours. So both systems drive the same engine.
 //!
 //! ```text
-//! 0x4000_0000  1 GiB   Linux's memory, all that it is told of (`mem=`)
+//! 0x4000_0000  1 GiB   Linux's memory, limited by `mem=`
 //! uncached window      registers, rings and chip page: ioremap
 //! local memory         8 MiB for transfers, where the board lets the engine reach
 //! ```
@@ -21,50 +21,50 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Names of cases that need a chip begin so.
+/// Prefix of the benchmarks that need a chip.
 pub const CASES: &str = "dma";
-/// Whose engine, doorbells and memory the guest gets.
+/// The board with the engine, doorbells and memory for the guest.
 pub const BOARD: &str = "solo-1";
-/// Memory that Linux is told of; it ends below everything that the board has plans for.
+/// Memory for Linux; it ends below everything that the board uses.
 const MEMORY: &str = "1G";
-/// How often the guest's log is looked at.
+/// Time between two looks at the guest's log.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why there is no chip.
+/// Why the chip could not be started.
 #[derive(Debug, Error)]
 pub enum ChipError {
-    /// It did not start.
+    /// The board did not start.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// The board.
+    /// The board file is invalid.
     #[error(transparent)]
     Board(#[from] board::BoardError),
-    /// The board has changed.
+    /// The board file lacks something.
     #[error("boards/{BOARD}.toml has no {0}, which the guest's driver needs")]
     Lacks(&'static str),
-    /// One at a time.
-    #[error("another run with a chip is under way; its soc is process {0}: wait, or end that")]
+    /// Another one is running.
+    #[error("another run with a chip is in progress; its soc is process {0}: wait, or kill it")]
     Busy(i32),
-    /// The guest's log.
+    /// The guest's log cannot be used.
     #[error("{0}: {1}")]
     Log(std::path::PathBuf, std::io::Error),
 }
 
-/// Its run folder.
+/// Returns its run folder.
 pub fn folder(folders: &Folders) -> PathBuf {
     folders.base.join("chip")
 }
 
-/// A chip with Linux in it; it is taken down when dropped.
+/// A chip with Linux on it; dropping it stops it.
 pub struct Chip {
     instance: Instance,
-    /// What the guest says; closed when the board is gone.
+    /// The guest's output; closed when the board has ended.
     pub lines: Receiver<String>,
 }
 
 impl Chip {
-    /// Starts it in the lab, at `seat`. `command` makes QEMU's command line from more words for the
-    /// kernel's.
+    /// Starts the chip in the lab, at `seat`. `command` returns QEMU's command line, given
+    /// additional words for the kernel's.
     pub fn start(
         place: &Place,
         folders: &Folders,
@@ -85,7 +85,7 @@ impl Chip {
         instance.start_foreign(&soc, &file, &line, &seat.lab).map_err(ChipError::from)?;
         let chip = Self { instance, lines };
         let log = chip.instance.path("main.log");
-        // The soc makes it when it starts the QEMU; an empty one is as good.
+        // The soc creates it when it starts the QEMU; creating it earlier does no harm.
         let opened = File::options().create(true).append(true).read(true).open(&log);
         let opened = opened.map_err(|e| ChipError::Log(log, e))?;
         let instance = chip.instance.clone();
@@ -102,11 +102,11 @@ impl Drop for Chip {
     }
 }
 
-/// Hands over the lines of a growing file until nobody writes it any more.
+/// Sends the lines of a growing file until its writer has ended.
 fn follow(file: File, lines: &Sender<String>, alive: impl Fn() -> bool) {
     let (mut file, mut bytes) = (BufReader::new(file), Vec::new());
     loop {
-        // What is written before the end is read after this look.
+        // Output before the end is read after this check.
         let last = !alive();
         while let Ok(1..) = file.read_until(b'\n', &mut bytes) {
             if !bytes.ends_with(b"\n") && !last {
@@ -124,7 +124,7 @@ fn follow(file: File, lines: &Sender<String>, alive: impl Fn() -> bool) {
     }
 }
 
-/// Words for the kernel's command line: its memory, and the parameters of our driver.
+/// Returns words for the kernel's command line: its memory, and the parameters of our driver.
 fn parameters(board: &Board) -> Result<String, ChipError> {
     let engine = board.devices.iter().find(|d| d.kind == DeviceKind::Dma);
     let engine = engine.ok_or(ChipError::Lacks("dma device"))?;
@@ -149,7 +149,7 @@ fn parameters(board: &Board) -> Result<String, ChipError> {
     Ok(format!(" mem={MEMORY}{}", words.concat()))
 }
 
-/// The part of QEMU's command line that puts it on the chip.
+/// Returns the part of QEMU's command line that connects it to the chip.
 fn machine(board: &Board) -> Vec<String> {
     let domain = board.main();
     let (size, offset) = (domain.ram.size, board.offset(domain.ram.base));
@@ -168,7 +168,7 @@ fn machine(board: &Board) -> Vec<String> {
         "-chardev",
         &format!("socket,id=iv,path={}", crate::machine::slot_socket(domain)),
         "-device",
-        // The lab's plugin carries doorbells itself.
+        // The lab's plugin delivers doorbells itself.
         &format!("ivshmem-doorbell,chardev=iv,vectors={},ioeventfd=off", board.fabric.vectors),
         "-qmp",
         &format!("unix:{},server=on,wait=off", crate::machine::qmp(domain)),
@@ -194,7 +194,7 @@ mod tests {
         assert!(words.starts_with(" mem=1G "), "{words}");
     }
 
-    /// What Linux takes for its own must not be part of anything that the board uses.
+    /// Linux's own memory must not overlap anything that the board uses.
     #[test]
     fn linux_and_the_board_do_not_share_memory() {
         let board = board();

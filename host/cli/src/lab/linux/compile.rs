@@ -1,4 +1,4 @@
-//! Compiles what runs in the guest: process 1, the benchmark, the program that it starts, and the
+//! Compiles the guest's software: process 1, the benchmark, the program that it starts, and the
 //! driver of the DMA engine, against Debian's headers.
 
 use super::packages::Kernel;
@@ -7,15 +7,15 @@ use super::{Folders, layout};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the benchmark is made of.
+/// Sources of the benchmark.
 const BENCH: [&str; 9] =
     ["bench", "call", "process", "futex", "thread", "udp", "ext2", "dma", "modules"];
-/// A compiler's arguments for all programs.
+/// Compiler options for all programs.
 const FLAGS: [&str; 4] = ["-O2", "-static", "-Wall", "-Wextra"];
-/// The module's name, without its ending.
+/// The module's name, without its suffix.
 pub const DRIVER: &str = "penumbra_dma";
 
-/// Programs of the guest, by name.
+/// Compiles the guest's programs, named by their output.
 pub fn programs(folders: &Folders) -> Result<(), ToolError> {
     let one = |name: &str, sources: &[&str], more: &[&str]| {
         let mut gcc = Command::new(format!("{CROSS}gcc"));
@@ -28,7 +28,7 @@ pub fn programs(folders: &Folders) -> Result<(), ToolError> {
     one("tiny", &["tiny"], &["-nostdlib"])
 }
 
-/// The driver; answers its file.
+/// Compiles the driver. Returns its file.
 pub fn driver(folders: &Folders, kernel: &Kernel) -> Result<PathBuf, ToolError> {
     let folder = folders.built().join("dma");
     prepare(&folders.sources.join("dma"), &folder)
@@ -37,15 +37,15 @@ pub fn driver(folders: &Folders, kernel: &Kernel) -> Result<PathBuf, ToolError> 
     make.arg("-C").arg(kernel.headers());
     make.arg(format!("M={}", folder.display()));
     make.arg(format!("CC={CROSS}gcc"));
-    // Debian's kernel was made by a newer compiler: an option that ours may not know, and type
-    // information that would need one more tool. Neither changes what the module is.
+    // Debian's kernel was compiled by a newer compiler: these options disable a flag that ours may
+    // not know, and type information that needs another tool. Neither changes the module's code.
     make.args(["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO_BTF_MODULES="]);
     make.arg("modules");
     toolbox::step(folders, "compiling the driver of the DMA engine", &mut make)?;
     Ok(folder.join(format!("{DRIVER}.ko")))
 }
 
-/// A copy of the sources, since the build writes beside them, with the generated header.
+/// Copies the sources, because the build writes next to them, and adds the generated header.
 fn prepare(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for name in ["Kbuild".to_string(), format!("{DRIVER}.c")] {

@@ -1,14 +1,15 @@
-//! What K2 calls an episode: a domain is inactive, wakes, works, idles, is inactive again. Time and
-//! energy of its parts, from the marks that the guest made (lab/linux/marker.h) and the model.
+//! What K2 calls an episode: a domain is inactive, wakes, works, idles, and is inactive again.
+//! Computes time and energy of its parts, from the guest's marks (lab/linux/marker.h) and the
+//! model.
 //!
 //! ```text
 //! inactive   1 s          the board file's power
 //!   wake                  the board file's time, at the active power
-//!     work                START..END, all stretches; what lies between them is nobody's
-//!       idle 5 s          PHASE..FINAL, with whatever wakes the core meanwhile
+//!     work                START..END, all parts; the time between them is not counted
+//!       idle 5 s          PHASE..FINAL, including wake-ups of the core
 //! inactive   1 s
 //! ```
-//! Nothing makes Linux inactive here: the first two parts and the last are arithmetic.
+//! Linux is never inactive here: the first two parts and the last are computed.
 
 use lab::Ps;
 use lab::energy::{self, Share};
@@ -17,41 +18,41 @@ use lab::model::Domain;
 use lab::page::State;
 use thiserror::Error;
 
-/// How long it is inactive before, and after.
+/// Duration of the inactive part, before and after.
 const INACTIVE: Ps = 1_000_000_000_000;
 
 /// Time and energy of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// How long.
+    /// Duration.
     pub time: Ps,
-    /// How much, in picojoule.
+    /// Energy in picojoule.
     pub energy_pj: u128,
 }
 
 /// An episode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Episode {
-    /// Before, and once more after.
+    /// Inactive before, and the same after.
     pub inactive: Used,
     /// From inactive to the first instruction.
     pub wake: Used,
     /// The measured region.
     pub work: Used,
-    /// Asleep.
+    /// The idle part.
     pub idle: Used,
 }
 
-/// The marks are no episode's.
+/// Why the marks are not an episode.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EpisodeError {
-    /// Their order.
+    /// Their order is wrong.
     #[error(
         "the guest's marks are {0:?}, which is no episode (1 2 ... 3 4): is \
          lab/linux/bench.c that of this program? `./pen lab linux setup` builds it"
     )]
     Order(Vec<u8>),
-    /// The frequency.
+    /// The model lacks this frequency.
     #[error("the power table of domain \"{0}\" has no {1} kHz, at which the guest ran")]
     Frequency(String, u32),
 }
@@ -68,7 +69,7 @@ impl Used {
 }
 
 impl Episode {
-    /// From what `domain` marked.
+    /// Computes the episode from the marks of `domain`.
     pub fn of(marks: &[Mark], domain: &Domain) -> Result<Episode, EpisodeError> {
         let order: Vec<u8> = marks.iter().map(|mark| mark.mark).collect();
         let wrong = || EpisodeError::Order(order.clone());
@@ -98,7 +99,7 @@ impl Episode {
         })
     }
 
-    /// Its parts by name, in their order.
+    /// Returns its parts in order, with their names.
     pub fn parts(&self) -> [(&'static str, Used); 5] {
         [
             ("inactive_before", self.inactive),
@@ -109,7 +110,7 @@ impl Episode {
         ]
     }
 
-    /// All of it.
+    /// Returns the sum.
     pub fn whole(&self) -> Used {
         self.parts().iter().map(|&(_, used)| used).fold(Used::default(), Used::add)
     }
@@ -129,7 +130,7 @@ mod tests {
         Domain { name: "main".to_string(), costs, powers, ..Domain::default() }
     }
 
-    /// `used`: picoseconds active and idle until then.
+    /// A mark; `used`: picoseconds active and idle until then.
     fn mark(mark: u8, used: [Ps; 2]) -> Mark {
         let at_ps = used.iter().sum();
         Mark { mark, at_ps, khz: 350_000, residency_ps: used.to_vec(), ..Mark::default() }

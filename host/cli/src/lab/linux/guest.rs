@@ -1,8 +1,9 @@
-//! One QEMU with Debian's kernel in it: its command line, its life, and what a person may choose.
+//! A QEMU with Debian's kernel: its command line, its execution, and the options of `pen lab linux
+//! run`.
 //!
-//! Cases of the DMA engine need the chip around it: a soc runs, and the QEMU under it (`chip.rs`).
-//! All others run in a QEMU of our own. It dies with us: it is killed when [`Guest`] is dropped,
-//! and by the system when this process is killed.
+//! Benchmarks of the DMA engine need the chip around it: a soc, which runs the QEMU (`chip.rs`).
+//! All others run in a QEMU started here. It ends with this process: dropping [`Guest`] kills it,
+//! and so does the system when this process is killed.
 
 use super::packages::Kernel;
 use super::{chip, records};
@@ -17,44 +18,45 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 const PROGRAM: &str = "qemu-system-aarch64";
-/// Longer than any case takes without a word.
+/// Longer than any benchmark is silent.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How soon an interrupt from the keyboard is seen.
+/// Time between two checks for an interrupt from the keyboard.
 const LOOK: Duration = Duration::from_millis(200);
-/// The case that is none: busybox's shell on this terminal.
+/// Instead of a benchmark: busybox's shell on this terminal.
 pub const SHELL: &str = "shell";
 
-/// What a person may choose.
+/// Options of `pen lab linux run`.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Choice {
-    /// A case, or the beginning of the names of several; "shell" to look around.
+    /// A benchmark, or the prefix of several; "shell" for a shell.
     #[arg(default_value = "all")]
     pub case: String,
-    /// A frequency of the lab's; may be repeated. 350 and 1200 without it.
+    /// A frequency in MHz, in the lab; may be repeated. By default, 350 and 1200.
     #[arg(long, value_name = "MHZ")]
     pub mhz: Vec<u32>,
     /// Instead of the lab: count instructions, one nanosecond of the guest each.
     #[arg(long, conflicts_with = "mhz")]
     pub icount: bool,
-    /// The core; cortex-a76, or cortex-a53 with --icount, without it.
+    /// The core. By default, cortex-a76, or cortex-a53 with --icount.
     #[arg(long)]
     pub cpu: Option<String>,
-    /// Measured rounds, instead of each case's own.
+    /// Number of measured rounds, instead of each benchmark's own.
     #[arg(long)]
     pub rounds: Option<u32>,
-    /// Rounds before the measured ones, instead of each case's own.
+    /// Number of rounds before the measured ones, instead of each benchmark's own.
     #[arg(long)]
     pub warmup: Option<u32>,
-    /// Each case once and without warm-up, as after a wake.
+    /// Run each benchmark once and without warm-up, as after a wake.
     #[arg(long, conflicts_with_all = ["rounds", "warmup"])]
     pub cold: bool,
-    /// Every cost but the instruction's is zero.
+    /// Set every cost but the instruction's to zero.
     #[arg(long)]
     pub no_costs: bool,
-    /// After the work of one case, idle for so many seconds before the records come; 5 in the lab.
+    /// After a benchmark's work, idle for this many seconds before the records are printed; in the
+    /// lab, 5 by default.
     #[arg(long)]
     pub idle_after: Option<u32>,
-    /// Say which cases there are, and measure none.
+    /// List the benchmarks, and measure none.
     #[arg(skip)]
     pub list: bool,
 }
@@ -62,27 +64,27 @@ pub struct Choice {
 /// Why a run has no result.
 #[derive(Debug, Error)]
 pub enum GuestError {
-    /// No QEMU.
+    /// QEMU could not be started.
     #[error("cannot run {0}: {1}; `./pen setup` installs it")]
     Start(&'static str, std::io::Error),
-    /// One at a time.
-    #[error("another run of the lab's Linux is under way: wait for its end")]
+    /// Another one is running.
+    #[error("another run of the lab's Linux is in progress: wait until it ends")]
     Busy,
-    /// The engine's clock is the lab's.
+    /// The engine needs the lab's clock.
     #[error("the DMA engine works in the lab's time; run these cases without --icount")]
     Time,
-    /// Ctrl-c, or a kill.
+    /// Interrupted by a signal.
     #[error("interrupted")]
     Interrupted,
-    /// Silence.
-    #[error("the guest was silent for {0} s; the console's last words:\n{1}")]
+    /// The guest was silent for too long.
+    #[error("the guest was silent for {0} s; its last output:\n{1}")]
     Silent(u64, String),
-    /// It ended badly.
-    #[error("{why}; the console's last words:\n{last}")]
+    /// The guest failed.
+    #[error("{why}; the last output:\n{last}")]
     Bad {
-        /// What the guest said of it.
+        /// The failure.
         why: records::RecordError,
-        /// The end of the console.
+        /// The last lines on the console.
         last: String,
     },
 }
@@ -93,7 +95,7 @@ impl Choice {
         self.cpu.as_deref().unwrap_or(usual)
     }
 
-    /// Is this a case of the DMA engine?
+    /// Returns whether it is a benchmark of the DMA engine.
     pub fn needs_chip(&self) -> bool {
         self.case.starts_with(chip::CASES)
     }
@@ -106,12 +108,12 @@ impl Choice {
         if self.cold { Some(0) } else { self.warmup }
     }
 
-    /// What a series of the lab is called, and its file.
+    /// Returns the name of a series of the lab, and of its file.
     pub fn title(&self) -> &'static str {
         if self.cold { "linux-cold" } else { "linux" }
     }
 
-    /// The kernel's command line. Without `nokaslr` two runs would differ.
+    /// Returns the kernel's command line. Without `nokaslr` two runs would differ.
     fn arguments(&self) -> String {
         let mut line = format!("console=ttyAMA0 nokaslr panic=-1 penumbra.case={}", self.case);
         if self.case != SHELL {
@@ -129,7 +131,7 @@ impl Choice {
         line
     }
 
-    /// What the figures depend on, for their records.
+    /// Describes what the figures depend on, for their records.
     pub fn config(&self, images: &Images<'_>) -> String {
         let mode = if self.icount { "icount; " } else { "" };
         let mut text = format!("{mode}{}; Linux {}", self.cpu(), images.kernel.release);
@@ -142,22 +144,22 @@ impl Choice {
     }
 }
 
-/// What a guest boots.
+/// The files that a guest boots.
 #[derive(Clone, Copy, Debug)]
 pub struct Images<'a> {
-    /// Debian's.
+    /// Debian's kernel.
     pub kernel: &'a Kernel,
     /// Our initial RAM disk.
     pub disk: &'a Path,
 }
 
-/// What every guest has: QEMU's command line without console and memory, program first; `more`
-/// goes on the kernel's.
+/// Returns QEMU's command line without console and memory, program first; `more` is appended to the
+/// kernel's command line.
 pub fn command(images: &Images<'_>, choice: &Choice, more: &str) -> Vec<String> {
     let mut line: Vec<String> =
         [PROGRAM, "-cpu", choice.cpu(), "-smp", "1"].map(String::from).to_vec();
     line.extend(["-nodefaults", "-display", "none"].map(String::from));
-    // Nothing of the host's: neither its random numbers nor its time of day.
+    // Nothing from the host: neither its random numbers nor its time of day.
     line.extend(["-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"].map(String::from));
     line.extend(["-no-reboot", "-kernel"].map(String::from));
     line.push(images.kernel.image().display().to_string());
@@ -169,22 +171,22 @@ pub fn command(images: &Images<'_>, choice: &Choice, more: &str) -> Vec<String> 
     line
 }
 
-/// The whole of it for a guest without a chip.
+/// Returns the complete command line for a guest without a chip.
 pub fn alone(images: &Images<'_>, choice: &Choice) -> Vec<String> {
     let mut line = command(images, choice, "");
     line.extend(["-M", "virt,gic-version=2", "-m", "1G", "-serial", "stdio"].map(String::from));
     line
 }
 
-/// A QEMU and the lines that it says.
+/// A QEMU, and its output by lines.
 pub struct Guest {
     child: Child,
-    /// What it says; closed when it has ended.
+    /// Its output; closed when it has ended.
     pub lines: Receiver<String>,
 }
 
 impl Guest {
-    /// Starts it; the system kills it when the calling thread ends, which must be the main one.
+    /// Starts it. The system kills it when the calling thread ends, which must be the main thread.
     pub fn start(line: &[String]) -> Result<Self, GuestError> {
         let failed = |e| GuestError::Start(PROGRAM, e);
         let mut child = Command::new("setpriv")
@@ -213,17 +215,17 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It has ended already unless something went wrong.
+        // It has already ended, unless there was an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ctrl-c, or a kill: guests are taken down before we end.
+/// Set by ctrl-c or a termination signal: guests are stopped before this process ends.
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on.
+    /// Starts listening for signals.
     pub fn listen() -> std::io::Result<Interrupt> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -232,7 +234,7 @@ impl Interrupt {
         Ok(Interrupt(interrupted))
     }
 
-    /// Hands every line of a guest on, until it has closed its console.
+    /// Passes on every line of a guest until it has closed its console.
     pub fn lines(
         &self,
         lines: &Receiver<String>,
@@ -260,13 +262,13 @@ impl Interrupt {
     }
 }
 
-/// The end of what a guest said.
+/// Returns the last lines of a guest's output.
 pub fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(10)..].iter().map(|l| format!("    {l}\n")).collect()
 }
 
-/// The guest's console on this terminal, until the shell ends.
+/// Connects the guest's console to this terminal until the shell ends.
 pub fn shell(line: &[String]) -> anyhow::Result<ExitCode> {
     let status = Command::new(&line[0]).args(&line[1..]).status();
     let status = status.map_err(|e| GuestError::Start(PROGRAM, e))?;

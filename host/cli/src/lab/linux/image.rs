@@ -1,6 +1,6 @@
 //! The guest's initial RAM disk: our programs, busybox, the modules that `lab/linux/modules` names.
 //!
-//! It is built anew when a source, the list or the kernel has changed since the last time.
+//! It is rebuilt when a source, the list or the kernel has changed.
 
 use super::packages::Kernel;
 use super::toolbox::ToolError;
@@ -15,14 +15,14 @@ use thiserror::Error;
 /// Why there is no image.
 #[derive(Debug, Error)]
 pub enum ImageError {
-    /// A tool.
+    /// A tool failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A file.
+    /// A file cannot be used.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
-    /// The list.
-    #[error("lab/linux/modules: `{0}` is no line of the form `GROUP PATH`")]
+    /// A line of the list is invalid.
+    #[error("lab/linux/modules: `{0}` is not a line of the form `GROUP PATH`")]
     Line(String),
 }
 
@@ -32,10 +32,10 @@ fn file<T>(path: &Path, result: std::io::Result<T>) -> Outcome<T> {
     result.map_err(|e| ImageError::File(path.to_path_buf(), e))
 }
 
-/// A module: its name in the guest, its file here.
+/// A module: its path in the guest, its file here.
 type Module = (String, PathBuf);
 
-/// Builds what is not up to date; answers the image's path.
+/// Builds what is not up to date. Returns the image's path.
 pub fn build(folders: &Folders, kernel: &Kernel) -> Outcome<PathBuf> {
     let (built, image) = (folders.built(), folders.base.join("initrd"));
     let (stamp, state) = (folders.base.join("initrd.stamp"), digest(folders, kernel)?);
@@ -55,7 +55,7 @@ pub fn build(folders: &Folders, kernel: &Kernel) -> Outcome<PathBuf> {
     Ok(image)
 }
 
-/// What the image depends on, as a word.
+/// Returns a hash of what the image depends on.
 fn digest(folders: &Folders, kernel: &Kernel) -> Outcome<String> {
     let mut hasher = DefaultHasher::new();
     (&kernel.release, layout::header()).hash(&mut hasher);
@@ -70,7 +70,7 @@ fn digest(folders: &Folders, kernel: &Kernel) -> Outcome<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// The list's modules: those of the kernel have a folder in their path, ours has none.
+/// Returns the list's modules: those of the kernel have a folder in their path, ours does not.
 fn modules(list: &str, kernel: &Path, driver: &Path) -> Outcome<Vec<Module>> {
     let mut modules: Vec<Module> = Vec::new();
     for line in list.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {

@@ -1,5 +1,5 @@
-//! `layout.h` of the guest's DMA driver: the numbers of `abi::dma` for C, so that the two cannot
-//! part.
+//! Generates `layout.h` of the guest's DMA driver: the constants of `abi::dma` for C, so that the
+//! two cannot diverge.
 
 use abi::dma::{
     Control, Descriptor, Engine, MAGIC, MAX_BYTES, MAX_CHANNELS, RING, Registers, Status, flag,
@@ -8,7 +8,7 @@ use abi::dma::{
 use std::fmt::Write;
 use std::mem::offset_of;
 
-/// The header's text.
+/// Returns the header's text.
 pub fn header() -> String {
     let mut text = String::from(
         "/* Made by `./pen lab linux setup` from abi/src/dma.rs. Offsets are bytes: PD_ENGINE_*,\n \
@@ -54,7 +54,7 @@ fn numbers() -> Vec<(&'static str, u64)> {
     all
 }
 
-// The driver steps through channels and the chip page by lines of this size.
+// The driver addresses channels and the chip page in lines of this size.
 const _: () = assert!(size_of::<Control>() == abi::soc::LINE);
 const _: () = assert!(size_of::<Status>() == abi::soc::LINE);
 const _: () = assert!(size_of::<abi::soc::DomainStatus>() == abi::soc::LINE);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use abi::dma::{Position, pack_status};
 
-    /// Every name that the driver uses is defined, and none that it does not use.
+    /// The header defines every name that the driver uses, and no other.
     #[test]
     fn driver_and_header_name_the_same_things() {
         let driver = include_str!("../../../../../lab/linux/dma/penumbra_dma.c");
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// The driver packs words by hand, as they stand here.
+    /// The driver packs words in the same way as these functions.
     #[test]
     fn words_are_packed_as_the_driver_packs_them() {
         let position = Position { epoch: 3, generation: 7, index: 0x8000_0001 };

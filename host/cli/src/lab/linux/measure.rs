@@ -1,5 +1,5 @@
-//! Measuring: under exact instruction counts all cases in one guest; under the lab each case in a
-//! guest of its own, so that a case alone is the same as among others, once a frequency.
+//! Measuring: under exact instruction counts, all benchmarks in one guest; in the lab, each
+//! benchmark and frequency in a guest of its own, so that its result does not depend on the others.
 
 use super::chip::{self, BOARD, Chip};
 use super::episode::Episode;
@@ -18,10 +18,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 
-/// Seconds that a guest of the lab idles after the work.
+/// Seconds that a guest in the lab idles after the work.
 const IDLE: u32 = 5;
 
-/// What all guests of a command share.
+/// The common state of all guests of a command.
 struct Bench<'a> {
     place: &'a Place,
     folders: &'a Folders,
@@ -48,7 +48,7 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one case without a chip and one with it twice each, at the lowest frequency.
+/// Runs one benchmark without a chip and one with it, each twice, at the lowest frequency.
 pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::Result<()> {
     let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
     let (_sole, seats) = (bench.sole()?, bench.seats(&USUAL[..1], false)?);
@@ -61,7 +61,7 @@ pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::
 }
 
 impl Bench<'_> {
-    /// Nobody else measures here while the file is open.
+    /// Locks against other measurements here, while the file is open.
     fn sole(&self) -> anyhow::Result<File> {
         let path = self.folders.base.join("lock");
         let file = File::create(&path).with_context(|| path.display().to_string())?;
@@ -69,7 +69,7 @@ impl Bench<'_> {
         Ok(file)
     }
 
-    /// Seats at those frequencies.
+    /// Returns seats at those frequencies.
     fn seats(&self, frequencies: &[u32], no_costs: bool) -> anyhow::Result<Vec<Seat>> {
         let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
         let board = board::read(&board)?;
@@ -79,7 +79,7 @@ impl Bench<'_> {
         Ok(seats.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// What a guest says, to its end; each figure is handed on as it comes.
+    /// Reads a guest's output to its end; passes on each figure as it comes.
     fn hear(
         &self,
         lines: &Receiver<String>,
@@ -90,7 +90,7 @@ impl Bench<'_> {
             Some(figure) => take(&figure),
             None => Ok(()),
         });
-        // The console helps to understand a failure; it is no failure of its own.
+        // The console helps to diagnose a failure; failing to write it is not an error.
         let _ = std::fs::write(self.folders.base.join("console.log"), &said);
         ended?;
         let last = last_lines(&said);
@@ -98,7 +98,7 @@ impl Bench<'_> {
         Ok(reader)
     }
 
-    /// Exact instruction counts.
+    /// Measures with exact instruction counts.
     fn count(&self, choice: &Choice) -> anyhow::Result<()> {
         if choice.needs_chip() {
             return Err(GuestError::Time.into());
@@ -114,7 +114,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The names that were chosen, as the guest has them.
+    /// Returns the names of the selected benchmarks, as listed by the guest.
     fn cases(&self, choice: &Choice) -> anyhow::Result<Vec<String>> {
         let step = Step::begin("Linux lists its cases");
         let guest = Guest::start(&alone(&self.images, &Choice { list: true, ..choice.clone() }))?;
@@ -123,7 +123,7 @@ impl Bench<'_> {
         Ok(reader.cases)
     }
 
-    /// All chosen cases at all chosen frequencies.
+    /// Measures all selected benchmarks at all selected frequencies.
     fn series(&self, choice: &Choice) -> anyhow::Result<()> {
         let frequencies = if choice.mhz.is_empty() { &USUAL[..] } else { &choice.mhz };
         let (_sole, seats) = (self.sole()?, self.seats(frequencies, choice.no_costs)?);
@@ -156,11 +156,11 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One case in a guest of its own.
+    /// Measures one benchmark in a guest of its own.
     fn case(&self, choice: &Choice, name: &str, seat: &Seat) -> anyhow::Result<(Figure, Episode)> {
         let idle_after = choice.idle_after.or(Some(IDLE));
         let choice = Choice { case: name.to_string(), idle_after, ..choice.clone() };
-        // Whichever it is lives until this function ends.
+        // Keep either one alive until this function ends.
         let (mut guest, mut chip) = (None, None);
         let (folder, lines) = if choice.needs_chip() {
             let line = |more: &str| command(&self.images, &choice, more);

@@ -1,9 +1,9 @@
-//! `pen lab linux`: what Penumbra is compared with. `setup` fetches Debian's stock arm64 kernel and
-//! builds our benchmarks for it; `run` boots them, a case a QEMU, in the lab's time, and leaves
-//! their records.
+//! `pen lab linux`: the baseline for comparison. `setup` downloads Debian's stock arm64 kernel and
+//! builds our benchmarks for it; `run` boots it in the lab's time, one benchmark per QEMU, and
+//! writes records.
 //!
-//! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
-//! compiler alone. docs/reference/lab-linux.md is the manual.
+//! Everything is below `target/lab/linux`; of the machine's own packages only the cross compiler is
+//! installed. docs/reference/lab-linux.md is the manual.
 
 mod chip;
 mod compile;
@@ -25,21 +25,21 @@ use guest::{Choice, Images};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What to do.
+/// The subcommand.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Fetch kernel and headers, build benchmarks and image. Quick when nothing is missing.
+    /// Download kernel and headers, build benchmarks and image. Quick if nothing is missing.
     Setup,
-    /// Boot and measure; one JSON object a record.
+    /// Boot and measure; prints one JSON object per record.
     Run(Choice),
 }
 
-/// Where things of this lab are.
+/// Folders of this lab.
 #[derive(Clone, Debug)]
 pub struct Folders {
     /// Sources of the guest's programs, in the tree.
     sources: PathBuf,
-    /// All that can be removed at any time.
+    /// Everything here may be removed at any time.
     base: PathBuf,
 }
 
@@ -49,27 +49,27 @@ impl Folders {
         Self { sources: place.root.join("lab").join("linux"), base }
     }
 
-    /// The private apt root.
+    /// Returns the private apt root.
     fn apt(&self) -> PathBuf {
         self.base.join("apt")
     }
 
-    /// Fetched packages.
+    /// Returns the folder of downloaded packages.
     fn packages(&self) -> PathBuf {
         self.base.join("packages")
     }
 
-    /// The packages' files.
+    /// Returns the folder of unpacked packages.
     fn tree(&self) -> PathBuf {
         self.base.join("tree")
     }
 
-    /// What was compiled.
+    /// Returns the folder of compiled files.
     fn built(&self) -> PathBuf {
         self.base.join("built")
     }
 
-    /// What every command said.
+    /// Returns the log of all commands.
     fn log(&self) -> PathBuf {
         self.base.join("setup.log")
     }
@@ -99,7 +99,7 @@ pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A check of the lab: two runs are the same, without a chip and with one. It needs the set-up.
+/// Checks that two runs are the same, without a chip and with one. It needs the set-up.
 pub fn repeats(place: &Place) -> anyhow::Result<()> {
     let place = Place { target: place.target.canonicalize()?, ..place.clone() };
     let folders = Folders::new(&place);

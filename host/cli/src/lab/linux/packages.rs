@@ -1,8 +1,10 @@
-//! Debian's kernel for arm64, its headers and busybox, through a private apt root: configuration,
-//! lists and packages of our own, sources derived from the machine's. Nothing is installed.
+//! Downloads Debian's kernel for arm64, its headers and busybox, through a private apt root: its
+//! own configuration, lists and packages, with sources derived from the machine's. Nothing is
+//! installed.
 //!
-//! An interrupted set-up goes on where it was: a package counts as fetched when it has its size
-//! (apt has compared its hash by then), the tree as there when its last file, `release`, is.
+//! An interrupted set-up continues where it stopped: a package counts as downloaded if it has its
+//! size (apt has compared its hash by then), the tree as complete if its last file, `release`,
+//! exists.
 
 use super::Folders;
 use super::sources::{self, Wanted};
@@ -13,7 +15,7 @@ use thiserror::Error;
 
 /// The suite with the 6.12 kernel.
 const SUITE: &str = "trixie";
-/// What names the newest kernel of the suite.
+/// Package that depends on the newest kernel of the suite.
 const NEWEST: &str = "linux-image-arm64:arm64";
 /// Written last.
 const RELEASE: &str = "release";
@@ -21,13 +23,13 @@ const RELEASE: &str = "release";
 /// Why there is no kernel.
 #[derive(Debug, Error)]
 pub enum PackageError {
-    /// A tool.
+    /// A tool failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A file.
+    /// A file cannot be used.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
-    /// The machine's sources are of no use.
+    /// No source could be derived from the machine's.
     #[error(
         "found no enabled apt source for this machine's release ({0:?}) to derive one for trixie \
          from: this lab needs a Debian machine with its usual sources below /etc/apt"
@@ -36,11 +38,11 @@ pub enum PackageError {
     /// The lists do not name a kernel.
     #[error("the package lists name no {0}; the end of {1} may say why")]
     Unknown(String, PathBuf),
-    /// apt said it was done.
-    #[error("{0} was fetched and is not complete: remove it and try again")]
+    /// apt succeeded without downloading it.
+    #[error("{0} is incomplete: remove it and try again")]
     Incomplete(PathBuf),
-    /// No set-up yet.
-    #[error("Linux is not here yet: `./pen lab linux setup` fetches it (110 MB)")]
+    /// The set-up was not run.
+    #[error("Linux was not downloaded yet: `./pen lab linux setup` fetches it (110 MB)")]
     Missing,
 }
 
@@ -50,38 +52,38 @@ fn file<T>(path: &Path, result: std::io::Result<T>) -> Outcome<T> {
     result.map_err(|e| PackageError::File(path.to_path_buf(), e))
 }
 
-/// A kernel that was fetched.
+/// A downloaded kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// As `uname -r` says it.
+    /// The output of `uname -r`.
     pub release: String,
     /// The packages' files.
     pub tree: PathBuf,
 }
 
 impl Kernel {
-    /// What QEMU boots.
+    /// Returns the image for QEMU.
     pub fn image(&self) -> PathBuf {
         self.tree.join("boot").join(format!("vmlinuz-{}", self.release))
     }
 
-    /// Its modules.
+    /// Returns its modules.
     pub fn modules(&self) -> PathBuf {
         self.tree.join("usr/lib/modules").join(&self.release)
     }
 
-    /// Where modules are built from.
+    /// Returns the folder for building modules.
     pub fn headers(&self) -> PathBuf {
         self.tree.join("usr/src").join(format!("linux-headers-{}", self.release))
     }
 
-    /// The shell and mke2fs of the guest.
+    /// Returns busybox, the guest's shell and mke2fs.
     pub fn busybox(&self) -> PathBuf {
         self.tree.join("usr/bin/busybox")
     }
 }
 
-/// The kernel of an earlier set-up.
+/// Returns the kernel of an earlier set-up.
 pub fn found(folders: &Folders) -> Outcome<Kernel> {
     let tree = folders.tree();
     match std::fs::read_to_string(tree.join(RELEASE)) {
@@ -90,7 +92,7 @@ pub fn found(folders: &Folders) -> Outcome<Kernel> {
     }
 }
 
-/// Fetches and unpacks what is not there.
+/// Downloads and unpacks what is missing.
 pub fn setup(folders: &Folders) -> Outcome<Kernel> {
     if let Ok(kernel) = found(folders) {
         return Ok(kernel);
@@ -107,16 +109,16 @@ pub fn setup(folders: &Folders) -> Outcome<Kernel> {
     found(folders)
 }
 
-/// A package that the lists name.
+/// A package in the lists.
 struct Package {
-    /// With its architecture, as apt wants it.
+    /// Its name and architecture, in apt's syntax.
     name: String,
     /// Name of its file.
     file: String,
     size: u64,
 }
 
-/// The private root.
+/// The private apt root.
 struct Apt<'a> {
     folders: &'a Folders,
     configuration: PathBuf,
@@ -149,7 +151,7 @@ impl<'a> Apt<'a> {
         command
     }
 
-    /// A field of the newest version of `package`.
+    /// Returns a field of the newest version of `package`.
     fn fields(&self, package: &str) -> Outcome<String> {
         let mut show = self.command("apt-cache");
         let text = toolbox::ask(show.args(["show", "--no-all-versions", package]))?;
@@ -159,7 +161,7 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Release of the suite's kernel, and the packages we need for it.
+    /// Returns the release of the suite's kernel, and the packages it needs.
     fn resolve(&self) -> Outcome<(String, Vec<Package>)> {
         let unknown = || PackageError::Unknown(NEWEST.to_string(), self.folders.log());
         let newest = self.fields(NEWEST)?;
@@ -170,7 +172,7 @@ impl<'a> Apt<'a> {
             format!("linux-image-{release}:arm64"),
             format!("linux-headers-{release}:arm64"),
             format!("linux-headers-{version}-common"),
-            // Programs of the build that run here, and the C library that they were built for.
+            // Build programs that run on this machine, and the C library that they need.
             format!("linux-kbuild-{version}:{machine}"),
             format!("libc6:{machine}"),
             "busybox-static:arm64".to_string(),
@@ -186,7 +188,7 @@ impl<'a> Apt<'a> {
         Ok((release.clone(), packages.collect::<Outcome<Vec<_>>>()?))
     }
 
-    /// Fetches `package` unless it is there; answers where it is.
+    /// Downloads `package` if necessary. Returns its file.
     fn fetch(&self, package: &Package) -> Outcome<PathBuf> {
         let folder = self.folders.packages();
         let path = folder.join(&package.file);
@@ -210,18 +212,18 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// The value of a field in what `apt-cache show` prints.
+/// Returns the value of a field in the output of `apt-cache show`.
 fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The rest of the name of the first dependency that begins with `prefix`.
+/// Returns the rest of the name of the first dependency that begins with `prefix`.
 fn depends_on<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let dependencies = field(text, "Depends")?;
     dependencies.split([',', '|']).find_map(|d| d.split_whitespace().next()?.strip_prefix(prefix))
 }
 
-/// The source for our suite, from the first of the machine's files that has one to derive it from.
+/// Derives the source for our suite from the first of the machine's files that allows it.
 fn derived(machine: &str) -> Outcome<String> {
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename = system.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).unwrap_or("");
@@ -243,8 +245,9 @@ fn derived(machine: &str) -> Outcome<String> {
     found.ok_or_else(|| PackageError::NoSource(codename.to_string()))
 }
 
-/// apt's configuration: everything inside `root`, but how the machine reaches its servers (proxies,
-/// passwords) and its trusted keys. Hooks of the machine's configuration stay out.
+/// Returns apt's configuration: everything inside `root`, except the machine's access to its
+/// servers (proxies, passwords) and its trusted keys. Hooks of the machine's configuration are
+/// excluded.
 fn configuration(root: &Path, machine: &str, own: &str) -> String {
     let reaching = own.lines().filter(|line| line.starts_with("Acquire::"));
     let reaching: String = reaching.map(|line| format!("{line}\n")).collect();
@@ -271,7 +274,7 @@ Acquire::Languages "none";
     )
 }
 
-/// Unpacks into a new tree, mends it, and puts it in place of an old one.
+/// Unpacks into a new tree, fixes it, and replaces an old one by it.
 fn unpack(folders: &Folders, release: &str, packages: &[PathBuf]) -> Outcome<()> {
     let (fresh, tree) = (folders.base.join("tree.new"), folders.tree());
     for old in [&fresh, &tree] {
@@ -291,8 +294,8 @@ fn unpack(folders: &Folders, release: &str, packages: &[PathBuf]) -> Outcome<()>
     file(&stamp, std::fs::write(&stamp, release))
 }
 
-/// Makes the headers usable where they are: Debian's name an absolute place for the common part,
-/// and modpost needs a newer C library than the machine may have, which lies in the tree.
+/// Makes the headers usable where they are: Debian's refer to an absolute path for the common part,
+/// and modpost needs a newer C library than the machine may have, which the tree contains.
 fn mend(tree: &Path, release: &str) -> Outcome<()> {
     let version = release.trim_end_matches("-arm64");
     let makefile = tree.join(format!("usr/src/linux-headers-{release}/Makefile"));
@@ -302,7 +305,7 @@ fn mend(tree: &Path, release: &str) -> Outcome<()> {
     file(&modpost, std::fs::write(&modpost, MODPOST))
 }
 
-/// Runs the real modpost for 64-bit little-endian modules under the loader of the tree.
+/// Runs the real modpost for 64-bit little-endian modules with the dynamic loader of the tree.
 const MODPOST: &str = r#"#!/bin/sh
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)

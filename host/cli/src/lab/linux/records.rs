@@ -1,4 +1,4 @@
-//! What the guest says on its console, line by line, and what of it is a result.
+//! Parses the guest's console output, line by line, and extracts the results.
 
 use super::chip::BOARD;
 use super::episode::Episode;
@@ -7,45 +7,45 @@ use ::lab::Ps;
 use ::lab::model::Lab;
 use thiserror::Error;
 
-/// What came of a run; each is told to the person as it stands.
+/// Why a run failed; the text is shown to the user.
 #[derive(Debug, Error, PartialEq)]
 pub enum RecordError {
-    /// A case failed, and said why.
-    #[error("the guest says: failed {0}")]
+    /// A benchmark failed, with this message.
+    #[error("the guest reports a failure: {0}")]
     Failed(String),
-    /// The kernel died.
+    /// The kernel panicked.
     #[error("the guest's kernel panicked: {0}")]
     Panic(String),
-    /// Some were lost.
-    #[error("the guest measured {said} records, {came} came: the console lost lines")]
+    /// Figures are missing.
+    #[error("the guest printed {said} records, but {came} arrived: the console lost lines")]
     Lost {
-        /// What the guest says.
+        /// The number that the guest reports.
         said: usize,
-        /// What came.
+        /// The number received.
         came: usize,
     },
-    /// It ended early.
-    #[error("the guest ended before it had said that it was done")]
+    /// The guest ended early.
+    #[error("the guest ended before it had finished")]
     Unfinished,
 }
 
-/// One measured figure, as the guest says it.
+/// A measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Name of the case.
+    /// Name of the benchmark.
     pub name: String,
-    /// Of one operation.
+    /// Value per operation.
     pub value: f64,
     /// "ns" or "ns/KiB".
     pub unit: String,
-    /// How many were measured.
+    /// Number of measured operations.
     pub operations: f64,
 }
 
-/// Reads the console.
+/// A parser of the console.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Cases that it lists.
+    /// Benchmarks that the guest lists.
     pub cases: Vec<String>,
     came: usize,
     said: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes one line; answers the figure in it.
+    /// Parses a line. Returns the figure in it.
     pub fn line(&mut self, line: &str) -> Option<Figure> {
         let line = line.trim();
         if let Some(why) = line.strip_prefix("failed ") {
@@ -74,7 +74,7 @@ impl Reader {
         None
     }
 
-    /// How it went, once the console is closed.
+    /// Returns the result, once the console is closed.
     pub fn end(&mut self) -> Result<usize, RecordError> {
         let came = self.came;
         match (self.trouble.take(), self.said) {
@@ -94,7 +94,7 @@ fn figure(line: &str) -> Option<Figure> {
     words.next().is_none().then_some(figure)
 }
 
-/// The figure as `pen bench --json` would say it. Under exact counts a nanosecond of the guest is
+/// Formats the figure as `pen bench --json` does. Under exact counts a nanosecond of the guest is
 /// an instruction.
 pub fn counted(figure: &Figure, config: &str) -> serde_json::Result<String> {
     let record = Bench {
@@ -109,7 +109,7 @@ pub fn counted(figure: &Figure, config: &str) -> serde_json::Result<String> {
     serde_json::to_string(&record)
 }
 
-/// The head of a series under the lab.
+/// Returns the head of a series in the lab.
 pub fn head(title: &str, run: &str, lab: &Lab, no_costs: bool, config: &str) -> Record {
     Record::Run(Run {
         run: run.to_string(),
@@ -124,12 +124,12 @@ pub fn head(title: &str, run: &str, lab: &Lab, no_costs: bool, config: &str) -> 
     })
 }
 
-/// The end of a series: so long were all its episodes.
+/// Returns the end of a series, with the total duration of its episodes.
 pub fn end(run: &str, time: Ps) -> Record {
     Record::End(End { run: run.to_string(), at_ns: time / 1000 })
 }
 
-/// What a case took and used: of one operation, then of its whole episode and the parts of that.
+/// Returns a benchmark's time and energy: per operation, then of its whole episode and its parts.
 pub fn episode(run: &str, figure: &Figure, episode: &Episode) -> Vec<Record> {
     let name = format!("linux.{}", figure.name);
     let value = |name: String, value: f64, unit: String| {
@@ -151,7 +151,7 @@ pub fn episode(run: &str, figure: &Figure, episode: &Episode) -> Vec<Record> {
     records
 }
 
-/// A line for people.
+/// Formats a line for people.
 pub fn summary(figure: &Figure, episode: &Episode) -> String {
     let (time, energy) = per_operation(figure, episode);
     let per = figure.unit.strip_prefix("ns").unwrap_or_default();
@@ -162,7 +162,7 @@ pub fn summary(figure: &Figure, episode: &Episode) -> String {
     )
 }
 
-/// Nanoseconds and microjoules of one operation.
+/// Returns nanoseconds and microjoules per operation.
 pub fn per_operation(figure: &Figure, episode: &Episode) -> (f64, f64) {
     let work = episode.work;
     (work.time as f64 / 1e3 / figure.operations, uj(work.energy_pj) / figure.operations)

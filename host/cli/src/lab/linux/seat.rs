@@ -1,6 +1,6 @@
-//! Linux's seat at the lab's table: the main domain of the board, its costs and powers, at the
-//! frequency that a person chose. Nothing of Linux's addresses is known: no code of it is a sync
-//! point, and where its exceptions enter the plugin learns itself.
+//! Linux's seat at the lab's table: the main domain of the board, with its costs and powers, at a
+//! selected frequency. Linux's addresses are unknown: none of its code is a sync point, and the
+//! plugin finds its exception entries itself.
 
 use super::chip::BOARD;
 use crate::lab::model::{self, Choice};
@@ -12,16 +12,16 @@ use board::Board;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Frequencies in MHz, where nobody chose any.
+/// The default frequencies in MHz.
 pub const USUAL: [u32; 2] = [350, 1200];
 
-/// Why there is none.
+/// Why there is no seat.
 #[derive(Debug, Error)]
 pub enum SeatError {
-    /// The power table.
+    /// The power table lacks this frequency.
     #[error("boards/{BOARD}.toml has no power at {0} MHz; --mhz takes one of {1:?}")]
     Frequency(u32, Vec<u32>),
-    /// The model.
+    /// The model cannot be computed.
     #[error(transparent)]
     Image(#[from] crate::image::ImageError),
 }
@@ -29,13 +29,13 @@ pub enum SeatError {
 /// A seat.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// What plugin and soc are told.
+    /// The lab's model for plugin and soc.
     pub lab: Lab,
     plugin: PathBuf,
 }
 
 impl Seat {
-    /// The one of `board`'s main domain at `mhz`.
+    /// Creates the seat of `board`'s main domain at `mhz`.
     pub fn new(
         board: &Board,
         mhz: u32,
@@ -45,7 +45,7 @@ impl Seat {
         let choice = Choice { no_costs, ..Choice::default() };
         let mut lab = model::of(board, choice, |_| None)?;
         for domain in &mut lab.domains {
-            // These are our kernel's.
+            // These belong to our kernel.
             (domain.frequency, domain.gate, domain.vectors) = (0, 0, (0, 0));
             (domain.window, domain.spinlocks) = ((0, 0), (0, 0));
             domain.khz = mhz * 1000;
@@ -58,19 +58,19 @@ impl Seat {
         Ok(Seat { lab, plugin })
     }
 
-    /// Linux's domain.
+    /// Returns Linux's domain.
     pub fn domain(&self) -> &::lab::model::Domain {
         self.lab.domains.first().expect("a board file without domains is refused when read")
     }
 
-    /// What QEMU is told, `folder` being the run folder as QEMU sees it.
+    /// Returns QEMU's options for the plugin; `folder` is the run folder as QEMU sees it.
     pub fn words(&self, folder: &Path) -> [String; 2] {
         let (plugin, folder) = (self.plugin.display(), folder.display());
         let slot = self.domain().slot;
         ["-plugin".to_string(), format!("{plugin},folder={folder},slot={slot}")]
     }
 
-    /// Lays a table with this seat alone: it has the turn, and nobody to pass it to.
+    /// Creates a table with this seat only: it has the turn and never passes it.
     pub fn lay(&self, folder: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
         if let Err(e) = std::fs::remove_file(folder.join(marks::FILE))

@@ -1,29 +1,29 @@
-//! Package sources for another suite, derived from the machine's own: the same servers and keys,
-//! whatever they are. Pure text to text.
+//! Derives package sources for another suite from the machine's own: the same servers and keys,
+//! whatever they are. Pure text processing.
 
 use std::fmt::Write;
 
-/// What the derived source is for.
+/// The source to derive.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Codename of the machine's release: an entry for it is what we derive from.
+    /// Codename of the machine's release: an entry for it is the starting point.
     pub machine: &'a str,
-    /// Suite to fetch from.
+    /// Suite to download from.
     pub suite: &'a str,
-    /// Architectures to fetch for, in apt's way of listing them.
+    /// Architectures to download for, in apt's syntax.
     pub architectures: &'a str,
 }
 
-/// A stanza: fields in their order, with continuation lines in the value.
+/// A stanza: its fields in order; values include continuation lines.
 type Stanza = Vec<(String, String)>;
 
-/// The stanza for `wanted` from the text of a *.sources file; none when it has no enabled entry
-/// for the machine's release.
+/// Returns the stanza for `wanted`, derived from a *.sources file; `None` if it has no enabled
+/// entry for the machine's release.
 pub fn from_stanzas(text: &str, wanted: Wanted) -> Option<String> {
     stanzas(text).iter().find(|stanza| serves(stanza, wanted.machine)).map(|s| derive(s, wanted))
 }
 
-/// The same from one-line entries (sources.list, *.list); a stanza again.
+/// Does the same for one-line entries (sources.list, *.list); the result is a stanza too.
 pub fn from_lines(text: &str, wanted: Wanted) -> Option<String> {
     text.lines().filter_map(line).find(|s| serves(s, wanted.machine)).map(|s| derive(&s, wanted))
 }
@@ -48,7 +48,7 @@ fn stanzas(text: &str) -> Vec<Stanza> {
     all
 }
 
-/// `deb [option=value ...] URI SUITE COMPONENT...` as a stanza.
+/// Parses `deb [option=value ...] URI SUITE COMPONENT...` as a stanza.
 fn line(text: &str) -> Option<Stanza> {
     let mut rest = text.trim().strip_prefix("deb")?.strip_prefix([' ', '\t'])?.trim_start();
     let mut stanza = vec![("types".to_string(), "deb".to_string())];

@@ -1,5 +1,5 @@
-//! The machine's tools that this lab uses, and how commands run: into the log, with a line for the
-//! person who waits and the log's end for the one it fails for.
+//! Runs the machine's tools for this lab, with their output in the log. Each step prints a line; a
+//! failed one shows the end of the log.
 
 use super::Folders;
 use crate::instance::tail;
@@ -12,21 +12,21 @@ use thiserror::Error;
 
 /// The cross compiler's prefix.
 pub const CROSS: &str = "aarch64-linux-gnu-";
-/// What the cross compiler and its C library come in, and what builds modules.
+/// Packages of the cross compiler and its C library, and of make.
 const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "make"];
 
-/// Why a tool did not do its work.
+/// Why a tool failed.
 #[derive(Debug, Error)]
 pub enum ToolError {
     /// It cannot be started.
     #[error("cannot run {0}: {1}; `./pen lab linux setup` says what this lab needs")]
     Start(String, std::io::Error),
-    /// It failed.
+    /// It exited with an error.
     #[error("{step}: failed; the log's end:\n{tail}the whole log is {log}")]
     Failed {
-        /// What it was about.
+        /// The step.
         step: String,
-        /// The end of the log.
+        /// The last lines of the log.
         tail: String,
         /// The log.
         log: PathBuf,
@@ -34,18 +34,18 @@ pub enum ToolError {
     /// The log cannot be written.
     #[error("{0}: {1}")]
     Log(PathBuf, std::io::Error),
-    /// Packages of the machine are missing.
+    /// Packages are missing on this machine.
     #[error(
         "the cross compiler is missing, and installing it needs root. An administrator must run \
          once:\n    sudo apt-get install --no-install-recommends {0}"
     )]
     Root(String),
-    /// No apt here.
+    /// There is no apt.
     #[error("there is no cross compiler for arm64 here and no apt-get: install {0} by hand")]
     NoApt(String),
 }
 
-/// Runs `command` as the step `text`; both its outputs go to the log.
+/// Runs `command` as the step `text`; its output and errors go to the log.
 pub fn step(folders: &Folders, text: &str, command: &mut Command) -> Result<(), ToolError> {
     let log = folders.log();
     let opened = OpenOptions::new().create(true).append(true).open(&log).and_then(|mut file| {
@@ -64,7 +64,7 @@ pub fn step(folders: &Folders, text: &str, command: &mut Command) -> Result<(), 
     Ok(())
 }
 
-/// What a quick command prints.
+/// Returns the output of a quick command.
 pub fn ask(command: &mut Command) -> Result<String, ToolError> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     let output = output.map_err(|e| ToolError::Start(name(command), e))?;
@@ -75,22 +75,22 @@ fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// Does a program answer to `--version`?
+/// Returns whether a program responds to `--version`.
 fn there(program: &str) -> bool {
     let mut command = Command::new(program);
     let output = command.arg("--version").stdin(Stdio::null()).output();
     output.is_ok_and(|o| o.status.success())
 }
 
-/// Compiler, static C library and make.
+/// Returns whether compiler, static C library and make are installed.
 fn compiler_there() -> bool {
     let gcc = format!("{CROSS}gcc");
     let library = ask(Command::new(&gcc).arg("-print-file-name=libc.a"));
-    // The compiler answers the bare name when it has no such file.
+    // The compiler prints the bare name if it does not have the file.
     there("make") && library.is_ok_and(|path| path.contains('/'))
 }
 
-/// Sees to it that the cross compiler is there: installs it as root, or says what to do.
+/// Makes sure that the cross compiler is installed: installs it as root, or says what to do.
 pub fn compiler(folders: &Folders) -> Result<(), ToolError> {
     if compiler_there() {
         return Ok(());

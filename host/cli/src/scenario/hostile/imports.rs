@@ -1,20 +1,20 @@
-//! A program that calls every import with numbers that mean no good, made from one list, and what
-//! it must hear.
+//! A program that calls every import with invalid arguments, generated from one list, and the
+//! expected results.
 //!
 //! ```text
-//!   for each import, each number of 32 bits, each of `BAD`: the others make sense
-//!   for each list of pieces, each of `PIECES`:              what the pieces lie behind does
+//!   for each import, each argument of 32 bits, each of `BAD`: the other arguments are valid
+//!   for each list of buffers, each of `PIECES`:               the rest of the list is valid
 //! ```
-//! The program writes an answer a byte for each case, in their order.
+//! The program writes one byte per case, in order.
 
 use abuse::imports::{IMPORTS, OWN};
 use std::fmt::Write;
 
-/// Bytes of the program's memory.
+/// Size of the program's memory in bytes.
 const END: u32 = 65_536;
-/// Numbers that are no address, or where a result would not fit.
+/// Invalid addresses, or addresses near the end where a result does not fit.
 const BAD: [u32; 7] = [u32::MAX, u32::MAX - 7, 1 << 31, i32::MAX as u32, END, END - 1, END - 3];
-/// Pieces of memory that are not all there: behind the end, across it, around all of 4 GiB.
+/// Ranges of memory that are not valid: after the end, across it, wrapping around 4 GiB.
 const PIECES: [(u32, u32); 7] = [
     (u32::MAX, 16),
     (END - 6, u32::MAX - 15),
@@ -25,7 +25,7 @@ const PIECES: [(u32, u32); 7] = [
     (u32::MAX - 15, 32),
 ];
 
-// Where the program has what.
+// Addresses of the program's data.
 const PATH: u32 = 512;
 const IOVS: u32 = 1024;
 const SPAWN: u32 = 1536;
@@ -39,35 +39,35 @@ const ANSWERS: u32 = 16_384;
 const FAULT: u8 = 21;
 const INVAL: u8 = 28;
 const NOTSOCK: u8 = 57;
-/// The last error of WASI's.
+/// The highest error number of WASI.
 const LAST: u8 = 76;
 
-/// What an answer must be.
+/// The expected result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// It says that the address is wrong.
+    /// The error for an invalid address.
     Fault,
-    /// An error.
+    /// Any error.
     Error,
-    /// It comes back.
+    /// Any result.
     Answer,
 }
 
-/// One call.
+/// A call.
 struct Case {
     what: String,
     wanted: Wanted,
     socket: bool,
 }
 
-/// The program, and how it is to be judged.
+/// The program, and the expected results.
 pub struct Calls {
-    /// Text of WebAssembly.
+    /// The program's text (WAT).
     pub wat: String,
     cases: Vec<Case>,
 }
 
-/// How a module imports it.
+/// Returns the import as WAT.
 fn import(name: &str, numbers: &str) -> String {
     let module = if OWN.contains(&name) { "penumbra" } else { "wasi_snapshot_preview1" };
     let size = |number: char| if number == 'Z' { " i64" } else { " i32" };
@@ -77,13 +77,13 @@ fn import(name: &str, numbers: &str) -> String {
     format!("  (import \"{module}\" \"{name}\" (func ${name}{parameters}{result}))\n")
 }
 
-/// A module that imports all there is.
+/// Returns a module that imports all functions.
 pub fn everything() -> String {
     let imports: String = IMPORTS.iter().map(|(name, numbers)| import(name, numbers)).collect();
     format!("(module\n{imports})\n")
 }
 
-/// A number that makes sense.
+/// Returns a valid argument.
 fn sane(kind: char) -> u32 {
     match kind {
         'D' => 3,
@@ -97,7 +97,7 @@ fn sane(kind: char) -> u32 {
         's' => 16,
         'q' => SUBSCRIPTION,
         'S' => SPAWN,
-        // Nobody's number.
+        // A number that no process has.
         '9' => 999_999,
         digit => digit.to_digit(10).unwrap_or(0),
     }
@@ -105,7 +105,7 @@ fn sane(kind: char) -> u32 {
 
 fn wanted(name: &str, kind: char) -> Wanted {
     match kind {
-        // It writes one byte, whatever room there is.
+        // Writes one byte, whatever the size of the buffer.
         _ if name == "fd_prestat_dir_name" => Wanted::Answer,
         'p' | 'i' | 'o' | 'b' | 'q' | 'S' => Wanted::Fault,
         'l' | 's' | 'n' => Wanted::Error,
@@ -113,17 +113,17 @@ fn wanted(name: &str, kind: char) -> Wanted {
     }
 }
 
-/// Bytes as a module's text has them.
+/// Formats bytes as WAT.
 fn text(words: &[u32]) -> String {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
     bytes.map(|byte| format!("\\{byte:02x}")).collect()
 }
 
-/// A [`abi::program::Spawn`] of a program that there is not.
+/// An [`abi::program::Spawn`] of a program that does not exist.
 const PLAIN: [u32; 16] = [PATH, 1, PATH, 2, 0, 0, 0, 0, 3, u32::MAX, 0, 0, 0, 0, 0, 0];
 
 impl Calls {
-    /// All of them.
+    /// Creates the program with all calls.
     pub fn new() -> Calls {
         let mut calls = Calls { wat: "(module\n".to_string(), cases: vec![] };
         for (name, numbers) in IMPORTS {
@@ -189,13 +189,13 @@ impl Calls {
         self.cases.push(Case { what, wanted, socket: name.starts_with("sock_") });
     }
 
-    /// How many calls there are.
+    /// Returns the number of calls.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.cases.len()
     }
 
-    /// What of the answers is wrong.
+    /// Returns the wrong results.
     pub fn wrong(&self, answers: &[u8]) -> Vec<String> {
         let judged = self.cases.iter().zip(answers).filter(|(case, answer)| !case.takes(**answer));
         let mut wrong: Vec<_> =
@@ -217,21 +217,21 @@ impl Case {
     }
 }
 
-/// The file that is descriptor 4.
+/// Opens the file as descriptor 4.
 const OPEN: &str = "    (call $check (call $path_open (i32.const 3) (i32.const 0) (i32.const 529)
       (i32.const 5) (i32.const 1) (i64.const 0x0fffffff) (i64.const 0) (i32.const 0)
       (i32.const 2048)))
     (call $check (i32.ne (i32.load (i32.const 2048)) (i32.const 4)))
 ";
 
-/// All answers to the output.
+/// Writes all results to the output.
 const SAY: &str = "  (func $answers (param $count i32)
     (i32.store (i32.const 1024) (i32.const 16384))
     (i32.store (i32.const 1028) (local.get $count))
     (call $check (call $fd_write (i32.const 1) (i32.const 1024) (i32.const 1) (i32.const 2048))))
 ";
 
-/// Memory, what is in it, and a function that ends a program that cannot begin.
+/// Memory, its contents, and a function that exits if the set-up fails.
 fn memory() -> String {
     let mut wat = "  (memory (export \"memory\") 1 1)\n".to_string();
     let mut data = |at: u32, bytes: &str| {
