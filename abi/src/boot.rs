@@ -430,11 +430,13 @@ impl Blob {
         Ok(())
     }
 
+    #[inline]
     pub fn domains(&self) -> &[Domain] {
         &self.domains[..self.domain_count as usize]
     }
 
     /// Returns the index of the link from one domain to another, where each pair has one.
+    #[inline]
     pub fn link_index(&self, from: u8, to: u8) -> u64 {
         u64::from(from) * u64::from(self.domain_count) + u64::from(to)
     }

@@ -342,6 +342,7 @@ impl Request {
     }
 
     /// Returns how many bytes of a bulk of `bulk` bytes the service reads.
+    #[inline]
     pub fn sent(&self, bulk: usize) -> usize {
         let wanted = match Op::from_code(self.op) {
             Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone) => {
@@ -353,6 +354,7 @@ impl Request {
     }
 
     /// Returns the request that must follow `reply`: a sync waits for its generation.
+    #[inline]
     pub fn follow_up(&self, reply: &Reply) -> Option<Request> {
         let syncs = matches!(Op::from_code(self.op), Some(Op::Sync | Op::Datasync));
         let begins = syncs && self.flags == 0 && self.offset == 0;
@@ -415,11 +417,13 @@ pub struct Reply {
 
 impl Reply {
     /// Leaves the other fields 0.
+    #[inline]
     pub fn error(error: Errno) -> Reply {
         Reply { error: error as u16, ..Reply::default() }
     }
 
     /// An unknown number counts as [`Errno::Io`].
+    #[inline]
     pub fn errno(&self) -> Errno {
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }

@@ -20,6 +20,7 @@ struct State {
 per_core! { static STATE: State = State { depth: 0, wanted: false, heap: 0 }; }
 
 /// Disables preemption. Nests.
+#[inline]
 pub fn begin() {
     STATE.with(|state| state.depth += 1);
 }
@@ -27,6 +28,7 @@ pub fn begin() {
 /// Ends one [`begin`]. Returns true if a preemption was postponed: the caller invokes the
 /// scheduler.
 #[must_use]
+#[inline]
 pub fn end() -> bool {
     STATE.with(|state| {
         state.depth -= 1;
@@ -35,6 +37,7 @@ pub fn end() -> bool {
 }
 
 /// Returns whether preemption is disabled.
+#[inline]
 pub fn is_held() -> bool {
     STATE.with(|state| state.depth > 0)
 }

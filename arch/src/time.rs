@@ -59,6 +59,7 @@ pub fn local_ns() -> u64 {
 }
 
 /// Returns the time in ns of the chip-wide clock.
+#[inline]
 pub fn soc_time() -> u64 {
     clock(|clock| clock.at(local_ns()))
 }

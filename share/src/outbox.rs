@@ -18,21 +18,25 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    #[inline]
     pub fn new() -> Outbox {
         Outbox::default()
     }
 
     /// Returns the tokens to wake.
+    #[inline]
     pub fn wakes(&self) -> &[Token] {
         &self.wakes
     }
 
     /// Returns whether all parked callers must be woken, not only those in [`Outbox::wakes`].
+    #[inline]
     pub fn wakes_all(&self) -> bool {
         self.all
     }
 
     /// Returns the time (soc ns) at which the service wants its timer event.
+    #[inline]
     pub fn timer(&self) -> Option<u64> {
         self.timer
     }

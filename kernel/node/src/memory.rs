@@ -19,6 +19,7 @@ impl Current for CoreHeap {
     fn heap() -> usize {
         arch::hold::heap()
     }
+    #[inline]
     fn set_heap(heap: usize) -> usize {
         arch::hold::set_heap(heap)
     }

@@ -182,6 +182,7 @@ impl Scheduler {
     }
 
     /// Returns the calling thread.
+    #[inline]
     pub fn current(&self) -> ThreadId {
         let on = cpu::irqs_off();
         let token = self.running[here()].load(Ordering::Relaxed);

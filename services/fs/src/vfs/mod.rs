@@ -393,15 +393,18 @@ impl Service for Vfs {
         Vfs::with_budget(lives, BUDGET)
     }
 
+    #[inline]
     fn sent(request: &Request, bulk: usize) -> usize {
         request.sent(bulk)
     }
 
+    #[inline]
     fn filled(reply: &Reply) -> usize {
         reply.filled as usize
     }
 
     /// Only reads are answered by [`Effects::give`].
+    #[inline]
     fn given(request: &Request, length: usize) -> Option<Reply> {
         let is_read = request.op == Op::Read as u16;
         let value = length as u64;
