@@ -203,6 +203,10 @@ impl Bench<'_> {
     fn lab(&mut self, chosen: &[&Check]) -> anyhow::Result<()> {
         let isas = [Isa::Aarch64, Isa::Riscv64];
         let built = kernels::build(self.place, &isas, Profile::KernelTrials)?;
+        if chosen.iter().any(|check| check.name.starts_with("sanitizer.seeded")) {
+            // Built here, and not while boards run.
+            kernels::build(self.place, &isas, Profile::KernelSeeded)?;
+        }
         let (place, built) = (self.place, &built);
         let jobs = chosen.iter().map(|check| {
             let folder = self.folder.join(check.name);

@@ -4,7 +4,7 @@
 use super::model::Choice;
 use super::records;
 use super::run::{Bench, COUNTS, Outcome};
-use super::{charges, linux, statistical, table4, table5, table6};
+use super::{charges, linux, seeds, statistical, table4, table5, table6};
 use crate::kernels::Built;
 use crate::machine::Options;
 use crate::place::Place;
@@ -42,10 +42,12 @@ pub struct Check {
 }
 
 const LINUX: &str = "boots Debian twice, in minutes, and needs `./pen lab linux setup`";
-const SEEDED: &str = "a third build of the kernels, and 42 boards";
 
 /// All checks.
 pub const ALL: &[Check] = &[
+    // The longest come first, so that they do not run alone at the end.
+    Check { name: "sanitizer.seeded.aarch64", nightly: None, run: seeds::on_aarch64 },
+    Check { name: "sanitizer.seeded.riscv64", nightly: None, run: seeds::on_riscv64 },
     Check { name: "lab.exact", nightly: None, run: exact },
     Check { name: "lab.adds-up", nightly: None, run: adds_up },
     Check { name: "lab.costs", nightly: None, run: charges::costs },
@@ -58,7 +60,6 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.table5", nightly: None, run: table5::within },
     Check { name: "lab.table6", nightly: None, run: table6::within },
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },
-    Check { name: "sanitizer.seeded", nightly: Some(SEEDED), run: super::seeds::seeded },
 ];
 
 /// Ping-pong in all three ways.
