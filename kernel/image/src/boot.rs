@@ -9,7 +9,7 @@
 //! Other failures are logged.
 
 use crate::procs::OurProcedures;
-use crate::{clock, cores, idle, interrupts, monitor};
+use crate::{clock, cores, interrupts, monitor};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -29,6 +29,7 @@ use kernel_platform::balloon::Balloons;
 use kernel_platform::coherence;
 use kernel_platform::devices::Devices;
 use kernel_platform::peers::Peers;
+use kernel_programs::idle;
 use kernel_sched::Scheduler;
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::services::Services;
@@ -177,7 +178,7 @@ fn open_for_business(kernel: &'static Kernel) {
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
         log!("no memory for the balloon");
     }
-    crate::processes::start(kernel);
+    kernel_programs::processes::start(kernel);
     crate::host::start(kernel);
     crate::disk::start(kernel);
     crate::procfs::start(kernel);

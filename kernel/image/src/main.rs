@@ -15,10 +15,9 @@
 //! - [`trials`]: commands for tests and measurements, in test images only
 //! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
 //! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
-//! - [`processes`], [`programs`]: the processes of this kernel, their images and memory
-//! - [`idle`]: what a core does before it sleeps or runs a program
 //!
-//! The crates [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are below all of them.
+//! The crates [`kernel_programs`], [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are
+//! below all of them, in this order.
 #![no_std]
 #![no_main]
 
@@ -30,15 +29,12 @@ mod commands;
 mod cores;
 mod disk;
 mod host;
-mod idle;
 mod interrupts;
 mod monitor;
 mod panic;
 mod power;
-mod processes;
 mod procfs;
 mod procs;
-mod programs;
 mod terminal;
 #[cfg(feature = "trials")]
 mod trials;

@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 
 /// The crates of the kernel above the services or beside them that have statics. Those of `arch`
 /// are like theirs.
-const ABOVE: [&str; 3] = ["kernel::", "kernel_node::", "kernel_services::"];
+const ABOVE: [&str; 4] = ["kernel::", "kernel_node::", "kernel_programs::", "kernel_services::"];
 
 /// Something in an image that has a name, by virtual address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
