@@ -9,7 +9,7 @@
 //! Other failures are logged.
 
 use crate::procs::OurProcedures;
-use crate::{clock, cores, interrupts, monitor};
+use crate::{clock, cores, interrupts};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -19,6 +19,7 @@ use base::addr::PhysAddr;
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_monitor::monitor;
 use kernel_msg::notify::Attendance;
 use kernel_node::Node;
 use kernel_node::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
@@ -156,7 +157,7 @@ extern "C" fn secondary(core: usize) -> ! {
 fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can ask for one.
     #[cfg(feature = "trials")]
-    crate::commands::extend(crate::trials::COMMANDS);
+    kernel_monitor::commands::extend(crate::trials::COMMANDS);
     kernel.peers.start(&OurProcedures);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
@@ -181,7 +182,7 @@ fn open_for_business(kernel: &'static Kernel) {
     kernel_programs::processes::start(kernel);
     crate::host::start(kernel);
     crate::disk::start(kernel);
-    crate::procfs::start(kernel);
+    kernel_monitor::procfs::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

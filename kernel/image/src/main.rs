@@ -11,13 +11,12 @@
 //!
 //! - [`boot`], [`cores`], [`power`], [`clock`]: from reset to the idle loop, power-off and resume
 //! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
-//! - [`monitor`], [`procs`]: the command line on the console; procedures that peers can call
+//! - [`procs`]: procedures that peers can call
 //! - [`trials`]: commands for tests and measurements, in test images only
-//! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
-//! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
+//! - [`host`], [`disk`]: threads that serve the host and the disk
 //!
-//! The crates [`kernel_programs`], [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are
-//! below all of them, in this order.
+//! The crates [`kernel_monitor`], [`kernel_programs`], [`kernel_services`], [`kernel_platform`] and
+//! [`kernel_node`] are below all of them, in this order.
 #![no_std]
 #![no_main]
 
@@ -25,16 +24,12 @@ extern crate alloc;
 
 mod boot;
 mod clock;
-mod commands;
 mod cores;
 mod disk;
 mod host;
 mod interrupts;
-mod monitor;
 mod panic;
 mod power;
-mod procfs;
 mod procs;
-mod terminal;
 #[cfg(feature = "trials")]
 mod trials;

@@ -79,7 +79,7 @@ fn blockable(
             let mut text = Answer(with_room(MAX_PAYLOAD)?);
             let _blocked = kernel.peers.will_block(kernel);
             let session = Session::at(kernel, request.level.deeper());
-            crate::commands::run(&session, &mut text, line);
+            kernel_monitor::commands::run(&session, &mut text, line);
             Ok(text.0)
         }
         Ask::GiveBlock => {

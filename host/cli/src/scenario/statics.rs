@@ -16,7 +16,8 @@ use std::os::unix::fs::FileExt;
 
 /// The crates of the kernel above the services or beside them that have statics. Those of `arch`
 /// are like theirs.
-const ABOVE: [&str; 4] = ["kernel::", "kernel_node::", "kernel_programs::", "kernel_services::"];
+const ABOVE: [&str; 5] =
+    ["kernel::", "kernel_monitor::", "kernel_node::", "kernel_programs::", "kernel_services::"];
 
 /// Something in an image that has a name, by virtual address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

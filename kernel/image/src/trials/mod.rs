@@ -32,8 +32,8 @@ mod stress;
 mod table6;
 mod twins;
 
-use crate::commands::{Command, buffer, first_peer, joined, number};
 use core::fmt::Write;
+use kernel_monitor::commands::{Command, buffer, first_peer, joined, number};
 use kernel_services::session::{Failure, Outcome, Session};
 pub use nest::nest;
 
