@@ -157,7 +157,7 @@ extern "C" fn secondary(core: usize) -> ! {
 fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can ask for one.
     #[cfg(feature = "trials")]
-    kernel_monitor::commands::extend(crate::trials::COMMANDS);
+    kernel_monitor::commands::extend(kernel_trials::COMMANDS);
     kernel.peers.start(&OurProcedures);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);

@@ -50,7 +50,7 @@ fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
             coherence.heard(pc);
         }
         #[cfg(feature = "trials")]
-        crate::trials::pingpong::heard(kernel);
+        kernel_trials::pingpong::heard(kernel);
     } else if vector == kernel.blob.vector_msg {
         kernel.peers.poll(kernel);
     } else if vector == kernel.blob.vector_chip {

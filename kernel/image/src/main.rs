@@ -1,5 +1,5 @@
-//! The kernel image: boots one domain, connects the kernel crates to each other and to the machine,
-//! and holds the only global state.
+//! The kernel image: boots one domain, and connects the kernel crates to each other and to the
+//! machine.
 //!
 //! Three structs hold the kernel, and each contains the one before: `kernel_node::Node` (this
 //! domain and the machine), `kernel_platform::Platform` (a node with its drivers) and
@@ -12,11 +12,11 @@
 //! - [`boot`], [`cores`], [`power`], [`clock`]: from reset to the idle loop, power-off and resume
 //! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
 //! - [`procs`]: procedures that peers can call
-//! - [`trials`]: commands for tests and measurements, in test images only
 //! - [`host`], [`disk`]: threads that serve the host and the disk
 //!
 //! The crates [`kernel_monitor`], [`kernel_programs`], [`kernel_services`], [`kernel_platform`] and
-//! [`kernel_node`] are below all of them, in this order.
+//! [`kernel_node`] are below all of them, in this order. Images for tests and measurements also
+//! contain `kernel_trials`, which is above the monitor.
 #![no_std]
 #![no_main]
 
@@ -31,5 +31,3 @@ mod interrupts;
 mod panic;
 mod power;
 mod procs;
-#[cfg(feature = "trials")]
-mod trials;

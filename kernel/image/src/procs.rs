@@ -73,7 +73,7 @@ fn blockable(
             Ok(payload)
         }
         #[cfg(feature = "trials")]
-        Ask::Nest => crate::trials::nest(kernel, request, payload),
+        Ask::Nest => kernel_trials::nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
             let mut text = Answer(with_room(MAX_PAYLOAD)?);

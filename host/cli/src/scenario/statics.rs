@@ -16,8 +16,14 @@ use std::os::unix::fs::FileExt;
 
 /// The crates of the kernel above the services or beside them that have statics. Those of `arch`
 /// are like theirs.
-const ABOVE: [&str; 5] =
-    ["kernel::", "kernel_monitor::", "kernel_node::", "kernel_programs::", "kernel_services::"];
+const ABOVE: [&str; 6] = [
+    "kernel::",
+    "kernel_monitor::",
+    "kernel_node::",
+    "kernel_programs::",
+    "kernel_services::",
+    "kernel_trials::",
+];
 
 /// Something in an image that has a name, by virtual address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
