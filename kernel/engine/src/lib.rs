@@ -12,7 +12,7 @@
 //! - `raw`: trusting authenticated code
 //!
 //! wasmtime gets what it needs from its platform (memory, faults, thread-local words, locks) from
-//! functions in `kernel/image/src/programs/seam.rs`, by symbol name.
+//! functions in `kernel/programs/src/programs/seam.rs`, by symbol name.
 #![no_std]
 
 extern crate alloc;

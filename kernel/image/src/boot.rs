@@ -9,7 +9,7 @@
 //! Other failures are logged.
 
 use crate::procs::OurProcedures;
-use crate::{clock, cores, idle, interrupts, monitor};
+use crate::{clock, cores, interrupts};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -19,6 +19,7 @@ use base::addr::PhysAddr;
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_monitor::monitor;
 use kernel_msg::notify::Attendance;
 use kernel_node::Node;
 use kernel_node::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
@@ -29,6 +30,7 @@ use kernel_platform::balloon::Balloons;
 use kernel_platform::coherence;
 use kernel_platform::devices::Devices;
 use kernel_platform::peers::Peers;
+use kernel_programs::idle;
 use kernel_sched::Scheduler;
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::services::Services;
@@ -155,7 +157,7 @@ extern "C" fn secondary(core: usize) -> ! {
 fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can ask for one.
     #[cfg(feature = "trials")]
-    crate::commands::extend(crate::trials::COMMANDS);
+    kernel_monitor::commands::extend(kernel_trials::COMMANDS);
     kernel.peers.start(&OurProcedures);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
@@ -177,10 +179,10 @@ fn open_for_business(kernel: &'static Kernel) {
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
         log!("no memory for the balloon");
     }
-    crate::processes::start(kernel);
+    kernel_programs::processes::start(kernel);
     crate::host::start(kernel);
     crate::disk::start(kernel);
-    crate::procfs::start(kernel);
+    kernel_monitor::procfs::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

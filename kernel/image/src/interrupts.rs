@@ -1,6 +1,6 @@
 //! Dispatches interrupts and faults to the parts of the kernel that handle them.
 
-use crate::{clock, idle, panic, processes, programs};
+use crate::{clock, panic};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use base::id::DomainId;
@@ -10,6 +10,7 @@ use kernel_node::counts::COUNTS;
 use kernel_node::shootdown::{self, core_kind};
 use kernel_platform::coherence::Met;
 use kernel_platform::twins::Met as Away;
+use kernel_programs::{idle, processes, programs};
 use kernel_services::kernel::{self, Kernel};
 
 /// The entry points for the trap code in `arch`.
@@ -49,7 +50,7 @@ fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
             coherence.heard(pc);
         }
         #[cfg(feature = "trials")]
-        crate::trials::pingpong::heard(kernel);
+        kernel_trials::pingpong::heard(kernel);
     } else if vector == kernel.blob.vector_msg {
         kernel.peers.poll(kernel);
     } else if vector == kernel.blob.vector_chip {

@@ -1,5 +1,5 @@
-//! The kernel image: boots one domain, connects the kernel crates to each other and to the machine,
-//! and holds the only global state.
+//! The kernel image: boots one domain, and connects the kernel crates to each other and to the
+//! machine.
 //!
 //! Three structs hold the kernel, and each contains the one before: `kernel_node::Node` (this
 //! domain and the machine), `kernel_platform::Platform` (a node with its drivers) and
@@ -11,14 +11,12 @@
 //!
 //! - [`boot`], [`cores`], [`power`], [`clock`]: from reset to the idle loop, power-off and resume
 //! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
-//! - [`monitor`], [`procs`]: the command line on the console; procedures that peers can call
-//! - [`trials`]: commands for tests and measurements, in test images only
-//! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
-//! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
-//! - [`processes`], [`programs`]: the processes of this kernel, their images and memory
-//! - [`idle`]: what a core does before it sleeps or runs a program
+//! - [`procs`]: procedures that peers can call
+//! - [`host`], [`disk`]: threads that serve the host and the disk
 //!
-//! The crates [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are below all of them.
+//! The crates [`kernel_monitor`], [`kernel_programs`], [`kernel_services`], [`kernel_platform`] and
+//! [`kernel_node`] are below all of them, in this order. Images for tests and measurements also
+//! contain `kernel_trials`, which is above the monitor.
 #![no_std]
 #![no_main]
 
@@ -26,19 +24,10 @@ extern crate alloc;
 
 mod boot;
 mod clock;
-mod commands;
 mod cores;
 mod disk;
 mod host;
-mod idle;
 mod interrupts;
-mod monitor;
 mod panic;
 mod power;
-mod processes;
-mod procfs;
 mod procs;
-mod programs;
-mod terminal;
-#[cfg(feature = "trials")]
-mod trials;

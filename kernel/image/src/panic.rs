@@ -73,7 +73,7 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "panic: kernel {name}, core {}: {}", arch::cpu::core(), self.why)?;
         write!(f, "{}", self.registers)?;
         let (mut depth, mut result) = (0, Ok(()));
-        arch::backtrace::frames((0, self.fp), &crate::programs::is_inside, &mut |pc| {
+        arch::backtrace::frames((0, self.fp), &kernel_programs::programs::is_inside, &mut |pc| {
             // The return address of a call at a function's end is in the next function.
             let line = writeln!(f, "  {depth:2}: {}", Named(symbols, pc.saturating_sub(1)));
             result = core::mem::replace(&mut result, Ok(())).and(line);

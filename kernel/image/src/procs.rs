@@ -73,13 +73,13 @@ fn blockable(
             Ok(payload)
         }
         #[cfg(feature = "trials")]
-        Ask::Nest => crate::trials::nest(kernel, request, payload),
+        Ask::Nest => kernel_trials::nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
             let mut text = Answer(with_room(MAX_PAYLOAD)?);
             let _blocked = kernel.peers.will_block(kernel);
             let session = Session::at(kernel, request.level.deeper());
-            crate::commands::run(&session, &mut text, line);
+            kernel_monitor::commands::run(&session, &mut text, line);
             Ok(text.0)
         }
         Ask::GiveBlock => {

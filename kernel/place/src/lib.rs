@@ -1,5 +1,5 @@
 //! The choice of the kernel that runs a new process. `docs/design/processes.md` explains the
-//! policy; `kernel/image/src/processes/place.rs` collects the facts.
+//! policy; `kernel/programs/src/processes/place.rs` collects the facts.
 //!
 //! ```text
 //!   the caller requested a kernel ----> that kernel, or an error

@@ -150,8 +150,8 @@ pub fn panic(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, line, "PeerLost")?;
         wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
         let log = rig.early_log("shadow");
-        let named =
-            log.contains("kernel::commands::chip::") && log.contains("kernel_platform::peers::");
+        let named = log.contains("kernel_monitor::commands::chip::")
+            && log.contains("kernel_platform::peers::");
         if !log.contains(sentence) || !named {
             return Err(Failure::Wrong(format!("`{line}` left no symbolised panic:\n{log}")));
         }

@@ -15,7 +15,14 @@ use std::os::unix::fs::FileExt;
 
 /// The crates of the kernel above the services or beside them that have statics. Those of `arch`
 /// are like theirs.
-const ABOVE: [&str; 3] = ["kernel::", "kernel_node::", "kernel_services::"];
+const ABOVE: [&str; 6] = [
+    "kernel::",
+    "kernel_monitor::",
+    "kernel_node::",
+    "kernel_programs::",
+    "kernel_services::",
+    "kernel_trials::",
+];
 
 /// A named item in an image, by virtual address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

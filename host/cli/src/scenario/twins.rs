@@ -84,7 +84,7 @@ pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
         let own = (here, here);
         planted(rig, own, "function 7", &format!("function: 7{isa}"))?;
         let found = statics::found(rig)?.join("\n");
-        if !found.contains(&format!("{name}'s kernel::trials::planted::mark")) {
+        if !found.contains(&format!("{name}'s kernel_trials::planted::mark")) {
             return Err(Failure::Wrong(format!("what {name} planted is not found: {found:?}")));
         }
         // Planting again drops what was planted, so that must be this kernel's own.

@@ -10,8 +10,6 @@
 use super::folders::Held;
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file, full};
-use crate::processes::launch::{Launch, end_of, signal_group};
-use crate::programs::refusal;
 use abi::fs::{Errno as FileError, PATH, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{End, Errno, signal};
@@ -25,6 +23,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
 use kernel_platform::devices::streams::Gone;
+use kernel_programs::processes::launch::{Launch, end_of, signal_group};
+use kernel_programs::programs::refusal;
 use kernel_services::files::with_files;
 use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
@@ -178,7 +178,9 @@ impl Stream {
         };
         launch.begin(&self.session).map_err(|why| {
             let refused = if why == Errno::Noexec { self.refusal(asked) } else { None };
-            Trouble::Failed(refused.map_or_else(|| crate::processes::explain(why), Failure::Failed))
+            Trouble::Failed(
+                refused.map_or_else(|| kernel_programs::processes::explain(why), Failure::Failed),
+            )
         })
     }
 

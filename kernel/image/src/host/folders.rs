@@ -12,7 +12,6 @@
 
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file};
-use crate::procfs::post::{Post, Taken};
 use abi::fs::{Errno, PATH, flag};
 use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use alloc::collections::BTreeMap;
@@ -20,6 +19,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::ops::RangeInclusive;
 use drivers::streams::Id;
+use kernel_monitor::procfs::post::{Post, Taken};
 use kernel_msg::Level;
 use kernel_services::files::with_files;
 use kernel_services::services::ServiceFailure;

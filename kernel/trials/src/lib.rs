@@ -1,5 +1,12 @@
 //! Commands of the monitor for tests and measurements only, and the code that they need in a
-//! kernel. They are in images with the feature `trials`, not in ordinary ones.
+//! kernel.
+//!
+//! Contract: `kernel/image` imports this crate with its feature `trials` only, so ordinary images
+//! contain nothing of it. It adds [`COMMANDS`] to the monitor's, answers [`peers::Ask::Nest`], and
+//! hears the doorbell of [`pingpong`]. Threads that the commands start get no argument but a
+//! number, hence the statics.
+//!
+//! [`peers::Ask::Nest`]: kernel_platform::peers::Ask::Nest
 //!
 //! - [`stress`], `nest`, [`pipes`], [`net`], [`overlap`], [`dma`]: load this kernel and its peers,
 //!   and check the results
@@ -9,6 +16,9 @@
 //!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
 //! - [`aside`]: runs a command on a thread of its own
 //! - [`hoard`]: takes a kernel's memory
+#![no_std]
+
+extern crate alloc;
 
 mod aside;
 mod bench;
@@ -32,8 +42,8 @@ mod stress;
 mod table6;
 mod twins;
 
-use crate::commands::{Command, buffer, first_peer, joined, number};
 use core::fmt::Write;
+use kernel_monitor::commands::{Command, buffer, first_peer, joined, number};
 use kernel_services::session::{Failure, Outcome, Session};
 pub use nest::nest;
 

@@ -7,6 +7,7 @@ use kernel_services::kernel::{self, Kernel};
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
 /// core must not sleep then.
+#[inline]
 pub fn before_sleep() -> bool {
     let Some(kernel) = kernel::get() else { return true };
     let away = {
@@ -28,6 +29,7 @@ pub fn awake(kernel: &Kernel) {
 /// Declares that this core does not poll, because it returns to a program. Called after each
 /// interrupt of a program, and after each wait of a program's thread in the kernel, after which it
 /// may be on another core. Handles the messages that have arrived first.
+#[inline]
 pub fn to_program(kernel: &Kernel) {
     // Without peers there are no messages.
     while kernel.peers.are_served() {

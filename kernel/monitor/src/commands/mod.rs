@@ -21,9 +21,7 @@ mod watts;
 
 use alloc::vec::Vec;
 use arch::lock::Once;
-#[cfg(feature = "trials")]
 pub use balloon::{audit, explain as explain_balloon};
-#[cfg(feature = "trials")]
 pub use chip::first_peer;
 use core::fmt::Write;
 use kernel_node::print::Text;
@@ -64,7 +62,6 @@ const OURS: &[&[Command]] = &[
 static MORE: Once<&'static [&'static [Command]]> = Once::new();
 
 /// Adds commands. Only the first call has an effect.
-#[cfg(feature = "trials")]
 pub fn extend(more: &'static [&'static [Command]]) {
     let _ = MORE.set(more);
 }
@@ -134,5 +131,34 @@ pub fn number(arguments: &[&str], index: usize, default: u64) -> Result<u64, Fai
     match arguments.get(index) {
         None => Ok(default),
         Some(word) => word.parse().map_err(|_| Failure::Usage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_its_own_name_and_fits_a_line() {
+        let names = || commands().map(|command| command.name);
+        for (index, name) in names().enumerate() {
+            assert!(!name.is_empty() && name.len() < LINE);
+            assert!(!names().skip(index + 1).any(|other| other == name), "two are named {name}");
+        }
+    }
+
+    #[test]
+    fn a_missing_number_has_a_default_and_a_wrong_one_is_an_error() {
+        assert_eq!(number(&["7"], 0, 3).ok(), Some(7));
+        assert_eq!(number(&["7"], 1, 3).ok(), Some(3));
+        for wrong in ["", "x", "-1", "99999999999999999999"] {
+            assert!(matches!(number(&[wrong], 0, 3), Err(Failure::Usage)));
+        }
+    }
+
+    #[test]
+    fn words_are_joined_to_a_command_line_if_it_is_not_too_long() {
+        let line = joined(&["fs", "cat", "note"]).ok();
+        assert_eq!(line.as_ref().map(Text::as_bytes), Some(&b"fs cat note "[..]));
     }
 }

@@ -9,8 +9,6 @@
 //! ```
 //! After a restart of the file service, a new terminal is made.
 
-use crate::processes::explain;
-use crate::processes::launch::{Launch, end_of, signal_group};
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};
 use abi::process::{End, signal};
@@ -21,6 +19,8 @@ use arch::lock::Lock;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
+use kernel_programs::processes::explain;
+use kernel_programs::processes::launch::{Launch, end_of, signal_group};
 use kernel_sched::WaitQueue;
 use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;

@@ -56,6 +56,7 @@ fn memory() -> Option<PageSource<'static>> {
 }
 
 /// Returns how many bytes may still be promised.
+#[inline]
 pub fn room() -> u64 {
     // In this order, a page that is allocated meanwhile counts twice, and not never.
     let promised = SPACES.promised();
@@ -66,6 +67,7 @@ pub fn room() -> u64 {
 }
 
 /// Returns whether `bytes` bytes more may be promised.
+#[inline]
 pub fn has_room(bytes: u64) -> bool {
     room() >= bytes
 }
@@ -196,6 +198,7 @@ pub enum Short {
 
 /// Handles a fault of a program's code: the interrupted code continues in wasmtime, which ends the
 /// program. Returns false if the fault is not a program's.
+#[inline]
 pub fn trap(frame: &mut TrapFrame, fault: Fault) -> bool {
     if !is_inside(frame.pc()) {
         return false;

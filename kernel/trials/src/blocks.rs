@@ -7,13 +7,13 @@
 
 use super::measure::{Watch, record};
 use super::{Failure, Outcome};
-use crate::commands::{audit, explain_balloon as explain};
 use alloc::vec::Vec;
 use base::addr::PhysAddr;
 use base::port::Frames;
 use base::prng::Prng;
 use core::fmt::Write;
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
+use kernel_monitor::commands::{audit, explain_balloon as explain};
 use kernel_node::memory::FRAMES;
 use kernel_node::movable;
 use kernel_platform::balloon::Balloons;

@@ -1,7 +1,6 @@
 //! Commands about services and files, and the self-test of the file service.
 
 use super::{Command, disks, number};
-use crate::processes::{self, Processes};
 use abi::fs::{Errno, flag, kind};
 use alloc::format;
 use alloc::string::String;
@@ -9,6 +8,7 @@ use alloc::vec;
 use core::fmt::Write;
 use fs::client::Client;
 use fs::exercise::PIECE;
+use kernel_programs::processes::{self, Processes};
 use kernel_services::files::with_client;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::{Failure, Outcome, Session};

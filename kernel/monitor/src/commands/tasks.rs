@@ -1,9 +1,9 @@
 //! Commands about processes.
 
 use super::{Command, Failure, Outcome, Session};
-use crate::processes::{explain, with_table};
 use abi::process::{End, Listed, State, signal};
 use core::fmt::Write;
+use kernel_programs::processes::{explain, with_table};
 use kernel_services::services::Patience;
 
 pub const COMMANDS: &[Command] = &[

@@ -257,3 +257,33 @@ pub fn on_stack(top: VirtAddr, entry: extern "C" fn(usize), argument: usize) {
     // SAFETY: `super::stack` owns the stack until this returns, and the page below it is not open.
     unsafe { arch::context::on_stack(top.0 as usize, entry, argument) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_excludes_all_others_and_readers_exclude_writers() {
+        let word = AtomicUsize::new(0);
+        assert!(write(&word));
+        assert!(!write(&word) && !read(&word));
+        // SAFETY: the word is this test's own.
+        unsafe { wasmtime_sync_rwlock_write_release(word.as_ptr()) };
+        assert!(read(&word) && read(&word));
+        assert!(!write(&word), "two readers have it");
+        // SAFETY: as above.
+        unsafe { wasmtime_sync_rwlock_read_release(word.as_ptr()) };
+        assert!(!write(&word), "one reader has it");
+        // SAFETY: as above.
+        unsafe { wasmtime_sync_rwlock_read_release(word.as_ptr()) };
+        assert!(write(&word));
+    }
+
+    #[test]
+    fn the_last_possible_reader_does_not_become_a_writer() {
+        let word = AtomicUsize::new(WRITER - 2);
+        assert!(read(&word));
+        assert!(!read(&word));
+        assert_eq!(word.into_inner(), WRITER - 1);
+    }
+}

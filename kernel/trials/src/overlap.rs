@@ -69,7 +69,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
         .iter()
         .zip(&PLAN[2..])
         .for_each(|(handle, word)| word.store(*handle, Ordering::Relaxed));
-    let mut line = Text::<{ crate::commands::LINE }>::new();
+    let mut line = Text::<{ kernel_monitor::commands::LINE }>::new();
     write!(line, "overlap run {} {calls}", seed ^ 1 << 32)?;
     handles.iter().try_for_each(|handle| write!(line, " {handle}"))?;
     let no_memory = |_| Failure::Failed("no memory for a thread");

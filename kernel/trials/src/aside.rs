@@ -2,9 +2,9 @@
 //! meanwhile.
 
 use super::{Command, Failure, Outcome, Session};
-use crate::commands::LINE;
 use arch::lock::Lock;
 use core::fmt::Write;
+use kernel_monitor::commands::LINE;
 use kernel_msg::Level;
 use kernel_node::print::Text;
 
@@ -52,7 +52,7 @@ fn run(place: usize) {
     let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
     let mut said = Text::<SAID>::new();
-    crate::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
+    kernel_monitor::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
     let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
     kernel_node::log!("{line}: {}", said.trim());
 }

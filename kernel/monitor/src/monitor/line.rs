@@ -93,3 +93,45 @@ impl Line {
         self.length = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds all bytes, and returns what the last one did.
+    fn feed(line: &mut Line, bytes: &[u8]) -> Edit {
+        bytes.iter().fold(Edit::Nothing, |_, &byte| line.feed(byte))
+    }
+
+    #[test]
+    fn a_line_is_edited_until_it_is_entered() {
+        let mut line = Line::new();
+        assert_eq!(feed(&mut line, b"pingg"), Edit::Echo(b'g'));
+        assert_eq!(line.feed(0x7f), Edit::Erase);
+        assert_eq!(line.text(), "ping");
+        assert_eq!(line.feed(b'\r'), Edit::Enter);
+        line.reset();
+        assert_eq!(line.feed(b'\n'), Edit::Nothing, "the same end of line");
+        assert_eq!(line.feed(b'\n'), Edit::Enter, "an empty line");
+        assert_eq!(line.feed(0x7f), Edit::Refuse, "there is nothing to erase");
+    }
+
+    #[test]
+    fn escape_sequences_leave_no_characters() {
+        let mut line = Line::new();
+        feed(&mut line, b"a\x1b[Ab\x1bOPc\x1b[1;5Cd\x1bxe");
+        assert_eq!(line.text(), "abcde");
+    }
+
+    #[test]
+    fn a_full_line_refuses_more() {
+        let mut line = Line::new();
+        feed(&mut line, &[b'x'; LINE]);
+        assert_eq!(line.feed(b'y'), Edit::Refuse);
+        assert_eq!(line.text().len(), LINE);
+        assert_eq!(line.feed(0x15), Edit::EraseAll(LINE));
+        assert_eq!(line.text(), "");
+        feed(&mut line, b"panic");
+        assert_eq!((line.feed(3), line.text()), (Edit::Cancel, ""));
+    }
+}

@@ -1,0 +1,21 @@
+//! The processes of one kernel: their images, their memory and faults, and the functions of the
+//! kernel that they call.
+//!
+//! Contract: a program reaches this kernel through `kernel_process::System` only. The fault handler
+//! calls [`programs::demand`] and [`programs::trap`]; the handler of interrupts stops processes by
+//! [`processes::divert`]. They start without an argument, as wasmtime's calls do, and so there are
+//! statics: the processes, the words that wasmtime keeps for each thread, and what programs were
+//! promised.
+//!
+//! - [`processes`]: processes from their first request to their end
+//! - [`programs`]: images, memory and the engine
+//! - [`idle`]: what a core does before it sleeps or runs a program
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod idle;
+pub mod processes;
+pub mod programs;
