@@ -3,7 +3,6 @@
 //! bars and descriptions from `benches/*.toml`. `pen check figures` compares the two.
 
 use super::{Bench, File, belongs};
-use crate::check::Verdict;
 use crate::place::Place;
 use crate::report::number::{full, short};
 use crate::report::record::{self, Line};
@@ -63,8 +62,9 @@ pub fn figures(place: &Place, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares the page with the records, and the records with what is defined.
-pub fn check(place: &Place) -> anyhow::Result<Verdict> {
+/// Compares the page with the records, and the records with what is defined. Returns a line for
+/// each difference.
+pub fn differences(place: &Place) -> anyhow::Result<Vec<String>> {
     let (defined, records) = (super::files(place)?, kept(place)?);
     let is_defined = |name: &str| {
         defined.iter().flat_map(|file| &file.record).any(|bench| belongs(name, &bench.name))
@@ -77,7 +77,7 @@ pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     if read(&place.root.join(PAGE))? != page(&defined, &records) {
         findings.push(format!("{PAGE}: differs from {RECORDS}; `./pen figures` writes it"));
     }
-    Ok(findings.into())
+    Ok(findings)
 }
 
 fn kept(place: &Place) -> anyhow::Result<Records> {

@@ -55,7 +55,7 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
         ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
-        ("figures", &|| figures::check(place)),
+        ("figures", &|| Ok(figures::differences(place)?.into())),
         ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
         ("docs", &|| tools::docs(place)),
