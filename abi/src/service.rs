@@ -1,6 +1,7 @@
 //! The services of all kernels, declared once: a kernel's arenas, the checks of a board file, the
-//! monitor's `services` and the documentation derive from this list. `kernel/services/src/services.rs`
-//! declares beside each one its type and device (docs/tutorial/first-service.md).
+//! monitor's `services` and the documentation derive from this list.
+//! `kernel/services/src/services.rs` declares beside each one its type and device
+//! (docs/tutorial/first-service.md).
 
 /// A service as boards and kernels see it.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The assembled kernel, and the global variable that holds it.
 //!
 //! Contract: only entry points call [`get`]: trap handlers, requests of peers, hooks of `arch` and
-//! the engine, and the first line of a thread. All other code receives the kernel, or a part of it, as an argument.
+//! the engine, and the first line of a thread. All other code receives the kernel, or a part of it,
+//! as an argument.
 
 use crate::services::Services;
 use arch::lock::Once;
