@@ -271,12 +271,12 @@ impl System for World {
 
     fn place(
         &mut self,
-        wish: u32,
+        requested: u32,
         _directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, process::Errno>, Interrupted> {
         assert!(!path.is_empty());
-        let here = [0, abi::program::ANY_KERNEL].contains(&wish);
+        let here = [0, abi::program::ANY_KERNEL].contains(&requested);
         Ok(if here { Ok(0) } else { Err(process::Errno::Hostunreach) })
     }
 

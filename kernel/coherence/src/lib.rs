@@ -76,7 +76,7 @@ impl Thrashing {
 
 /// The outcome of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum FaultOutcome {
     /// The page is mapped; the instruction can be retried.
     Page,
     /// The page is lost; see the crate's documentation.
@@ -218,7 +218,7 @@ impl<P: Ports> Coherence<P> {
     /// Runs `work` while no page moves. `work` gets a predicate: whether a mapping of the page
     /// table is allowed by the rights that this domain holds. It is true for all uncached mappings
     /// and those outside the shared block.
-    pub fn still<R>(&self, work: impl FnOnce(&dyn Fn(&Mapping) -> bool) -> R) -> R {
+    pub fn with_pages_fixed<R>(&self, work: impl FnOnce(&dyn Fn(&Mapping) -> bool) -> R) -> R {
         let state = self.state.lock();
         let held = |leaf: &Mapping| {
             let at = leaf.phys.0.wrapping_sub(self.base.0);
@@ -249,7 +249,7 @@ impl<P: Ports> Coherence<P> {
     }
 
     /// Handles the protocol's doorbell, which interrupted the code at `pc`.
-    pub fn heard(&self, pc: u64) {
+    pub fn on_doorbell(&self, pc: u64) {
         let mut state = self.state.lock();
         let (begun, before) = (arch::cpu::clock(), state.machine.counts[1]);
         self.count_invalid(state.poll(By::Doorbell { pc }));
@@ -298,15 +298,15 @@ impl<P: Ports> Coherence<P> {
 
     /// Handles a fault of the instruction at `pc`: if it is a load or store in the shared block,
     /// requests the page and waits until it is mapped or known to be lost.
-    pub fn fault(&self, pc: u64, fault: Fault) -> Met {
-        let Fault::Page { address, access } = fault else { return Met::Other };
+    pub fn fault(&self, pc: u64, fault: Fault) -> FaultOutcome {
+        let Fault::Page { address, access } = fault else { return FaultOutcome::Other };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
-            return Met::Other;
+            return FaultOutcome::Other;
         };
         let want = match access {
             arch::types::Access::Read => Want::Read,
             arch::types::Access::Write => Want::Write,
-            arch::types::Access::Execute => return Met::Other,
+            arch::types::Access::Execute => return FaultOutcome::Other,
         };
         let entered = arch::cpu::clock();
         self.faults.fetch_add(1, Ordering::Relaxed);
@@ -319,7 +319,7 @@ impl<P: Ports> Coherence<P> {
         let (met, asked) = self.request(begin);
         let times = [entered, asked, arch::cpu::clock()];
         self.trip.iter().zip(times).for_each(|(word, time)| word.store(time, Ordering::Relaxed));
-        if met { Met::Page } else { Met::Loss }
+        if met { FaultOutcome::Page } else { FaultOutcome::Loss }
     }
 
     /// Returns the times of the last fault, on any core.
@@ -398,7 +398,7 @@ impl<P: Ports> Coherence<P> {
     }
 
     /// Returns false if some of the `bytes` bytes at address `at` are known to be lost. Only the
-    /// home knows; other domains learn of a loss when an access fails ([`Met::Loss`]).
+    /// home knows; other domains learn of a loss when an access fails ([`FaultOutcome::Loss`]).
     pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
         let mut state = self.state.lock();
         if !state.machine.lost || !state.dsm.is_home() {

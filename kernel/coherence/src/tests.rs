@@ -72,7 +72,7 @@ fn board() -> Board {
     (chip, [kernel(0), kernel(1)])
 }
 
-fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> Met {
+fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> FaultOutcome {
     let address = kernel.base().0 + page * PAGE;
     // A different instruction for each page.
     kernel.fault(0x1000 + page * 4, Fault::Page { address, access })
@@ -81,7 +81,9 @@ fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> Met {
 fn holds(kernel: &Coherence<Chip2>, page: u64, rights: Rights) -> bool {
     let phys = BASE.plus(page * PAGE);
     let virt = phys.to_virt();
-    kernel.still(|held| held(&Mapping { virt, phys, bytes: PAGE, memory: Memory::Cached, rights }))
+    kernel.with_pages_fixed(|held| {
+        held(&Mapping { virt, phys, bytes: PAGE, memory: Memory::Cached, rights })
+    })
 }
 
 fn enter() {
@@ -130,10 +132,10 @@ fn started() -> Board {
 fn a_written_page_has_one_holder_and_a_read_page_both() {
     let board = started();
     for (writer, reader) in [(1, 0), (0, 1), (1, 0)] {
-        assert_eq!(beside(&board, writer, |it| touch(it, 3, Touch::Write)), Met::Page);
+        assert_eq!(beside(&board, writer, |it| touch(it, 3, Touch::Write)), FaultOutcome::Page);
         assert!(holds(&board.1[writer], 3, Rights::ReadWrite));
         assert!(!holds(&board.1[reader], 3, Rights::Read), "only the writer holds it");
-        assert_eq!(beside(&board, reader, |it| touch(it, 3, Touch::Read)), Met::Page);
+        assert_eq!(beside(&board, reader, |it| touch(it, 3, Touch::Read)), FaultOutcome::Page);
         assert!(holds(&board.1[reader], 3, Rights::Read));
         assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "it lost its write permission");
     }
@@ -144,16 +146,16 @@ fn faults_outside_the_block_are_not_handled() {
     let board = started();
     let fault = |fault| beside(&board, 0, move |it| it.fault(0x1000, fault));
     let address = BASE.to_virt().0 + BLOCK;
-    assert_eq!(fault(Fault::Page { address, access: Touch::Read }), Met::Other);
+    assert_eq!(fault(Fault::Page { address, access: Touch::Read }), FaultOutcome::Other);
     let address = BASE.to_virt().0;
-    assert_eq!(fault(Fault::Page { address, access: Touch::Execute }), Met::Other);
+    assert_eq!(fault(Fault::Page { address, access: Touch::Execute }), FaultOutcome::Other);
     assert_eq!(board.1[0].counts()[0], 0);
 }
 
 #[test]
 fn a_dead_owner_loses_its_dirty_pages_until_they_are_mended() {
     let board = started();
-    assert_eq!(beside(&board, 1, |it| touch(it, 5, Touch::Write)), Met::Page);
+    assert_eq!(beside(&board, 1, |it| touch(it, 5, Touch::Write)), FaultOutcome::Page);
     board.0.0[1].store(pack_state(1, state::DEAD), Ordering::SeqCst);
     let home = &board.1[0];
     thread::scope(|scope| {
@@ -161,12 +163,12 @@ fn a_dead_owner_loses_its_dirty_pages_until_they_are_mended() {
             enter();
             home.look_at_chip();
             let (at, bytes) = (home.base().0 as usize, 8 * PAGE as usize);
-            assert_eq!(touch(home, 5, Touch::Read), Met::Loss);
+            assert_eq!(touch(home, 5, Touch::Read), FaultOutcome::Loss);
             assert!(!home.is_whole(at, bytes));
             assert!(home.is_whole(at + bytes, bytes), "only its pages are lost");
             home.mend(at, bytes);
             assert!(home.is_whole(at, bytes));
-            assert_eq!(touch(home, 5, Touch::Read), Met::Page);
+            assert_eq!(touch(home, 5, Touch::Read), FaultOutcome::Page);
         });
     });
 }

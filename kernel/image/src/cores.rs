@@ -50,7 +50,7 @@ fn serve_while_waiting(waits: Waits) {
 /// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
 fn wake_inactive_peers() {
     if let Some(kernel) = kernel::get() {
-        kernel.rouse();
+        kernel.wake_inactive_peers();
     }
 }
 

@@ -8,8 +8,8 @@ use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::counts::COUNTS;
 use kernel_node::shootdown::{self, core_kind};
-use kernel_platform::coherence::Met;
-use kernel_platform::twins::Met as Away;
+use kernel_platform::coherence::FaultOutcome;
+use kernel_platform::twins::ReferenceKind;
 use kernel_programs::{idle, processes, programs};
 use kernel_services::kernel::{self, Kernel};
 
@@ -30,7 +30,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
             if let Some(coherence) = &kernel.coherence {
-                coherence.heard(frame.pc());
+                coherence.on_doorbell(frame.pc());
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
@@ -47,7 +47,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
 fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
     if vector == kernel.blob.vector_dsm {
         if let Some(coherence) = &kernel.coherence {
-            coherence.heard(pc);
+            coherence.on_doorbell(pc);
         }
         #[cfg(feature = "trials")]
         kernel_trials::pingpong::heard(kernel);
@@ -95,7 +95,7 @@ fn prepare_return(kernel: &'static Kernel, frame: &mut TrapFrame) {
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
         idle::to_program(kernel);
-        if processes::some_stop() {
+        if processes::any_must_end() {
             processes::divert(kernel, frame);
         }
     }
@@ -104,9 +104,9 @@ fn prepare_return(kernel: &'static Kernel, frame: &mut TrapFrame) {
 /// Handles faults on pages of the shared block. A root of `tests/reach.toml`: nothing that it calls
 /// may allocate or sleep.
 #[inline(never)]
-fn shared(pc: u64, fault: Fault) -> Met {
-    let Some(kernel) = kernel::get() else { return Met::Other };
-    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(pc, fault))
+fn shared(pc: u64, fault: Fault) -> FaultOutcome {
+    let Some(kernel) = kernel::get() else { return FaultOutcome::Other };
+    kernel.coherence.as_ref().map_or(FaultOutcome::Other, |coherence| coherence.fault(pc, fault))
 }
 
 /// Handles a fault of kernel code or of a program. Pages of the shared block come first, because
@@ -117,8 +117,8 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
         return;
     }
     match shared(frame.pc(), fault) {
-        Met::Page => {}
-        Met::Loss if arch::rescue::abandon(frame) => {}
+        FaultOutcome::Page => {}
+        FaultOutcome::Loss if arch::rescue::abandon(frame) => {}
         _ => handle_other_fault(frame, fault),
     }
 }
@@ -145,11 +145,15 @@ fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
 /// twin, if there is one. Any other reference into such an image is a stray: it aborts the step
 /// that made it, or else the kernel panics. All other faults are bugs: the kernel panics.
 fn unhandled_fault(frame: &mut TrapFrame, fault: Fault) {
-    match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
-        Away::Twin(pc) => return frame.set_pc(pc),
-        Away::Stray(stray) if arch::rescue::abandon(frame) => return kernel_node::log!("{stray}"),
-        Away::Stray(stray) => panic::die(format_args!("{stray}"), frame.fp(), frame),
-        Away::Other => {}
+    match kernel::get()
+        .map_or(ReferenceKind::Other, |kernel| kernel.others.classify(frame.pc(), fault))
+    {
+        ReferenceKind::Twin(pc) => return frame.set_pc(pc),
+        ReferenceKind::Stray(stray) if arch::rescue::abandon(frame) => {
+            return kernel_node::log!("{stray}");
+        }
+        ReferenceKind::Stray(stray) => panic::die(format_args!("{stray}"), frame.fp(), frame),
+        ReferenceKind::Other => {}
     }
     panic::die(format_args!("{fault:x?} at pc {:#x}", frame.pc()), frame.fp(), frame);
 }

@@ -44,7 +44,7 @@ pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
         kernel.devices.last_words(kernel, &report);
     }
     if let Some(soc) = kernel::SOC.get() {
-        soc.last_words(abi::soc::command::PANIC, 1, 0);
+        soc.request_unanswered(abi::soc::command::PANIC, 1, 0);
     }
     arch::cpu::halt();
 }

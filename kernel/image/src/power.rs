@@ -91,7 +91,8 @@ fn power_off(_: usize) {
 
 /// Hands over this domain's pages of the shared block. Returns false if it must stay.
 fn has_handed_over(kernel: &'static Kernel) -> bool {
-    let hand_over = |coherence: &Coherence| coherence.leave(|| kernel.services.look(kernel));
+    let hand_over =
+        |coherence: &Coherence| coherence.leave(|| kernel.services.restart_if_lost(kernel));
     kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
@@ -174,7 +175,7 @@ fn sleep(kernel: &Kernel, warm_entry: u64) {
     // Locks and the records of which core holds them are in the image's data.
     let (start, end) = arch::image::layout().data;
     arch::cache::clean(start as usize, (end - start) as usize);
-    kernel.soc.last_words(command::OFF, u64::from(kernel.me.0), warm_entry);
+    kernel.soc.request_unanswered(command::OFF, u64::from(kernel.me.0), warm_entry);
     loop {
         arch::cpu::wait();
     }

@@ -1,11 +1,11 @@
-//! The procedures that peers can call in this kernel ([`Ask`]).
+//! The procedures that peers can call in this kernel ([`Procedure`]).
 
 use crate::power::{self, OffError};
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use base::id::CoreId;
 use kernel_msg::{Refusal, Request};
-use kernel_platform::peers::{Ask, Procedures, with_room};
+use kernel_platform::peers::{Procedure, Procedures, with_room};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::session::Session;
@@ -22,13 +22,13 @@ impl Procedures for OurProcedures {
         reply: &mut [u8],
     ) -> Result<usize, Refusal> {
         let kernel = kernel::get().ok_or(Refusal::Refused)?;
-        match Ask::from_code(request.proc)? {
-            Ask::Echo => {
+        match Procedure::from_code(request.proc)? {
+            Procedure::Echo => {
                 let reply = reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?;
                 reply.copy_from_slice(payload);
                 Ok(payload.len())
             }
-            Ask::Wake => kernel.services.heard_wake(kernel, payload),
+            Procedure::Wake => kernel.services.heard_wake(kernel, payload),
             _ => Err(Refusal::Refused),
         }
     }
@@ -38,7 +38,7 @@ impl Procedures for OurProcedures {
     }
 
     fn answered(&self, request: &Request) {
-        if Ask::from_code(request.proc) == Ok(Ask::PowerOff)
+        if Procedure::from_code(request.proc) == Ok(Procedure::PowerOff)
             && let Some(kernel) = kernel::get()
         {
             power::answered_power_off(kernel);
@@ -63,18 +63,18 @@ fn blockable(
     request: &Request,
     mut payload: Vec<u8>,
 ) -> Result<Vec<u8>, Refusal> {
-    match Ask::from_code(request.proc)? {
-        Ask::Echo | Ask::Wake => Err(Refusal::Refused),
-        Ask::Serve => kernel.services.serve(kernel, request, &payload),
-        Ask::SlowEcho => {
+    match Procedure::from_code(request.proc)? {
+        Procedure::Echo | Procedure::Wake => Err(Refusal::Refused),
+        Procedure::Serve => kernel.services.serve(kernel, request, &payload),
+        Procedure::SlowEcho => {
             let moment = 20_000 + payload.len() as u64 * 50;
             let _blocked = kernel.peers.will_block(kernel);
             kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
             Ok(payload)
         }
         #[cfg(feature = "trials")]
-        Ask::Nest => kernel_trials::nest(kernel, request, payload),
-        Ask::Run => {
+        Procedure::Nest => kernel_trials::nest(kernel, request, payload),
+        Procedure::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
             let mut text = Answer(with_room(MAX_PAYLOAD)?);
             let _blocked = kernel.peers.will_block(kernel);
@@ -82,7 +82,7 @@ fn blockable(
             kernel_monitor::commands::run(&session, &mut text, line);
             Ok(text.0)
         }
-        Ask::GiveBlock => {
+        Procedure::GiveBlock => {
             let balloons = kernel.balloons.as_ref().ok_or(Refusal::Refused)?;
             let _blocked = kernel.peers.will_block(kernel);
             let answer = balloons.give_block(kernel, &kernel.peers, request.from);
@@ -90,7 +90,7 @@ fn blockable(
             payload.extend_from_slice(&answer);
             Ok(payload)
         }
-        Ask::PowerOff => {
+        Procedure::PowerOff => {
             power::power_off_soon(kernel).map_err(|why| match why {
                 OffError::UnderWay => Refusal::Refused,
                 OffError::NoMemory => Refusal::NoMemory,

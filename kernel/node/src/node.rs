@@ -55,8 +55,8 @@ impl Node {
 
     /// Wakes all INACTIVE peers. For a caller that has waited long for something that one of them
     /// may hold: a page, or a hardware spinlock.
-    pub fn rouse(&self) {
-        self.others().for_each(|id| self.soc.rouse(id));
+    pub fn wake_inactive_peers(&self) {
+        self.others().for_each(|id| self.soc.wake_if_inactive(id));
     }
 
     /// Returns the board's description of this domain.

@@ -106,7 +106,7 @@ impl Soc {
 
     /// Wakes a domain if it is INACTIVE. Does nothing if another core is waiting for the soc's
     /// answer; a caller that keeps waiting calls again.
-    pub fn rouse(&self, domain: DomainId) {
+    pub fn wake_if_inactive(&self, domain: DomainId) {
         if self.state(domain).1 == state::INACTIVE
             && let Some(sequence) = self.sequence.try_lock()
         {
@@ -138,7 +138,7 @@ impl Soc {
     }
 
     /// Sends a request without the lock, and does not wait: for a kernel that ends or powers off.
-    pub fn last_words(&self, command: u64, arg0: u64, arg1: u64) {
+    pub fn request_unanswered(&self, command: u64, arg0: u64, arg1: u64) {
         let sequence = self.window.load(self.page + offset_of!(DomainPage, sequence)) + 1;
         self.post(command, [arg0, arg1], sequence);
     }
@@ -160,7 +160,7 @@ impl Soc {
     }
 
     /// After a warm boot: continues with the sequence number after the request that powered this
-    /// domain off ([`Soc::last_words`]).
+    /// domain off ([`Soc::request_unanswered`]).
     pub fn resume(&self) {
         *self.sequence.lock() = self.window.load(self.page + offset_of!(DomainPage, sequence));
     }
@@ -274,7 +274,7 @@ mod tests {
         };
         for (state, wakes) in [(state::RUNNING, 0), (state::INACTIVE, 1), (state::OFF, 1)] {
             set(state);
-            soc.rouse(DomainId(0));
+            soc.wake_if_inactive(DomainId(0));
             assert_eq!(WAKES.load(Ordering::SeqCst), wakes, "state {state}");
         }
     }

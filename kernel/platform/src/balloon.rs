@@ -14,7 +14,7 @@
 //!
 //! The thread sleeps until there is an event, so a balloon does not wake an idle kernel.
 
-use crate::peers::{Ask, Peers, Terms};
+use crate::peers::{Peers, Procedure, Terms};
 use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};
 use abi::soc::{Spinlock, state};
@@ -233,7 +233,7 @@ impl Balloons {
         answer.load(Ordering::Acquire) == GIVEN
     }
 
-    /// Executes [`Ask::GiveBlock`] and returns the reply.
+    /// Executes [`Procedure::GiveBlock`] and returns the reply.
     pub fn give_block(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> [u8; 8] {
         let answer = if self.asked(node, peers, peer) { GIVEN } else { REFUSED };
         answer.to_le_bytes()
@@ -340,7 +340,7 @@ fn spare_word(domain: usize) -> usize {
 fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
     let terms = Terms { level: Level(0), patience: Some(PATIENCE_NS) };
     let mut answer = [0; 8];
-    let called = peers.call(node, terms, peer, Ask::GiveBlock, &[], &mut answer);
+    let called = peers.call(node, terms, peer, Procedure::GiveBlock, &[], &mut answer);
     called == Ok(8) && u64::from_le_bytes(answer) == GIVEN
 }
 

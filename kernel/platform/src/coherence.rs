@@ -4,7 +4,7 @@ use abi::boot::Blob;
 use arch::shared::Window;
 use base::addr::VirtAddr;
 use base::id::{DomainId, Epoch};
-pub use kernel_coherence::Met;
+pub use kernel_coherence::FaultOutcome;
 pub use kernel_coherence::Trip;
 use kernel_coherence::{Ports, Thrashing};
 use kernel_mem::blocks::{Blocks, Kind};
@@ -26,7 +26,7 @@ impl Ports for Here {
     }
 
     fn wake_stopped(self, domain: DomainId) {
-        self.0.rouse(domain);
+        self.0.wake_if_inactive(domain);
     }
 
     #[inline]

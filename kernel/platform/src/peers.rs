@@ -10,9 +10,9 @@
 //! pause does not occupy a core. The rest is found by the next poll, which comes before the core
 //! sleeps.
 
-mod ask;
 mod calls;
 mod handlers;
+mod procedure;
 
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
@@ -29,9 +29,9 @@ use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_node::Node;
 use kernel_sched::{ThreadId, WaitQueue};
 
-pub use ask::{Ask, Procedures, with_room};
 pub use calls::{CallFailure, Terms};
 use handlers::{Blocked, Handlers};
+pub use procedure::{Procedure, Procedures, with_room};
 
 /// One other kernel.
 pub struct Peer {
@@ -247,11 +247,11 @@ impl Peers {
 
     /// Sends a notice, which arrives at most once; it is dropped if the ring has no room. From any
     /// context without leaf locks.
-    pub fn tell(&self, id: DomainId, ask: Ask, payload: &[u8]) {
+    pub fn notify(&self, id: DomainId, procedure: Procedure, payload: &[u8]) {
         let Some(peer) = self.peer(id) else { return };
         let sent = {
             let mut caller = peer.caller.lock();
-            caller.notice(&peer.wires, ask.class(), ask as u16, payload)
+            caller.notice(&peer.wires, procedure.class(), procedure as u16, payload)
         };
         if sent.is_ok() {
             peer.ring(self.vector);

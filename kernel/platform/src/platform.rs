@@ -47,7 +47,7 @@ impl Platform {
         };
         // The walk below checks the pages of the shared block.
         blocks.insert(coherence.index());
-        coherence.still(|held| {
+        coherence.with_pages_fixed(|held| {
             let table = table.lock();
             let mut result = kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks);
             table.walk(&mut |leaf| {

@@ -2,7 +2,7 @@
 //! calls that continue in a twin (docs/design/shadowable.md).
 //!
 //! Contract: the local memory of other kernels is not mapped, so each such reference faults, and
-//! the fault handler calls [`Others::meet`]. On a board with twins (`twins=on`), code and constants
+//! the fault handler calls [`Others::classify`]. On a board with twins (`twins=on`), code and constants
 //! of the other kernel's staged image are mapped read-only, and a call of one of its functions
 //! continues in the function of the same name in this image. Every other reference is a [`Stray`],
 //! which is logged.
@@ -59,7 +59,7 @@ struct Known {
 }
 
 /// The kind of a fault.
-pub enum Met {
+pub enum ReferenceKind {
     /// A call that continues at this address, in the function's twin.
     Twin(u64),
     /// Another reference into a kernel's image.
@@ -178,17 +178,17 @@ impl Others {
     }
 
     /// Classifies a fault of this kernel's code at `pc`.
-    pub fn meet(&self, pc: u64, fault: Fault) -> Met {
+    pub fn classify(&self, pc: u64, fault: Fault) -> ReferenceKind {
         let (address, access) = match fault {
             Fault::Page { access: Access::Execute, .. } => (pc, Access::Execute),
             // A misaligned function address: AArch64 faults at the jump target. If instead the
             // access was misaligned, `pc` is in this kernel's image, and this is `Other`.
             Fault::Unaligned { .. } => (pc, Access::Execute),
             Fault::Page { address, access } => (address, access),
-            _ => return Met::Other,
+            _ => return ReferenceKind::Other,
         };
         let holds = |other: &&Other| other.regions.iter().any(|region| region.contains(&address));
-        let Some(other) = self.others.iter().find(holds) else { return Met::Other };
+        let Some(other) = self.others.iter().find(holds) else { return ReferenceKind::Other };
         let why = match access {
             Access::Execute => match other.twin(address) {
                 Ok(twin) => {
@@ -196,7 +196,7 @@ impl Others {
                         matches!(fault, Fault::Unaligned { .. }) || !address.is_multiple_of(4);
                     other.counts[0].fetch_add(1, Ordering::Relaxed);
                     other.counts[1].fetch_add(odd.into(), Ordering::Relaxed);
-                    return Met::Twin(self.start + u64::from(twin));
+                    return ReferenceKind::Twin(self.start + u64::from(twin));
                 }
                 Err(why) => why,
             },
@@ -205,7 +205,7 @@ impl Others {
         };
         other.counts[2].fetch_add(1, Ordering::Relaxed);
         let symbols = other.known.as_ref().map(|known| known.symbols);
-        Met::Stray(Stray { kernel: other.name, access, address, why, symbols })
+        ReferenceKind::Stray(Stray { kernel: other.name, access, address, why, symbols })
     }
 }
 
@@ -270,23 +270,23 @@ mod tests {
         Others { others: [other].into(), start: OWN }
     }
 
-    fn meet(others: &Others, address: u64, access: Access) -> std::string::String {
+    fn classify(others: &Others, address: u64, access: Access) -> std::string::String {
         let pc = if access == Access::Execute { address } else { OWN };
-        match others.meet(pc, Fault::Page { address, access }) {
-            Met::Twin(at) => format!("twin at {at:#x}"),
-            Met::Stray(stray) => stray.to_string(),
-            Met::Other => "other".to_string(),
+        match others.classify(pc, Fault::Page { address, access }) {
+            ReferenceKind::Twin(at) => format!("twin at {at:#x}"),
+            ReferenceKind::Stray(stray) => stray.to_string(),
+            ReferenceKind::Other => "other".to_string(),
         }
     }
 
     #[test]
     fn a_reference_into_an_image_that_is_not_mapped_is_a_stray() {
         let others = others(None);
-        let text = meet(&others, IMAGE + 8, READ);
+        let text = classify(&others, IMAGE + 8, READ);
         assert_eq!(text, "stray read of other's 0x0000000000009008: it is not mapped");
-        assert!(meet(&others, IMAGE, Access::Execute).starts_with("stray call of"));
-        assert_eq!(meet(&others, IMAGE - 1, READ), "other");
-        assert_eq!(meet(&others, IMAGE + 0x1000, READ), "other");
+        assert!(classify(&others, IMAGE, Access::Execute).starts_with("stray call of"));
+        assert_eq!(classify(&others, IMAGE - 1, READ), "other");
+        assert_eq!(classify(&others, IMAGE + 0x1000, READ), "other");
         assert_eq!(others.all()[0].counts(), [0, 0, 2]);
     }
 
@@ -294,15 +294,18 @@ mod tests {
     fn a_call_continues_in_the_twin_if_there_is_one() {
         let checksum = 5;
         let others = others(Some((5, &checksum)));
-        assert_eq!(meet(&others, IMAGE, Access::Execute), "twin at 0x1040");
+        assert_eq!(classify(&others, IMAGE, Access::Execute), "twin at 0x1040");
         assert!(
-            meet(&others, IMAGE + 8, Access::Execute).ends_with("no function of this name is here")
+            classify(&others, IMAGE + 8, Access::Execute)
+                .ends_with("no function of this name is here")
         );
-        assert!(meet(&others, IMAGE + 4, Access::Execute).ends_with("no function begins there"));
         assert!(
-            meet(&others, IMAGE + 0x100, Access::Execute).ends_with("no function begins there")
+            classify(&others, IMAGE + 4, Access::Execute).ends_with("no function begins there")
         );
-        assert!(meet(&others, IMAGE, READ).ends_with("it is not for other kernels"));
+        assert!(
+            classify(&others, IMAGE + 0x100, Access::Execute).ends_with("no function begins there")
+        );
+        assert!(classify(&others, IMAGE, READ).ends_with("it is not for other kernels"));
         assert_eq!(others.all()[0].counts(), [1, 0, 4]);
     }
 
@@ -310,7 +313,7 @@ mod tests {
     fn an_image_that_was_replaced_has_no_twins() {
         let checksum = 6;
         let others = others(Some((5, &checksum)));
-        let met = meet(&others, IMAGE, Access::Execute);
+        let met = classify(&others, IMAGE, Access::Execute);
         assert!(met.ends_with("that kernel has another image now"), "{met}");
     }
 }

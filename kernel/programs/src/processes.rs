@@ -52,7 +52,7 @@ use pipes::Pipes;
 pub use place::place;
 
 /// A process of this kernel. It exists as long as the process's thread.
-pub struct Life {
+pub struct LocalProcess {
     pub pid: u32,
     pub parent: u32,
     /// The group that the table last reported.
@@ -78,7 +78,7 @@ pub struct Life {
     memory: AtomicU64,
 }
 
-impl Life {
+impl LocalProcess {
     fn stop_signal(&self) -> Option<u16> {
         let signal = self.stop.load(Ordering::Acquire) as u16;
         (signal != 0).then_some(signal)
@@ -92,7 +92,7 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for LocalProcess {
     fn drop(&mut self) {
         if *self.stop.get_mut() != 0 {
             STOPPING.fetch_sub(1, Ordering::Relaxed);
@@ -105,7 +105,7 @@ static STOPPING: AtomicU32 = AtomicU32::new(0);
 
 /// Returns whether there is such a process. From any context.
 #[inline]
-pub fn some_stop() -> bool {
+pub fn any_must_end() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
 }
 
@@ -146,7 +146,7 @@ pub struct Processes {
     /// The engine and its loaded programs.
     programs: Once<Programs<Guest>>,
     /// By process number.
-    living: Lock<BTreeMap<u32, Arc<Life>>>,
+    living: Lock<BTreeMap<u32, Arc<LocalProcess>>>,
     /// Start data, on the way from the listener to the threads of the processes.
     begun: Lock<BTreeMap<u32, Vec<u8>>>,
     /// Number of processes started so far.
@@ -213,7 +213,7 @@ impl Processes {
         Programs::class(self.programs.get(), session, directory, path).ok()
     }
 
-    fn life(&self, pid: u32) -> Option<Arc<Life>> {
+    fn life(&self, pid: u32) -> Option<Arc<LocalProcess>> {
         self.living.lock().get(&pid).cloned()
     }
 
@@ -226,7 +226,7 @@ impl Processes {
     }
 
     /// Returns the process of the calling thread. From any context that holds no lock.
-    fn mine(&self, kernel: &Kernel) -> Option<Arc<Life>> {
+    fn mine(&self, kernel: &Kernel) -> Option<Arc<LocalProcess>> {
         let me = kernel.scheduler.current().token();
         let living = self.living.lock();
         living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
@@ -263,7 +263,7 @@ pub fn ask(
     patience: &Patience<'_>,
 ) -> Result<Option<Reply>, ServiceFailure> {
     let table = &session.kernel.services.processes;
-    match table.ask_patiently(session, request, bulk, patience) {
+    match table.request_until(session, request, bulk, patience) {
         Err(ServiceFailure::Restarted) => Ok(Some(Reply::error(Errno::Restarted))),
         other => other,
     }
@@ -323,7 +323,7 @@ pub fn listen(_: usize) {
     let mut due = 0;
     loop {
         let mut patience = Patience::IDLE;
-        if some_stop() {
+        if any_must_end() {
             let now = arch::time::soc_time();
             if now >= due {
                 interrupt_cores();
@@ -343,7 +343,7 @@ pub fn listen(_: usize) {
             Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),
             Err(Errno::Restarted) => name_all(&session, processes),
             Err(_) => {
-                let pause = if some_stop() { STOP_NS } else { AWAY_NS };
+                let pause = if any_must_end() { STOP_NS } else { AWAY_NS };
                 kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
             }
         }

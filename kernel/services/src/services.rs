@@ -15,13 +15,13 @@
 //! because a parked caller requests again after that time, unless its [`Patience`] is `IDLE`.
 //!
 //! - [`served`]: one service: requests, steps, counters
-//! - [`keeping`]: its arena, with lock and marks
+//! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
 //! - [`frames`]: the service of shared frames
 
 mod caller;
 mod frames;
-mod keeping;
+mod guard;
 mod patience;
 mod served;
 
@@ -35,15 +35,15 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use frames::SharedFrames;
 pub use frames::kind as frames_kind;
-pub use keeping::Keeping;
+pub use guard::ArenaGuard;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_node::Node;
 use kernel_platform::Platform;
-use kernel_platform::peers::{Ask, CallFailure};
+use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
-pub use served::shared_keeping;
+pub use served::shared_arena;
 pub use served::{Registered, Served};
 use share::{Mailboxes, Mode, Outbox, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
@@ -184,8 +184,8 @@ impl Services {
     }
 
     /// Restarts the services whose shared state is lost.
-    pub fn look(&self, platform: &'static Platform) {
-        self.all().into_iter().for_each(|service| service.look(self, platform));
+    pub fn restart_if_lost(&self, platform: &'static Platform) {
+        self.all().into_iter().for_each(|service| service.restart_if_lost(self, platform));
     }
 
     /// Returns a token for the next request of the calling thread.
@@ -254,13 +254,13 @@ impl Services {
             platform
                 .peers
                 .ids()
-                .for_each(|peer| platform.peers.tell(peer, Ask::Wake, all.as_bytes()));
+                .for_each(|peer| platform.peers.notify(peer, Procedure::Wake, all.as_bytes()));
         }
     }
 
     fn wake(&self, platform: &Platform, token: Token) {
         if token.kernel() != platform.me {
-            platform.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
+            platform.peers.notify(token.kernel(), Procedure::Wake, token.as_bytes());
         } else if token.epoch() == platform.epoch {
             // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
             let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
@@ -372,52 +372,57 @@ fn mode_of(blob: &Blob, name: &str) -> (u32, Mode) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::boot::{BLOCK, Blob, mode};
+    use abi::boot::mode;
+    use abi::service::{ALL, Arena, FRAMES, FS, SELF_TESTS};
     use std::boxed::Box;
+    use std::vec::Vec;
 
-    /// A board on which kernels share frames, or on which they do not.
-    fn blob(shares_frames: bool) -> Box<Blob> {
+    fn blob(services: &[(&str, u32)]) -> Box<Blob> {
         let mut blob: Box<Blob> = Box::new(zerocopy::FromZeros::new_zeroed());
-        let mode = if shares_frames { mode::SHADOWED } else { mode::INDEPENDENT };
-        blob.services[1].name[..6].copy_from_slice(b"frames");
-        blob.services[1].mode = mode;
-        blob.service_count = 2;
+        for (entry, (name, mode)) in blob.services.iter_mut().zip(services) {
+            entry.name[..name.len()].copy_from_slice(name.as_bytes());
+            entry.mode = *mode;
+        }
+        blob.service_count = services.len() as u32;
         blob
     }
 
     #[test]
-    fn arenas_in_the_shared_block_follow_each_other_and_leave_the_spare_bytes() {
-        for shares_frames in [false, true] {
-            let blob = blob(shares_frames);
-            let Shares(all) = Shares::of(&blob);
-            let mut end = 0;
-            for (name, bytes) in all {
-                assert_eq!(share_of(&blob, name), Some((end, bytes)));
-                if bytes > 0 {
-                    assert_eq!(at(&blob, end), name);
-                    assert_eq!(at(&blob, end + bytes - 1), name);
-                }
-                end += bytes;
-            }
-            assert_eq!(end + SPARE, BLOCK);
-            assert_eq!(at(&blob, end), "(spare)");
-        }
-        assert_eq!(share_of(&blob(true), "no such service"), None);
+    fn every_declared_service_is_registered_once() {
+        let named = ALL.map(|kind| (kind.name, mode::SHADOWED));
+        let registry = Registry::new(Box::leak(blob(&named)), DomainId(0));
+        let mut indices: Vec<u32> = registry.all().map(Registered::index).into();
+        indices.sort_unstable();
+        assert!(indices.into_iter().eq(0..ALL.len() as u32));
     }
 
     #[test]
-    fn shared_frames_take_their_arena_from_the_files() {
-        let bytes = |blob: &Blob, name| share_of(blob, name).unwrap().1;
-        let (without, with) = (blob(false), blob(true));
-        assert_eq!(bytes(&without, Shares::FRAMES), 0);
-        assert_eq!(bytes(&with, Shares::FRAMES), frames::BYTES);
-        let files = |blob| bytes(blob, fs::Vfs::NAME);
-        assert_eq!(files(&without) - files(&with), frames::BYTES);
+    fn an_offset_in_the_shared_block_names_its_service() {
+        let blob = blob(&[("frames", mode::SHADOWED)]);
+        for kind in ALL {
+            let (offset, bytes) = share_of(&blob, kind.name).unwrap();
+            assert_eq!(at(&blob, offset), kind.name);
+            assert_eq!(at(&blob, offset + bytes - 1), kind.name);
+        }
+        assert_eq!(at(&blob, BLOCK - SELF_TESTS), "(self-tests)");
+        assert_eq!(share_of(&blob, "no such service"), None);
+    }
+
+    #[test]
+    fn frames_take_their_arena_from_the_files_and_only_where_they_are_shared() {
+        let (without, with) = (blob(&[]), blob(&[("frames", mode::SHADOWED)]));
+        let bytes = |blob: &Blob, name| share_of(blob, name).map(|share| share.1);
+        assert_eq!(bytes(&without, FRAMES.name), None);
+        let frames = bytes(&with, FRAMES.name).unwrap();
+        assert_eq!(Arena::Bytes(frames), FRAMES.arena);
+        let files = |blob| bytes(blob, FS.name).unwrap();
+        assert_eq!(files(&without) - files(&with), frames);
     }
 
     #[test]
     fn a_service_that_the_board_does_not_name_is_independent() {
-        assert_eq!(chosen::<SharedFrames>(&blob(true)), (1, Mode::Shadowed));
-        assert_eq!(chosen::<fs::Vfs>(&blob(true)), (u32::MAX, Mode::Independent));
+        let blob = blob(&[("net", mode::PRIVATE), ("frames", mode::SHADOWED)]);
+        assert_eq!(mode_of(&blob, "frames"), (1, Mode::Shadowed));
+        assert_eq!(mode_of(&blob, "fs"), (u32::MAX, Mode::Independent));
     }
 }

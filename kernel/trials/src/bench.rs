@@ -12,7 +12,7 @@ use base::port::Frames;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::memory::FRAMES;
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -111,7 +111,7 @@ fn rpc(session: &Session, out: &mut dyn Write, rounds: u64, by: &Measure) -> Out
     for (name, bytes) in by.names.into_iter().zip([8, 64, 4096]) {
         let start = (by.clock)();
         for _ in 0..rounds {
-            session.call(peer, Ask::Echo, &payload[..bytes], &mut answer)?;
+            session.call(peer, Procedure::Echo, &payload[..bytes], &mut answer)?;
         }
         record(out, name, (by.clock)().wrapping_sub(start), rounds)?;
     }

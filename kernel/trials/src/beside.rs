@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
-use kernel_platform::peers::{Ask, CallFailure};
+use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_services::kernel;
 use kernel_services::session::{Failure, Session};
 
@@ -62,7 +62,7 @@ fn run_far(_: usize) {
     drop(far);
     let Ok(mut answer) = buffer(abi::msg::MAX_PAYLOAD) else { return };
     let session = Session::at(kernel, level);
-    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    let bytes = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer);
     FAR.lock().answer = bytes.map(|bytes| {
         answer.truncate(bytes);
         answer

@@ -13,7 +13,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use kernel_node::arenas;
 use kernel_platform::coherence::{Coherence, Trip};
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::files::with_client;
 use kernel_services::kernel::Kernel;
 
@@ -113,7 +113,7 @@ fn ns(from: u64, to: u64) -> u64 {
 /// Makes one store to a page that the other kernel has just written completely.
 fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Parts, Failure> {
     let peer = first_peer(session.kernel)?;
-    session.call(peer, Ask::Run, b"dirty", &mut [0; 64])?;
+    session.call(peer, Procedure::Run, b"dirty", &mut [0; 64])?;
     // By then the other kernel has sent its reply, and is at a random point of what it does next.
     let pause = PAUSE_NS + prng.below(PAUSE_NS);
     session.kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
@@ -142,7 +142,7 @@ fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Pa
 fn served(session: &Session) -> Result<(u64, u64), Failure> {
     let mut answer = [0; 64];
     let bytes =
-        session.call(first_peer(session.kernel)?, Ask::Run, b"bench served", &mut answer)?;
+        session.call(first_peer(session.kernel)?, Procedure::Run, b"bench served", &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("");
     let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
     let missing = Failure::Failed("the other kernel does not say what it served");
@@ -191,7 +191,7 @@ pub fn bench_op(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome 
         times.try_reserve(rounds).map_err(|_| Failure::Failed("no memory"))?;
     }
     for _ in 0..rounds {
-        session.call(peer, Ask::Run, b"fs stat .", &mut [0; 256])?;
+        session.call(peer, Procedure::Run, b"fs stat .", &mut [0; 256])?;
         moved.push(stat(session, root)?);
         local.push(stat(session, root)?);
     }

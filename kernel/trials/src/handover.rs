@@ -18,7 +18,7 @@ use base::port::Words;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::memory::{FRAMES, TABLE};
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
@@ -167,7 +167,7 @@ fn handover(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outco
     side.own.store(0, 0);
     let mut answer = [0; 64];
     let line = alloc::format!("follow {rounds}");
-    session.call(first_peer(kernel)?, Ask::Run, line.as_bytes(), &mut answer)?;
+    session.call(first_peer(kernel)?, Procedure::Run, line.as_bytes(), &mut answer)?;
     if !side.play(rounds, true) {
         return Err(Failure::Failed("the peer stopped answering"));
     }

@@ -2,11 +2,11 @@
 //! kernel.
 //!
 //! Contract: `kernel/image` imports this crate with its feature `trials` only, so ordinary images
-//! contain nothing of it. It adds [`COMMANDS`] to the monitor's, answers [`peers::Ask::Nest`], and
+//! contain nothing of it. It adds [`COMMANDS`] to the monitor's, answers [`peers::Procedure::Nest`], and
 //! hears the doorbell of [`pingpong`]. Threads that the commands start get no argument but a
 //! number, hence the statics.
 //!
-//! [`peers::Ask::Nest`]: kernel_platform::peers::Ask::Nest
+//! [`peers::Procedure::Nest`]: kernel_platform::peers::Procedure::Nest
 //!
 //! - [`stress`], `nest`, [`pipes`], [`net`], [`overlap`], [`dma`]: load this kernel and its peers,
 //!   and check the results
@@ -15,7 +15,7 @@
 //! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
 //!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
 //! - [`aside`]: runs a command on a thread of its own
-//! - [`hoard`]: takes a kernel's memory
+//! - [`exhaust`]: takes a kernel's memory
 #![no_std]
 
 extern crate alloc;
@@ -25,10 +25,10 @@ mod bench;
 mod beside;
 mod blocks;
 mod dma;
+mod exhaust;
 mod faults;
 #[cfg(feature = "seeded")]
 mod handover;
-mod hoard;
 mod measure;
 mod nest;
 mod net;
@@ -61,7 +61,7 @@ pub const COMMANDS: &[&[Command]] = &[
     twins::COMMANDS,
     pingpong::COMMANDS,
     aside::COMMANDS,
-    hoard::COMMANDS,
+    exhaust::COMMANDS,
     #[cfg(feature = "seeded")]
     handover::COMMANDS,
 ];

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 use kernel_msg::{Refusal, Request};
-use kernel_platform::peers::{Ask, Terms, with_room};
+use kernel_platform::peers::{Procedure, Terms, with_room};
 use kernel_services::kernel::Kernel;
 
-/// Executes [`Ask::Nest`]. The first word of the payload is the depth.
+/// Executes [`Procedure::Nest`]. The first word of the payload is the depth.
 pub fn nest(
     kernel: &'static Kernel,
     request: &Request,
@@ -19,7 +19,8 @@ pub fn nest(
         back.resize(payload.len(), 0);
         let _blocked = kernel.peers.will_block(kernel);
         let terms = Terms { level: request.level.deeper(), patience: None };
-        let called = kernel.peers.call(kernel, terms, request.from, Ask::Nest, &onward, &mut back);
+        let called =
+            kernel.peers.call(kernel, terms, request.from, Procedure::Nest, &onward, &mut back);
         let bytes = called.map_err(|_| Refusal::Fault)?;
         if back[..bytes] != onward {
             return Err(Refusal::Fault);

@@ -15,7 +15,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::print::Text;
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::files::{explain, with_client};
 use zerocopy::IntoBytes;
 
@@ -74,7 +74,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     handles.iter().try_for_each(|handle| write!(line, " {handle}"))?;
     let no_memory = |_| Failure::Failed("no memory for a thread");
     let here = session.kernel.spawn("overlap", None, thread, 0).map_err(no_memory)?;
-    let there = session.call(peer, Ask::Run, line.as_bytes(), &mut [0; 256]);
+    let there = session.call(peer, Procedure::Run, line.as_bytes(), &mut [0; 256]);
     session.kernel.scheduler.join(here);
     there?;
     let own = core::mem::take(&mut *LINES.lock());
@@ -83,7 +83,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     for at in 0.. {
         let mut line = Text::<40>::new();
         write!(line, "overlap line {at}")?;
-        let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
+        let bytes = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer)?;
         if bytes == 0 {
             break;
         }

@@ -14,7 +14,7 @@ use base::port::Words;
 use core::fmt::Write;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
@@ -156,7 +156,7 @@ fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     board.own.store(0, 0);
     let line = alloc::format!("pong {} {rounds}", arguments[0]);
     let mut answer = [0; 64];
-    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
+    let bytes = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer)?;
     if answer[..bytes] != *b"ready\n" {
         return Err(Failure::Failed("the peer does not join in"));
     }

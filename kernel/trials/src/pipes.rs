@@ -10,7 +10,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::print::Text;
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::files::with_client;
 
 pub const COMMANDS: &[Command] = &[
@@ -86,7 +86,7 @@ fn reader(_: usize) {
     };
     let good = match first_peer(kernel) {
         Ok(peer) => {
-            let called = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+            let called = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer);
             let text = called.ok().and_then(|bytes| core::str::from_utf8(&answer[..bytes]).ok());
             text.and_then(|text| text.trim().split(' ').next()?.parse().ok())
         }

@@ -16,7 +16,7 @@ use core::task::Waker;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::Coherence;
-use kernel_services::services::{Keeping, ServiceFailure, shared_keeping};
+use kernel_services::services::{ArenaGuard, ServiceFailure, shared_arena};
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 
@@ -215,16 +215,16 @@ impl Service for Planted {
 const ARENA: (u64, u64) = (abi::boot::BLOCK - abi::service::SELF_TESTS, 8 * base::addr::PAGE);
 
 /// The service, as this kernel executes it.
-static PLANTED: Once<Instance<Planted, Keeping, CoreHeap>> = Once::new();
+static PLANTED: Once<Instance<Planted, ArenaGuard, CoreHeap>> = Once::new();
 
 fn instance(
     platform: &'static Platform,
     coherence: &'static Coherence,
-) -> Option<&'static Instance<Planted, Keeping, CoreHeap>> {
+) -> Option<&'static Instance<Planted, ArenaGuard, CoreHeap>> {
     if PLANTED.get().is_none() {
-        let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, ARENA)?;
+        let guard = shared_arena(platform, coherence, MAX_SERVICES - 1, ARENA)?;
         // Fails if another thread was faster; it has made the same.
-        let _ = PLANTED.set(Instance::new(keeping));
+        let _ = PLANTED.set(Instance::new(guard));
     }
     PLANTED.get()
 }

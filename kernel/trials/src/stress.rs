@@ -9,7 +9,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::shootdown;
-use kernel_platform::peers::{Ask, CallFailure};
+use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_sched::WaitQueue;
 use kernel_services::kernel::Kernel;
 
@@ -123,7 +123,7 @@ fn far_storm(count: usize) {
     if write!(line, "rpc {count}").is_err() {
         return;
     }
-    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    let bytes = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer);
     let text = bytes.ok().and_then(|bytes| core::str::from_utf8(&answer[..bytes]).ok());
     if text.is_some_and(|text| text.contains(" 0 lost with their peer, 0 refused, 0 wrong")) {
         THEIRS.store(1, Ordering::Relaxed);
@@ -185,11 +185,11 @@ impl Buffers {
 
 /// Makes a random call and counts its result. Returns false if the peer was silent.
 fn one_call(session: &Session, peer: DomainId, prng: &mut Prng, buffers: &mut Buffers) -> bool {
-    let ask = [Ask::Echo, Ask::SlowEcho, Ask::Nest][prng.below(3) as usize];
+    let ask = [Procedure::Echo, Procedure::SlowEcho, Procedure::Nest][prng.below(3) as usize];
     let sizes = [8, 64, prng.below(4097)];
-    let size = if ask == Ask::Nest { 16 } else { sizes[prng.below(3) as usize] as usize };
+    let size = if ask == Procedure::Nest { 16 } else { sizes[prng.below(3) as usize] as usize };
     buffers.out[..size].iter_mut().for_each(|byte| *byte = prng.next() as u8);
-    if ask == Ask::Nest {
+    if ask == Procedure::Nest {
         // The depth of nested calls, within the existing levels.
         let deeper = (LEVELS as u64).saturating_sub(session.level.0.into()).clamp(1, 3);
         buffers.out[..8].copy_from_slice(&prng.below(deeper).to_le_bytes());

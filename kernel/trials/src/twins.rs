@@ -6,7 +6,7 @@ use super::measure::record;
 use super::planted::{self, WANTS, Want};
 use super::{Command, Failure, Outcome, Session, number};
 use core::fmt::Write;
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_platform::twins::Other;
 use kernel_services::kernel::Kernel;
 
@@ -76,7 +76,7 @@ pub fn bench(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     ask(kernel, Want::Plant, 1)?;
     ask(kernel, Want::Many, WARM)?;
     let own = ask(kernel, Want::Many, rounds)?.unwrap_or(0);
-    session.call(first_peer(kernel)?, Ask::Run, b"twins plant", &mut [0; 256])?;
+    session.call(first_peer(kernel)?, Procedure::Run, b"twins plant", &mut [0; 256])?;
     ask(kernel, Want::Many, WARM)?;
     let Some(theirs) = ask(kernel, Want::Many, rounds)? else {
         return Err(Failure::Failed("the other kernel planted nothing"));

@@ -104,13 +104,13 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     const OTHER_LEFT: &str = "8192";
     ready(rig)?;
     for (kernel, on, other) in [("main", "", "on shadow "), ("shadow", "on shadow ", "")] {
-        rig.ask("main", &format!("{other}hoard {OTHER_LEFT}"), PATIENCE)?;
+        rig.ask("main", &format!("{other}exhaust {OTHER_LEFT}"), PATIENCE)?;
         let witness = Running::begin(&rig.instance, kernel, &["zzz"], b"");
         let pid = number_of_one(rig)?;
         for by in ["0", "1", "2"] {
             let debtor = Running::begin(&rig.instance, kernel, &["owe", by], b"");
             until(rig, "the whole memory", |lines| lines.iter().any(|line| kib(line) > 4096))?;
-            rig.ask("main", &format!("{on}hoard {LEFT}"), PATIENCE)?;
+            rig.ask("main", &format!("{on}exhaust {LEFT}"), PATIENCE)?;
             rig.ask("main", "fs write go now", PATIENCE)?;
             let found = debtor.end()?;
             let said = String::from_utf8_lossy(&found.err).into_owned();
@@ -118,7 +118,7 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
                 return Err(wrong(&format!("{kernel}, by {by}"), found));
             }
             demand(rig, &format!("{on}audit"), "the invariant holds")?;
-            rig.ask("main", &format!("{on}hoard"), PATIENCE)?;
+            rig.ask("main", &format!("{on}exhaust"), PATIENCE)?;
             rig.ask("main", "fs rm go", PATIENCE)?;
         }
         rig.ask("main", &format!("kill {pid} TERM"), PATIENCE)?;
@@ -126,7 +126,7 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
         if code != TERMINATED {
             return Err(wrong("the witness", code));
         }
-        rig.ask("main", &format!("{other}hoard"), PATIENCE)?;
+        rig.ask("main", &format!("{other}exhaust"), PATIENCE)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use base::id::DomainId;
 use core::fmt::Write;
 use kernel_msg::Refusal;
 use kernel_node::soc::SocError;
-use kernel_platform::peers::{Ask, CallFailure};
+use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
@@ -107,7 +107,7 @@ fn ping(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let peer = find_peer(kernel, arguments)?;
     for _ in 0..number(arguments, 1, 3)?.min(1000) {
         let start = arch::time::local_ns();
-        let there = session.call_value(peer, Ask::Echo, start)?;
+        let there = session.call_value(peer, Procedure::Echo, start)?;
         // A power-off in between may have reset the counter.
         let took = arch::time::local_ns().saturating_sub(start);
         if there != start {
@@ -130,7 +130,7 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
         return Ok(());
     }
     let mut answer = super::buffer(abi::msg::MAX_PAYLOAD)?;
-    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
+    let bytes = session.call(peer, Procedure::Run, line.as_bytes(), &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;
     Ok(())
@@ -196,7 +196,7 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 
 /// Asks another kernel to power itself off, with its memory kept, and waits until it is off.
 fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(), Failure> {
-    match session.call_value(target, Ask::PowerOff, 0) {
+    match session.call_value(target, Procedure::PowerOff, 0) {
         Err(CallFailure::Refused(Refusal::Refused)) => {
             return Err(Failure::Failed("it is going off or coming back; try again"));
         }

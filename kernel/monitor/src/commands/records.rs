@@ -4,7 +4,7 @@ use super::{Command, Failure, Outcome, Session};
 use base::id::DomainId;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "record",
@@ -40,7 +40,7 @@ fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
             continue;
         }
         let mut answer = [0; 64];
-        let bytes = session.call(peer, Ask::Run, b"record used", &mut answer)?;
+        let bytes = session.call(peer, Procedure::Run, b"record used", &mut answer)?;
         let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("").trim_end();
         let name = abi::boot::text(&domain.name);
         writeln!(out, "record memory.after_boot_bytes.{name} {text} bytes")?;

@@ -1,6 +1,6 @@
 //! Outgoing calls to peers: sending, waiting, retrying, giving up.
 
-use super::{Ask, Peer, Peers};
+use super::{Peer, Peers, Procedure};
 use abi::soc::{command, state};
 use arch::time::soc_time;
 use base::id::DomainId;
@@ -78,14 +78,14 @@ impl Peers {
         node: &Node,
         terms: Terms,
         id: DomainId,
-        ask: Ask,
+        procedure: Procedure,
         payload: &[u8],
         buffer: &mut [u8],
     ) -> Result<usize, CallFailure> {
         let peer = self.peer(id).ok_or(CallFailure::PeerLost)?;
-        let call = Call { node, peer, vector: self.vector, terms, ask, payload };
+        let call = Call { node, peer, vector: self.vector, terms, procedure, payload };
         peer.wake_if_asleep(node);
-        match ask.class() {
+        match procedure.class() {
             Class::Urgent => call.urgent(buffer),
             Class::Blockable => call.blockable(buffer),
         }
@@ -122,7 +122,7 @@ struct Call<'a> {
     peer: &'a Peer,
     vector: u32,
     terms: Terms,
-    ask: Ask,
+    procedure: Procedure,
     payload: &'a [u8],
 }
 
@@ -130,9 +130,9 @@ impl Call<'_> {
     /// Sends the request. `Err(ns)`: there is no reply slot or no room in the ring; try again after
     /// `ns`. Threads that wait for a slot are also woken when one is freed.
     fn begin(&self, token: u64) -> Result<Result<CallId, CallFailure>, u64> {
-        let (class, level) = (self.ask.class(), self.terms.level);
+        let (class, level) = (self.procedure.class(), self.terms.level);
         let mut caller = self.peer.caller.lock();
-        let proc = self.ask as u16;
+        let proc = self.procedure as u16;
         match caller.begin(&self.peer.wires, class, level, proc, self.payload, token) {
             Err(CallError::Busy(Busy::NoSlot)) if !self.is_gone() => Err(RING_AGAIN_NS),
             Err(CallError::Busy(_)) if !self.is_gone() => Err(TRY_AGAIN_NS),
@@ -217,7 +217,7 @@ impl Call<'_> {
             }
             if self.gives_up(&mut retry, || search.done()) {
                 let terms = Terms { patience: half, ..self.terms };
-                let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
+                let echo = Call { terms, procedure: Procedure::Echo, payload: &[], ..*self };
                 if echo.urgent(&mut []) == Err(CallFailure::Silent) {
                     break;
                 }

@@ -6,7 +6,7 @@
 //! because no thread joins those of processes. A thread ends shortly after its process, so there is
 //! one more round a second after the last process has ended.
 
-use super::{Life, with_table};
+use super::{LocalProcess, with_table};
 use ::processes::client::Account;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ const EVERY_NS: u64 = 1_000_000_000;
 const WORTH_NS: u64 = 1_000_000;
 
 /// Returns what a process has used so far.
-pub fn account(scheduler: &Scheduler, life: &Life) -> Account {
+pub fn account(scheduler: &Scheduler, life: &LocalProcess) -> Account {
     let thread = life.thread.load(Ordering::Acquire);
     Account {
         cpu: if thread == 0 { 0 } else { scheduler.ran(ThreadId::from_token(thread)) },
@@ -48,7 +48,7 @@ pub fn keep(_: usize) {
     loop {
         kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
-        let all: Vec<Arc<Life>> = processes.living.lock().values().cloned().collect();
+        let all: Vec<Arc<LocalProcess>> = processes.living.lock().values().cloned().collect();
         reported.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
         for life in &all {
             let now = account(&kernel.scheduler, life);

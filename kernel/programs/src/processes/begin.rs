@@ -7,7 +7,7 @@
 
 use super::accounts::account;
 use super::guest::Guest;
-use super::{Life, Processes, with_table};
+use super::{LocalProcess, Processes, with_table};
 use crate::programs::{Loaded, Manifest, stack};
 use ::processes::client::Account;
 use ::processes::name;
@@ -46,7 +46,7 @@ pub fn begin(
         return report_begun(session, pid, Err(Errno::Nomem));
     }
     let kernel = session.kernel;
-    let life = Life {
+    let life = LocalProcess {
         pid,
         parent,
         group: AtomicU32::new(group),
@@ -138,7 +138,7 @@ type Prepared = (Arc<Loaded<Guest>>, Process, Guest, Limits);
 fn prepare(
     session: &Session,
     processes: &'static Processes,
-    life: &Arc<Life>,
+    life: &Arc<LocalProcess>,
     beginning: &[u8],
 ) -> Result<Prepared, Errno> {
     let kernel = session.kernel;
@@ -235,7 +235,7 @@ fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
 fn run(
     kernel: &'static Kernel,
     processes: &Processes,
-    life: &Life,
+    life: &LocalProcess,
     (loaded, process, guest, limits): Prepared,
 ) -> (End, Account) {
     let Some(programs) = processes.programs.get() else {
@@ -254,7 +254,7 @@ fn run(
 }
 
 /// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
-fn report(life: &Life, what: &str, trace: &[String]) -> String {
+fn report(life: &LocalProcess, what: &str, trace: &[String]) -> String {
     let name = String::from_utf8_lossy(&life.name);
     let mut said = format!("process {} ({name}): {what}\n", life.pid);
     for line in trace {

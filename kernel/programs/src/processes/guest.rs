@@ -6,7 +6,7 @@
 //! program's memory that a request uses is touched before, so no step faults on a page that there
 //! is no memory for.
 
-use super::{Life, Processes, ask};
+use super::{LocalProcess, Processes, ask};
 use crate::idle;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
@@ -36,12 +36,16 @@ static GIVEN: AtomicU64 = AtomicU64::new(0);
 pub struct Guest {
     session: Session,
     pub(super) processes: &'static Processes,
-    life: Arc<Life>,
+    life: Arc<LocalProcess>,
 }
 
 impl Guest {
     /// Creates the kernel of a process, to be used on that process's thread only.
-    pub fn new(kernel: &'static Kernel, processes: &'static Processes, life: Arc<Life>) -> Guest {
+    pub fn new(
+        kernel: &'static Kernel,
+        processes: &'static Processes,
+        life: Arc<LocalProcess>,
+    ) -> Guest {
         Guest { session: Session::at(kernel, Level(0)), processes, life }
     }
 
@@ -89,7 +93,7 @@ impl Guest {
         let endless = Patience::unless(&is_stopped);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
-        let answer = services.fs.ask_patiently(&self.session, request, bulk, &patience);
+        let answer = services.fs.request_until(&self.session, request, bulk, &patience);
         idle::to_program(self.kernel());
         match answer {
             Ok(None) if is_stopped() => Err(Interrupted),

@@ -9,7 +9,7 @@ use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
@@ -80,7 +80,7 @@ fn count(session: &Session, facts: &mut [Facts]) {
 fn wake(session: &Session, id: DomainId) -> bool {
     match session.kernel.soc.state(id).1 {
         state::OFF | state::INACTIVE | state::COLD => {
-            session.call(id, Ask::SlowEcho, &[], &mut []).is_ok()
+            session.call(id, Procedure::SlowEcho, &[], &mut []).is_ok()
         }
         _ => true,
     }

@@ -4,7 +4,7 @@ use super::Services;
 use base::id::DomainId;
 use kernel_msg::Level;
 use kernel_platform::Platform;
-use kernel_platform::peers::{Ask, CallFailure, Terms};
+use kernel_platform::peers::{CallFailure, Procedure, Terms};
 
 /// A call fails after the peer has shown no sign of life for this long.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -23,7 +23,7 @@ impl Caller {
     pub fn call(
         &self,
         peer: DomainId,
-        ask: Ask,
+        ask: Procedure,
         payload: &[u8],
         buffer: &mut [u8],
     ) -> Result<usize, CallFailure> {
@@ -32,7 +32,12 @@ impl Caller {
     }
 
     /// Makes a call whose payload and reply are one number each.
-    pub fn call_value(&self, peer: DomainId, ask: Ask, value: u64) -> Result<u64, CallFailure> {
+    pub fn call_value(
+        &self,
+        peer: DomainId,
+        ask: Procedure,
+        value: u64,
+    ) -> Result<u64, CallFailure> {
         let mut answer = [0; 8];
         let bytes = self.call(peer, ask, &value.to_le_bytes(), &mut answer)?;
         if bytes == 8 { Ok(u64::from_le_bytes(answer)) } else { Err(CallFailure::Limits) }

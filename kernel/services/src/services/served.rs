@@ -1,7 +1,7 @@
 //! One service as this kernel reaches it: requests, which are executed here or sent to the home,
 //! and counters.
 
-use super::keeping::Keeping;
+use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
@@ -19,7 +19,7 @@ use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::{self, Coherence};
-use kernel_platform::peers::Ask;
+use kernel_platform::peers::Procedure;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, codec,
@@ -30,7 +30,7 @@ use share::{
 const FIRST_LOCK: usize = 8;
 
 /// A service whose steps this kernel executes.
-type Local<S> = Instance<S, Keeping, CoreHeap>;
+type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
 /// Returns the device that a service drives, as this kernel reaches it.
 type Drives = fn(&'static Platform) -> Option<Device<'static>>;
@@ -102,9 +102,9 @@ impl<S: Service + Shareable> Served<S> {
         Served { index, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
-    fn keeping(&self, platform: &'static Platform) -> Option<Keeping> {
+    fn guard(&self, platform: &'static Platform) -> Option<ArenaGuard> {
         let coherence = platform.coherence.as_ref()?;
-        shared_keeping(platform, coherence, self.index as usize, share_of(platform.blob, S::NAME)?)
+        shared_arena(platform, coherence, self.index as usize, share_of(platform.blob, S::NAME)?)
     }
 
     /// Called after a step: pages of the shared block that it used may move to other kernels.
@@ -130,13 +130,13 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<S::Reply, ServiceFailure> {
-        let answer = self.ask_patiently(caller, request, bulk, &Patience::ENDLESS)?;
+        let answer = self.request_until(caller, request, bulk, &Patience::ENDLESS)?;
         answer.ok_or(ServiceFailure::Nonsense)
     }
 
     /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
     /// the request is cancelled then.
-    pub fn ask_patiently(
+    pub fn request_until(
         &self,
         caller: &Caller,
         request: S::Request,
@@ -262,7 +262,7 @@ impl<S: Service + Shareable> Served<S> {
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
         let mut back = vec![0; MAX_PAYLOAD];
-        let answered = caller.call(home, Ask::Serve, &message[..bytes], &mut back);
+        let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
@@ -297,7 +297,7 @@ pub trait Registered {
 
     /// Restarts the service if its shared state is lost: any step detects that; this one has no
     /// other effect.
-    fn look(&self, services: &Services, platform: &'static Platform);
+    fn restart_if_lost(&self, services: &Services, platform: &'static Platform);
 
     /// Returns the service's line of the monitor's `services`, if it exists on this board.
     fn line(&self, platform: &'static Platform) -> Option<Line>;
@@ -312,8 +312,8 @@ impl<S: Service + Shareable> Registered for Served<S> {
         if !self.mode.is_shared() {
             return;
         }
-        match self.keeping(platform) {
-            Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
+        match self.guard(platform) {
+            Some(guard) => drop(self.instance.set(Local::<S>::new(guard))),
             None => kernel_node::log!("{}: no shared memory for it", S::NAME),
         }
     }
@@ -362,7 +362,7 @@ impl<S: Service + Shareable> Registered for Served<S> {
         }
     }
 
-    fn look(&self, services: &Services, platform: &'static Platform) {
+    fn restart_if_lost(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
             let _ = self.step(services, platform, Event::Cancel(Token::default()));
         }
@@ -382,17 +382,17 @@ impl<S: Service + Shareable> Registered for Served<S> {
 
 /// Returns the arena of a service in the shared block (offset and size in `share`), with its lock
 /// between kernels. `index` is the service's in the board's list.
-pub fn shared_keeping(
+pub fn shared_arena(
     platform: &'static Platform,
     coherence: &'static Coherence,
     index: usize,
     share: (u64, u64),
-) -> Option<Keeping> {
+) -> Option<ArenaGuard> {
     let arena = arenas::shared(coherence.base(), share)?;
     let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
     let word = PhysAddr(platform.blob.window.spinlocks + at as u64);
     let between = HwLock::new(Window::uncached(platform.blob, word, 8)?, platform.me);
-    Keeping::shared(platform, coherence, between, index, arena)
+    ArenaGuard::shared(platform, coherence, between, index, arena)
 }
 
 fn asked(again: bool) -> u32 {
@@ -420,7 +420,7 @@ fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
         kernel_node::log!("{}: no memory for it", S::NAME);
         return None;
     };
-    let instance = Instance::new(Keeping::alone(arena));
+    let instance = Instance::new(ArenaGuard::alone(arena));
     arch::hold::begin();
     let started = instance.start();
     let _ = arch::hold::end();

@@ -30,15 +30,15 @@ struct Shared {
 }
 
 /// A service's arena with its locks.
-pub struct Keeping {
+pub struct ArenaGuard {
     arena: Exclusion<Arena>,
     shared: Option<Shared>,
 }
 
-impl Keeping {
+impl ArenaGuard {
     /// An arena in memory of this kernel only.
-    pub fn alone(arena: Arena) -> Keeping {
-        Keeping { arena: Exclusion::new(kernel_node::ranks::SERVICE, None, arena), shared: None }
+    pub fn alone(arena: Arena) -> ArenaGuard {
+        ArenaGuard { arena: Exclusion::new(kernel_node::ranks::SERVICE, None, arena), shared: None }
     }
 
     /// An arena in the shared block. `between` is the lock between kernels; `index` is the
@@ -49,7 +49,7 @@ impl Keeping {
         between: arch::shared::HwLock,
         index: usize,
         arena: Arena,
-    ) -> Option<Keeping> {
+    ) -> Option<ArenaGuard> {
         let ids = (0..node.blob.domains().len() as u8).map(DomainId);
         let marks = ids.map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
         let (base, bytes) = (arena.base(), arena.bytes());
@@ -60,11 +60,11 @@ impl Keeping {
             shared.write_mark(0);
         }
         let arena = Exclusion::new(kernel_node::ranks::SERVICE, Some(between), arena);
-        Some(Keeping { arena, shared: Some(shared) })
+        Some(ArenaGuard { arena, shared: Some(shared) })
     }
 }
 
-impl Keeping {
+impl ArenaGuard {
     /// Returns the life of the service that this kernel has started since the previous call.
     #[inline]
     pub fn begun(&self) -> Option<u32> {
@@ -90,14 +90,14 @@ impl Shared {
     }
 }
 
-impl Exclusive<Arena> for Keeping {
+impl Exclusive<Arena> for ArenaGuard {
     #[inline]
     fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
         self.arena.exclusively(work);
     }
 }
 
-impl Custody for Keeping {
+impl Custody for ArenaGuard {
     #[inline]
     fn enter(&self) -> Option<Marks> {
         let shared = self.shared.as_ref()?;

@@ -1,4 +1,4 @@
-//! `hoard`: makes memory short. Allocates frames until a given amount is left, including blocks
+//! `exhaust`: makes memory short. Allocates frames until a given amount is left, including blocks
 //! that come from the pool meanwhile, and frees them again.
 
 use super::{Command, Outcome, Session, number};
@@ -10,10 +10,10 @@ use core::fmt::Write;
 use kernel_node::memory::FRAMES;
 
 pub const COMMANDS: &[Command] = &[Command {
-    name: "hoard",
+    name: "exhaust",
     arguments: "[KIB]",
     help: "take this kernel's memory until so much is left; without a number give it back",
-    run: hoard,
+    run: exhaust,
 }];
 
 /// The allocated frames, with their orders.
@@ -29,7 +29,7 @@ fn free_bytes() -> u64 {
     FRAMES.free_count() as u64 * PAGE
 }
 
-fn hoard(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn exhaust(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let before = core::mem::take(&mut *TAKEN.lock());
     before.iter().for_each(|&(frame, order)| FRAMES.free(frame, order));
     if !arguments.is_empty() {

@@ -9,7 +9,7 @@ use kernel_sched::SpawnError;
 /// A procedure that a peer can call, with its number in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Ask {
+pub enum Procedure {
     /// Returns the payload. Urgent.
     Echo = 1,
     /// Returns the payload after a short sleep.
@@ -30,30 +30,34 @@ pub enum Ask {
     GiveBlock = 8,
 }
 
-impl Ask {
-    const ALL: &[Ask] = &[
-        Ask::Echo,
-        Ask::SlowEcho,
+impl Procedure {
+    const ALL: &[Procedure] = &[
+        Procedure::Echo,
+        Procedure::SlowEcho,
         #[cfg(feature = "trials")]
-        Ask::Nest,
-        Ask::Run,
-        Ask::PowerOff,
-        Ask::Serve,
-        Ask::Wake,
-        Ask::GiveBlock,
+        Procedure::Nest,
+        Procedure::Run,
+        Procedure::PowerOff,
+        Procedure::Serve,
+        Procedure::Wake,
+        Procedure::GiveBlock,
     ];
 
     /// Returns how the procedure is executed.
     pub fn class(self) -> Class {
         match self {
-            Ask::Echo | Ask::Wake => Class::Urgent,
+            Procedure::Echo | Procedure::Wake => Class::Urgent,
             _ => Class::Blockable,
         }
     }
 
     /// Returns the procedure with a message's number.
-    pub fn from_code(code: u16) -> Result<Ask, Refusal> {
-        Ask::ALL.iter().copied().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
+    pub fn from_code(code: u16) -> Result<Procedure, Refusal> {
+        Procedure::ALL
+            .iter()
+            .copied()
+            .find(|&procedure| procedure as u16 == code)
+            .ok_or(Refusal::NoSuchProc)
     }
 }
 
@@ -89,19 +93,19 @@ mod tests {
 
     #[test]
     fn a_message_names_a_procedure_or_is_refused() {
-        for &ask in Ask::ALL {
-            assert_eq!(Ask::from_code(ask as u16), Ok(ask));
+        for &procedure in Procedure::ALL {
+            assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
         for code in [0, 9, u16::MAX] {
-            assert_eq!(Ask::from_code(code), Err(Refusal::NoSuchProc));
+            assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
-        let nest = Ask::from_code(3);
+        let nest = Procedure::from_code(3);
         assert_eq!(nest.is_ok(), cfg!(feature = "trials"), "only tests call it");
     }
 
     #[test]
     fn procedures_that_may_wait_are_not_urgent() {
-        let urgent = Ask::ALL.iter().filter(|ask| ask.class() == Class::Urgent);
-        assert!(urgent.eq([Ask::Echo, Ask::Wake].iter()));
+        let urgent = Procedure::ALL.iter().filter(|procedure| procedure.class() == Class::Urgent);
+        assert!(urgent.eq([Procedure::Echo, Procedure::Wake].iter()));
     }
 }
