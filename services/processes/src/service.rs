@@ -32,8 +32,8 @@ pub const SPAWNS: usize = 2 * PROCESSES;
 /// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
 /// Size of the arena, which holds the table with every limit reached.
-pub const ARENA: u64 = match abi::service::PROCESSES.arena {
-    abi::service::Arena::Bytes(bytes) => bytes,
+pub const ARENA: usize = match abi::service::PROCESSES.arena {
+    abi::service::Arena::Bytes(bytes) => bytes as usize,
     abi::service::Arena::Rest => 0,
 };
 
