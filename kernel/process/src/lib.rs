@@ -24,6 +24,7 @@
 
 extern crate alloc;
 
+mod arguments;
 pub mod begin;
 mod children;
 mod clocks;

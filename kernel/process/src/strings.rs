@@ -1,10 +1,8 @@
-//! Arguments and environment.
+//! Strings in one block, as a program gets its arguments and its environment.
 
 use crate::begin::{is_block, strings};
 use crate::errno::{Done, Errno};
 use crate::memory::{check, entry, store, store_u32};
-use crate::process::Process;
-use crate::system::System;
 use abi::program::{ARGUMENTS, IMAGE_STRINGS};
 use alloc::vec::Vec;
 
@@ -38,7 +36,7 @@ impl Strings {
         strings(&self.bytes).any(|other| name(other) == Some(end) && other[..end] == one[..end])
     }
 
-    fn sizes(&self, memory: &mut [u8], count: u32, bytes: u32) -> Done {
+    pub fn sizes(&self, memory: &mut [u8], count: u32, bytes: u32) -> Done {
         check(memory, bytes, 4)?;
         store_u32(memory, count, self.count)?;
         store_u32(memory, bytes, self.bytes.len() as u32)?;
@@ -46,7 +44,7 @@ impl Strings {
     }
 
     /// Stores the strings at `buffer` and their addresses at `table`.
-    fn get(&self, memory: &mut [u8], table: u32, buffer: u32) -> Done {
+    pub fn get(&self, memory: &mut [u8], table: u32, buffer: u32) -> Done {
         check(memory, table, entry(0, self.count, 4)?)?;
         store(memory, buffer, &self.bytes)?;
         let mut at = buffer;
@@ -55,47 +53,5 @@ impl Strings {
             at = at.saturating_add(one.len() as u32 + 1);
         }
         Ok(())
-    }
-}
-
-impl Process {
-    pub fn args_get(
-        &mut self,
-        memory: &mut [u8],
-        _system: &mut dyn System,
-        table: u32,
-        buffer: u32,
-    ) -> Done {
-        self.arguments.get(memory, table, buffer)
-    }
-
-    pub fn args_sizes_get(
-        &mut self,
-        memory: &mut [u8],
-        _system: &mut dyn System,
-        count: u32,
-        bytes: u32,
-    ) -> Done {
-        self.arguments.sizes(memory, count, bytes)
-    }
-
-    pub fn environ_get(
-        &mut self,
-        memory: &mut [u8],
-        _system: &mut dyn System,
-        table: u32,
-        buffer: u32,
-    ) -> Done {
-        self.environment.get(memory, table, buffer)
-    }
-
-    pub fn environ_sizes_get(
-        &mut self,
-        memory: &mut [u8],
-        _system: &mut dyn System,
-        count: u32,
-        bytes: u32,
-    ) -> Done {
-        self.environment.sizes(memory, count, bytes)
     }
 }
