@@ -3,10 +3,21 @@
 #![allow(unsafe_code)]
 
 use crate::MAX_THREADS;
-use crate::scheduler::Scheduler;
 use alloc::boxed::Box;
 use arch::context::{Context, switch};
+use arch::lock::Lock;
 use core::cell::UnsafeCell;
+
+/// The scheduler as a new thread sees it.
+pub trait FirstStep: Sync {
+    type Threads;
+
+    /// The lock that is held when contexts are switched.
+    fn lock(&self) -> &Lock<Self::Threads>;
+
+    /// First function of a new thread. The lock is released and interrupts are masked.
+    fn run_current(&self) -> !;
+}
 
 pub struct Contexts(Box<[UnsafeCell<Context>]>);
 
@@ -23,11 +34,11 @@ impl Contexts {
 
     /// Makes thread `index` start on the stack that ends at `top`. The caller holds the scheduler's
     /// lock, and the thread is new, so no core runs in this context.
-    pub fn prepare(&self, index: usize, top: usize, scheduler: &'static Scheduler) {
+    pub fn prepare<S: FirstStep>(&self, index: usize, top: usize, scheduler: &'static S) {
         let argument = core::ptr::from_ref(scheduler) as usize;
         // SAFETY: `top` is the top of a mapped stack of its own (port `Stacks`), and `first_step`
         // never returns.
-        let context = unsafe { Context::new(top, first_step, argument) };
+        let context = unsafe { Context::new(top, first_step::<S>, argument) };
         // SAFETY: the lock is held, and no core runs in this context.
         unsafe { *self.0[index].get() = context };
     }
@@ -41,11 +52,11 @@ impl Contexts {
     }
 }
 
-extern "C" fn first_step(argument: usize) -> ! {
-    // SAFETY: `prepare` passes a `&'static Scheduler`.
-    let scheduler = unsafe { &*(argument as *const Scheduler) };
+extern "C" fn first_step<S: FirstStep>(argument: usize) -> ! {
+    // SAFETY: `prepare` passes a `&'static S`.
+    let scheduler = unsafe { &*(argument as *const S) };
     // SAFETY: this core holds the lock, taken by the thread that switched here; its guard stays in
     // that thread's frame until the lock is taken for that thread again.
-    unsafe { scheduler.table.force_unlock() };
+    unsafe { scheduler.lock().force_unlock() };
     scheduler.run_current()
 }

@@ -8,7 +8,7 @@
 //! thread with the guard in its own frame, a new thread in its first step.
 
 use crate::MAX_THREADS;
-use crate::raw::Contexts;
+use crate::raw::{Contexts, FirstStep};
 use crate::table::{NewThread, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
@@ -66,7 +66,7 @@ pub struct CoreInfo {
 }
 
 pub struct Scheduler {
-    pub(crate) table: Lock<Table>,
+    table: Lock<Table>,
     /// Token of the running thread, by core: written by that core, with the lock held.
     running: Box<[AtomicU64]>,
     contexts: Contexts,
@@ -312,7 +312,7 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
-    pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
+    fn wake_first(&self, queue: &WaitQueue) -> bool {
         let mut table = self.table.lock();
         let woken = queue.with_head(|head| table.wake_first(head, here()));
         self.announce(&mut table);
@@ -320,7 +320,7 @@ impl Scheduler {
     }
 
     /// All of a queue in one step.
-    pub(crate) fn wake_queue(&self, queue: &WaitQueue) {
+    fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
         queue.with_head(|head| while table.wake_first(head, here()) {});
         self.announce(&mut table);
@@ -381,18 +381,6 @@ impl Scheduler {
         table
     }
 
-    /// First function of a new thread. The lock is released and interrupts are masked.
-    pub(crate) fn run_current(&self) -> ! {
-        let (entry, argument) = {
-            let table = self.table.lock();
-            let id = table.current(here());
-            table.get(id).map_or((finished as fn(usize), 0), |entry| entry.start)
-        };
-        cpu::irqs_restore(true);
-        entry(argument);
-        self.exit()
-    }
-
     /// Ends the calling thread.
     pub fn exit(&self) -> ! {
         loop {
@@ -442,6 +430,42 @@ impl Scheduler {
     pub fn core_info(&self, core: usize) -> CoreInfo {
         let (switches, idle, running) = self.table.lock().core_info(core, cpu::clock());
         CoreInfo { switches, idle_ns: to_ns(idle), running }
+    }
+}
+
+impl FirstStep for Scheduler {
+    type Threads = Table;
+
+    fn lock(&self) -> &Lock<Table> {
+        &self.table
+    }
+
+    fn run_current(&self) -> ! {
+        let (entry, argument) = {
+            let table = self.table.lock();
+            let id = table.current(here());
+            table.get(id).map_or((finished as fn(usize), 0), |entry| entry.start)
+        };
+        cpu::irqs_restore(true);
+        entry(argument);
+        self.exit()
+    }
+}
+
+impl WaitQueue {
+    /// Wakes the thread that has waited longest; returns false if no thread waits.
+    pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
+        !self.is_empty() && scheduler.wake_first(self)
+    }
+
+    /// Wakes the threads that wait now. One that waits again meanwhile is not woken again: a woken
+    /// thread of higher priority runs at once, and with a loop over [`WaitQueue::wake_one`] it and
+    /// the caller would wake each other without end.
+    #[inline]
+    pub fn wake_all(&self, scheduler: &Scheduler) {
+        if !self.is_empty() {
+            scheduler.wake_queue(self);
+        }
     }
 }
 

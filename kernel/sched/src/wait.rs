@@ -9,10 +9,9 @@
 //! At least one of the two sees the other's store.
 
 use crate::runqueue::{Index, Links, NONE};
-use crate::scheduler::Scheduler;
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 
-/// A wait queue. [`Scheduler::wait`] waits in it.
+/// A wait queue. [`Scheduler::wait`](crate::Scheduler::wait) waits in it.
 #[derive(Debug)]
 pub struct WaitQueue(AtomicU16);
 
@@ -33,21 +32,6 @@ impl WaitQueue {
     pub fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) == NONE
-    }
-
-    /// Wakes the thread that has waited longest; returns false if no thread waits.
-    pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
-        !self.is_empty() && scheduler.wake_first(self)
-    }
-
-    /// Wakes the threads that wait now. One that waits again meanwhile is not woken again: a woken
-    /// thread of higher priority runs at once, and with a loop over [`WaitQueue::wake_one`] it and
-    /// the caller would wake each other without end.
-    #[inline]
-    pub fn wake_all(&self, scheduler: &Scheduler) {
-        if !self.is_empty() {
-            scheduler.wake_queue(self);
-        }
     }
 
     /// Changes the head. The caller holds the scheduler's lock.
