@@ -1,59 +1,22 @@
 //! The functions of `kernel_process` as wasmtime imports, each with its own type, so that wasmtime
 //! calls them without a list of values.
 
-use crate::run::{Guest, Limits, Stopped};
-use kernel_process::{Done, Process, System, for_each_function, outcome};
-use wasmtime::{Caller, Error, Linker, Memory, ResourceLimiter, Result};
+use crate::guest::Guest;
+use crate::inside::Inside;
+use kernel_process::{Done, Process, Stop, System, for_each_function, outcome};
+use wasmtime::{Caller, Error, Linker, Memory, Result};
 
-/// Data of a program's store.
-pub struct Inside<G> {
-    pub process: Process,
-    pub guest: G,
-    /// The program's memory, once a function has needed it.
-    pub memory: Option<Memory>,
-    pub limits: Limits,
-    /// Bytes of its tables, which are in the kernel's heap.
-    pub tables: u64,
-}
+/// Carries the end of a program through wasmtime.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped(pub Stop);
 
-/// Maximum number of a program's memories and tables.
-pub const MEMORIES: u32 = 1;
-pub const TABLES: u32 = 8;
-/// Maximum bytes of a program's tables, and bytes of an entry.
-const TABLE_BYTES: u64 = 1 << 20;
-const ENTRY: u64 = 8;
-
-impl<G: Guest> ResourceLimiter for Inside<G> {
-    fn memory_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
-        let fits = wanted as u64 <= self.limits.memory.saturating_sub(self.tables);
-        if fits {
-            self.guest.has_memory(wanted as u64);
-        }
-        Ok(fits)
-    }
-
-    fn table_growing(&mut self, has: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
-        let more = (wanted as u64).saturating_sub(has as u64).saturating_mul(ENTRY);
-        let tables = self.tables.saturating_add(more);
-        let fits = tables <= TABLE_BYTES.min(self.limits.memory) && self.guest.has_room(more);
-        if fits {
-            self.tables = tables;
-        }
-        Ok(fits)
-    }
-
-    fn instances(&self) -> usize {
-        1
-    }
-
-    fn tables(&self) -> usize {
-        TABLES as usize
-    }
-
-    fn memories(&self) -> usize {
-        MEMORIES as usize
+impl core::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?}", self.0)
     }
 }
+
+impl core::error::Error for Stopped {}
 
 /// Runs `work` with the arguments of every function: process, memory, system.
 #[inline]

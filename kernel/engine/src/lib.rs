@@ -2,10 +2,13 @@
 //! names wasmtime. `docs/design/programs.md` describes the design.
 //!
 //! - `settings`: options on which the compiler on the host and the runtime here must agree
+//! - `engine`: the wasmtime runtime
 //! - `program`: loaded code, and the names of its functions
 //! - `run`: a program from its first instruction to its end
+//! - `guest`: a process's connection to its kernel
+//! - `inside`: the data of a program's store, and its limits
 //! - `imports`: the functions that programs call
-//! - `short`: the clock, without wasmtime in between
+//! - `short`: the clock, without wasmtime in between; `clock` says where it is called
 //! - `raw`: trusting authenticated code
 //!
 //! wasmtime gets what it needs from its platform (memory, faults, thread-local words, locks) from
@@ -14,13 +17,20 @@
 
 extern crate alloc;
 
+mod clock;
+mod engine;
+mod guest;
 mod imports;
+mod inside;
 mod program;
 mod raw;
 mod run;
 mod settings;
 mod short;
 
+pub use engine::{Engine, EngineError};
+pub use guest::Guest;
+pub use inside::Limits;
 pub use program::{LoadError, Program};
 pub use raw::{Memory, Publish, Seal};
-pub use run::{End, Engine, EngineError, Guest, Limits, Ran};
+pub use run::{End, Ran};

@@ -1,9 +1,10 @@
 //! Loaded code, which any number of processes of this kernel can run.
 
-use crate::imports::{Inside, MEMORIES, TABLES};
+use crate::clock;
+use crate::engine::Engine;
+use crate::guest::Guest;
+use crate::inside::{Inside, MEMORIES, TABLES};
 use crate::raw::{self, Loaded, Memory, Seal};
-use crate::run::{Engine, Guest};
-use crate::short;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -31,7 +32,7 @@ pub enum LoadError {
 pub struct Program<G: Guest> {
     pub(crate) ready: InstancePre<Inside<G>>,
     functions: Functions,
-    /// Offset in its contexts of the address of the clock ([`short::clock_of`]).
+    /// Offset in its contexts of the address of the clock ([`clock::clock_of`]).
     pub(crate) clock: Option<u32>,
     /// The code to which the fields above refer; dropped last.
     loaded: Loaded,
@@ -107,7 +108,7 @@ impl<G: Guest> Program<G> {
         let ready = engine.linker.instantiate_pre(module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
         let functions = Functions::of(module);
-        let clock = short::clock_of(module);
+        let clock = clock::clock_of(module);
         Ok((Program { ready, functions, clock, loaded }, found))
     }
 

@@ -8,38 +8,17 @@
 //! To kill a program, its kernel redirects it to [`Program::way_out`], at once or on return from
 //! what it has called. The trap there counts as the signal.
 
-use crate::imports::{self, Inside};
+use crate::engine::Engine;
+use crate::guest::Guest;
+use crate::imports::Stopped;
+use crate::inside::{Inside, Limits};
 use crate::program::Program;
-use crate::raw::Publish;
-use crate::settings;
 use crate::short;
 use abi::process::signal;
 use abi::program::trap;
 use alloc::string::{String, ToString};
-use kernel_process::{Process, Stop, System};
-use wasmtime::{Linker, Store, Trap};
-
-/// A process's connection to its kernel.
-pub trait Guest: System + Send + Sync + 'static {
-    /// Returns the signal that must end the process, if there is one.
-    fn stop_signal(&self) -> Option<u16>;
-
-    /// Returns whether the kernel has this many bytes to spare.
-    fn has_room(&self, bytes: u64) -> bool;
-
-    /// Returns whether there was no memory for a page that the program touched, or for the kernel
-    /// on its behalf.
-    fn is_short(&self) -> bool;
-
-    /// Reports the size of the program's memory, now or in a moment.
-    fn has_memory(&self, bytes: u64);
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum memory in bytes.
-    pub memory: u64,
-}
+use kernel_process::{Process, Stop};
+use wasmtime::{Store, Trap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -59,27 +38,7 @@ pub struct Ran<G> {
     pub guest: G,
 }
 
-/// Reason why the runtime could not be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineError(pub String);
-
-/// The wasmtime runtime of a kernel.
-pub struct Engine<G: Guest> {
-    pub(crate) wasmtime: wasmtime::Engine,
-    pub(crate) linker: Linker<Inside<G>>,
-}
-
 impl<G: Guest> Engine<G> {
-    /// Makes a runtime for code of `isa`, which is this kernel's own and which `publish` makes
-    /// executable.
-    pub fn new(isa: u32, publish: Publish) -> Result<Engine<G>, EngineError> {
-        let failed = |why: wasmtime::Error| EngineError(why.to_string());
-        let wasmtime = wasmtime::Engine::new(&settings::config(isa, publish)).map_err(failed)?;
-        let mut linker = Linker::new(&wasmtime);
-        imports::define(&mut linker).map_err(failed)?;
-        Ok(Engine { wasmtime, linker })
-    }
-
     /// Runs a program on the caller's stack.
     pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         let inside = Inside { process, guest, memory: None, limits, tables: 0 };
@@ -103,18 +62,6 @@ fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmti
     short::shorten(program, store, begin.func());
     begin.call(store, ())
 }
-
-/// Carries the end of a program through wasmtime.
-#[derive(Clone, Copy, Debug)]
-pub struct Stopped(pub Stop);
-
-impl core::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-
-impl core::error::Error for Stopped {}
 
 fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
     if let Some(&Stopped(stop)) = why.downcast_ref() {

@@ -12,28 +12,14 @@
 //! indirect call stays.
 #![allow(unsafe_code)]
 
-use crate::imports::Inside;
+use crate::guest::Guest;
+use crate::inside::Inside;
 use crate::program::Program;
-use crate::run::Guest;
 use arch::types::DirectImport;
 use core::marker::PhantomData;
-use kernel_process::{Errno, functions, outcome};
-use wasmtime::{ExternType, Func, Module, Store};
-use wasmtime_environ::{FuncIndex, HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
-
-/// Returns the offset of the clock's address in contexts of this module, or `None` if it cannot be
-/// called directly: the module must have exactly one memory, its own, and import only functions.
-pub fn clock_of(module: &Module) -> Option<u32> {
-    let is_function = |kind: &ExternType| matches!(kind, ExternType::Func(_));
-    let owns_memory = module.resources_required().num_memories == 1
-        && module.get_export("memory").is_some_and(|kind| kind.memory().is_some());
-    let only_functions = module.imports().all(|import| is_function(&import.ty()));
-    let clock = module
-        .imports()
-        .position(|import| (import.module(), import.name()) == (functions::WASI, "clock_time_get"));
-    let number = clock.filter(|_| owns_memory && only_functions)?;
-    u32::try_from(number).ok().map(call_of)
-}
+use kernel_process::{Errno, outcome};
+use wasmtime::{Func, Store};
+use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC};
 
 /// Makes the instance of function `begin` call its clock directly.
 pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, begin: &Func) {
@@ -62,29 +48,6 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
         known
     };
     debug_assert!(known, "the engine is not the version that this was written for");
-}
-
-/// Returns the offset of the address of imported function `number`, in a context with one memory of
-/// its own.
-fn call_of(number: u32) -> u32 {
-    let offsets = VMOffsets::from(VMOffsetsFields {
-        ptr: HostPtr,
-        num_imported_functions: number + 1,
-        num_imported_tables: 0,
-        num_imported_memories: 0,
-        num_imported_globals: 0,
-        num_imported_tags: 0,
-        num_defined_tables: 0,
-        num_defined_memories: 1,
-        num_owned_memories: 1,
-        num_defined_globals: 0,
-        num_defined_tags: 0,
-        num_escaped_funcs: 0,
-        num_runtime_data: 0,
-        has_startup_func: false,
-    });
-    let import = HostPtr.vm_function_import();
-    offsets.imported_functions().at(FuncIndex::from_u32(number)) + u32::from(import.wasm_call())
 }
 
 /// Pointers that compiled code finds in its context.
