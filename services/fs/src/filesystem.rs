@@ -1,4 +1,4 @@
-//! The trait that file systems implement, and [`AnyFs`], the enum of all of them.
+//! The trait that file systems implement.
 //!
 //! Contract: names are single components of 1 to 255 bytes without `/` and NUL, never `.` or `..`.
 //! The VFS handles paths, following links, handles, mounts and flags. A call never blocks. If it
@@ -7,12 +7,7 @@
 //! So a call first reads all it needs and then makes one change. A call that fails has changed
 //! nothing either, except that reads and writes may be short.
 
-use crate::devfs::DevFs;
-use crate::ext2::{Ext2, Io, ReadOnly};
-use crate::ramfs::RamFs;
-use crate::served::Served;
-use abi::fs::{Errno, Stat, kind, reply_flag};
-use alloc::boxed::Box;
+use abi::fs::{Errno, Stat, kind};
 use alloc::vec::Vec;
 
 /// The number of a file, directory or link in its file system, like an inode number. It is not
@@ -107,7 +102,106 @@ pub struct Space {
     pub free: u64,
 }
 
-macro_rules! file_system {
+const NOSYS: Stop = Stop::Failed(Errno::Nosys);
+
+/// Calls the macro `then` with all operations of a file system.
+macro_rules! for_each_operation {
+    ($then:ident) => {
+        $then! {
+            /// Returns the root directory.
+            fn root() -> Node { 1 }
+
+            /// Returns the node with this name. [`Errno::Notdir`] if `directory` is not one.
+            fn lookup(directory: Node, name: &[u8]) -> Result<Node> { Err(NOSYS) }
+
+            /// Returns the parent directory; of the root, the root itself.
+            fn parent(directory: Node) -> Result<Node> { Err(NOSYS) }
+
+            /// Returns the type of a node.
+            fn kind(node: Node) -> Result<Kind> { Err(NOSYS) }
+
+            /// Returns how the VFS must open the node, if it is a special one.
+            fn special(node: Node) -> Option<Special> { None }
+
+            /// Returns the metadata of a node. The VFS fills in the device.
+            fn stat(node: Node) -> Result<Stat> { Err(NOSYS) }
+
+            /// Appends the text of a symbolic link to `into`.
+            fn read_link(node: Node, into: &mut Vec<u8>) -> Result<()> { Err(NOSYS) }
+
+            /// Passes the entries from cookie `from` on to `each` until it returns false. Returns
+            /// true if the last entry was passed.
+            fn list(directory: Node, from: u64, each: &mut dyn FnMut(Entry<'_>) -> bool)
+                -> Result<bool> {
+                Err(NOSYS)
+            }
+
+            /// Reads at `offset`. Returns 0 at the end of the file and beyond.
+            fn read(node: Node, offset: u64, into: &mut [u8]) -> Result<usize> { Err(NOSYS) }
+
+            /// Writes at `offset`. Returns fewer bytes than given when space runs out.
+            fn write(node: Node, offset: u64, from: &[u8], now: u64) -> Result<usize> { Err(NOSYS) }
+
+            fn set_size(node: Node, size: u64, now: u64) -> Result<()> { Err(NOSYS) }
+
+            /// Reserves space for a range, and extends the file to its end. Returns for how many
+            /// bytes.
+            fn allocate(node: Node, offset: u64, length: u64, now: u64) -> Result<u64> {
+                Err(NOSYS)
+            }
+
+            fn set_times(node: Node, times: Times, now: u64) -> Result<()> { Err(NOSYS) }
+
+            /// Creates a node under a name that must not exist.
+            fn make(directory: Node, name: &[u8], what: Make<'_>, now: u64) -> Result<Node> {
+                Err(NOSYS)
+            }
+
+            /// Adds a name, which must not exist, to a node that is not a directory.
+            fn link(directory: Node, name: &[u8], node: Node, now: u64) -> Result<()> { Err(NOSYS) }
+
+            /// Removes a name of anything but a directory.
+            fn unlink(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
+
+            fn rmdir(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
+
+            /// Renames, replacing the target where POSIX allows it. A directory is not moved into
+            /// itself.
+            fn rename(from: Node, name: &[u8], to: Node, new: &[u8], now: u64) -> Result<()> {
+                Err(NOSYS)
+            }
+
+            /// Notes that the node is open, so that it outlives its last name. Never waits.
+            fn hold(node: Node) -> Result<()> { Err(NOSYS) }
+
+            /// Undoes one [`FileSystem::hold`].
+            fn release(node: Node) -> () { }
+
+            /// Makes a file durable, or only its data. With `generation` 0 it starts this, and
+            /// returns the generation that must become durable, or 0 if there is nothing to wait
+            /// for. With that number as `generation` it waits until that one is durable.
+            fn sync(node: Node, data_only: bool, generation: u64) -> Result<u64> { Ok(0) }
+
+            /// Makes the whole file system durable and marks it clean. [`Errno::Busy`] if removed
+            /// files are still open: they must be freed first.
+            fn settle() -> Result<()> { Ok(()) }
+
+            /// Returns the size of the file system and its free space.
+            fn space() -> Result<Space> { Err(NOSYS) }
+
+            /// Returns which of `want` ([`abi::fs::ready`]) the node is ready for; waits if it is
+            /// for none.
+            fn poll(node: Node, want: u16) -> Result<u16> { Ok(want) }
+
+            /// Returns a key of [`Stop::Wait`] that need wait no longer. The VFS calls this after
+            /// each event until it returns `None`.
+            fn ready() -> Option<u64> { None }
+        }
+    };
+}
+pub(crate) use for_each_operation;
+
+macro_rules! define {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty $default:block)*) => {
         /// What a file system must do. The default of most operations is [`Errno::Nosys`].
         pub trait FileSystem {
@@ -117,169 +211,7 @@ macro_rules! file_system {
                 $default
             })*
         }
-
-        impl FileSystem for AnyFs {
-            $(fn $name(&mut self, $($arg: $type),*) -> $out {
-                match self {
-                    AnyFs::Ram(fs) => fs.$name($($arg),*),
-                    AnyFs::Ext2(fs) => fs.$name($($arg),*),
-                    AnyFs::Dev(fs) => fs.$name($($arg),*),
-                    AnyFs::Served(fs) => fs.$name($($arg),*),
-                    #[cfg(test)]
-                    AnyFs::Slow(fs) => fs.$name($($arg),*),
-                }
-            })*
-        }
     };
 }
 
-/// All file systems. An enum, because a vtable would belong to one ISA. Each is boxed: the unused
-/// bytes of a smaller variant would hold leftovers of the kernel's stack.
-#[derive(Debug)]
-pub enum AnyFs {
-    Ram(Box<RamFs>),
-    Ext2(Box<Ext2>),
-    /// Device files.
-    Dev(Box<DevFs>),
-    /// Implemented by a server.
-    Served(Box<Served>),
-    /// For tests: one that waits.
-    #[cfg(test)]
-    Slow(crate::vfs::slow::SlowFs),
-}
-
-impl AnyFs {
-    /// Returns the next I/O for its device, if there is one.
-    pub fn next_io(&mut self) -> Option<Io> {
-        if let AnyFs::Ext2(fs) = self { fs.next_io() } else { None }
-    }
-
-    /// Copies the data of a write, from byte `from` on. Returns the number of bytes copied.
-    pub fn outgoing(&self, id: u64, from: usize, into: &mut [u8]) -> usize {
-        if let AnyFs::Ext2(fs) = self { fs.outgoing(id, from, into) } else { 0 }
-    }
-
-    /// Completes an I/O; `data` is the result of a read.
-    pub fn io_done(&mut self, id: u64, good: bool, data: &[u8]) {
-        if let AnyFs::Ext2(fs) = self {
-            fs.io_done(id, good, data);
-        }
-    }
-
-    /// Returns whether any change is not on the device.
-    pub fn is_dirty(&self) -> bool {
-        if let AnyFs::Ext2(fs) = self { fs.is_dirty() } else { false }
-    }
-
-    /// Returns whether any change is not on the device, or the device is not marked clean.
-    pub fn is_unsettled(&self) -> bool {
-        self.is_dirty() || matches!(self, AnyFs::Ext2(fs) if fs.is_unsettled())
-    }
-
-    /// Starts writing all changes. Marks the device clean if no further change arrives.
-    pub fn write_back(&mut self) {
-        if let AnyFs::Ext2(fs) = self {
-            fs.begin_to_settle();
-        }
-    }
-
-    /// Returns whether its calls may wait, or may leave work that the VFS must start after the
-    /// step.
-    pub fn is_slow(&self) -> bool {
-        !matches!(self, AnyFs::Ram(_) | AnyFs::Dev(_))
-    }
-
-    /// Returns its properties, [`reply_flag`]s of [`abi::fs::Op::Statfs`].
-    pub fn about(&self) -> u16 {
-        let AnyFs::Ext2(fs) = self else { return 0 };
-        reply_flag::DISK
-            | match fs.read_only() {
-                None => 0,
-                Some(ReadOnly::Unclean) => reply_flag::READ_ONLY | reply_flag::UNCLEAN,
-                Some(_) => reply_flag::READ_ONLY,
-            }
-    }
-}
-
-const NOSYS: Stop = Stop::Failed(Errno::Nosys);
-
-file_system! {
-    /// Returns the root directory.
-    fn root() -> Node { 1 }
-
-    /// Returns the node with this name. [`Errno::Notdir`] if `directory` is not one.
-    fn lookup(directory: Node, name: &[u8]) -> Result<Node> { Err(NOSYS) }
-
-    /// Returns the parent directory; of the root, the root itself.
-    fn parent(directory: Node) -> Result<Node> { Err(NOSYS) }
-
-    /// Returns the type of a node.
-    fn kind(node: Node) -> Result<Kind> { Err(NOSYS) }
-
-    /// Returns how the VFS must open the node, if it is a special one.
-    fn special(node: Node) -> Option<Special> { None }
-
-    /// Returns the metadata of a node. The VFS fills in the device.
-    fn stat(node: Node) -> Result<Stat> { Err(NOSYS) }
-
-    /// Appends the text of a symbolic link to `into`.
-    fn read_link(node: Node, into: &mut Vec<u8>) -> Result<()> { Err(NOSYS) }
-
-    /// Passes the entries from cookie `from` on to `each` until it returns false. Returns true if
-    /// the last entry was passed.
-    fn list(directory: Node, from: u64, each: &mut dyn FnMut(Entry<'_>) -> bool) -> Result<bool> {
-        Err(NOSYS)
-    }
-
-    /// Reads at `offset`. Returns 0 at the end of the file and beyond.
-    fn read(node: Node, offset: u64, into: &mut [u8]) -> Result<usize> { Err(NOSYS) }
-
-    /// Writes at `offset`. Returns fewer bytes than given when space runs out.
-    fn write(node: Node, offset: u64, from: &[u8], now: u64) -> Result<usize> { Err(NOSYS) }
-
-    fn set_size(node: Node, size: u64, now: u64) -> Result<()> { Err(NOSYS) }
-
-    /// Reserves space for a range, and extends the file to its end. Returns for how many bytes.
-    fn allocate(node: Node, offset: u64, length: u64, now: u64) -> Result<u64> { Err(NOSYS) }
-
-    fn set_times(node: Node, times: Times, now: u64) -> Result<()> { Err(NOSYS) }
-
-    /// Creates a node under a name that must not exist.
-    fn make(directory: Node, name: &[u8], what: Make<'_>, now: u64) -> Result<Node> { Err(NOSYS) }
-
-    /// Adds a name, which must not exist, to a node that is not a directory.
-    fn link(directory: Node, name: &[u8], node: Node, now: u64) -> Result<()> { Err(NOSYS) }
-
-    /// Removes a name of anything but a directory.
-    fn unlink(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
-
-    fn rmdir(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
-
-    /// Renames, replacing the target where POSIX allows it. A directory is not moved into itself.
-    fn rename(from: Node, name: &[u8], to: Node, new: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
-
-    /// Notes that the node is open, so that it outlives its last name. Never waits.
-    fn hold(node: Node) -> Result<()> { Err(NOSYS) }
-
-    /// Undoes one [`FileSystem::hold`].
-    fn release(node: Node) -> () { }
-
-    /// Makes a file durable, or only its data. With `generation` 0 it starts this, and returns the
-    /// generation that must become durable, or 0 if there is nothing to wait for. With that
-    /// number as `generation` it waits until that one is durable.
-    fn sync(node: Node, data_only: bool, generation: u64) -> Result<u64> { Ok(0) }
-
-    /// Makes the whole file system durable and marks it clean. [`Errno::Busy`] if removed files are
-    /// still open: they must be freed first.
-    fn settle() -> Result<()> { Ok(()) }
-
-    /// Returns the size of the file system and its free space.
-    fn space() -> Result<Space> { Err(NOSYS) }
-
-    /// Returns which of `want` ([`abi::fs::ready`]) the node is ready for; waits if it is for none.
-    fn poll(node: Node, want: u16) -> Result<u16> { Ok(want) }
-
-    /// Returns a key of [`Stop::Wait`] that need wait no longer. The VFS calls this after each
-    /// event until it returns `None`.
-    fn ready() -> Option<u64> { None }
-}
+for_each_operation!(define);

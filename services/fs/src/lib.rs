@@ -1,7 +1,8 @@
 //! The file service: paths, handles, pipes, terminals, and the file systems beneath them.
 //! `docs/design/files.md` describes it; `abi::fs` defines the requests.
 //!
-//! - [`filesystem`]  the trait of a file system, and the enum of all of them
+//! - [`filesystem`]  the trait of a file system
+//! - [`any`]         the enum of all file systems
 //! - [`ramfs`]       the file system in memory
 //! - [`ext2`]        the file system on a block device
 //! - [`devfs`]       device files: `null`, `zero`, `random`, `console`
@@ -18,6 +19,7 @@
 
 extern crate alloc;
 
+pub mod any;
 pub mod client;
 pub mod devfs;
 pub mod exercise;

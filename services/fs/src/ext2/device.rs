@@ -4,7 +4,6 @@
 //! flight, and [`Ext2::io_done`] takes results in any order. A completed write may still be lost
 //! until a [`What::Flush`] that was issued after its completion has completed too.
 
-use super::writing::{Done, RUN};
 use super::{Ext2, Result};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,6 +19,8 @@ pub mod key {
     pub const QUEUE: u64 = 4 << 33;
 }
 
+/// Maximum number of consecutive blocks in one I/O.
+pub const RUN: usize = 16;
 /// Maximum number of blocks wanted at a time.
 pub const WANTED: usize = 256;
 
@@ -48,6 +49,14 @@ pub struct Io {
     /// Byte offset on the device.
     pub at: u64,
     pub what: What,
+}
+
+/// The result of a write or flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    Written,
+    Flushed,
+    Failed,
 }
 
 /// The purpose of an I/O in flight.

@@ -59,7 +59,7 @@ use writing::{Closing, Open};
 /// Minimum number of blocks in the cache: enough for four of the largest operations.
 pub const CACHE: usize = 1024;
 /// Maximum bytes of one I/O.
-pub const LONGEST: usize = writing::RUN * layout::LARGEST_BLOCK;
+pub const LONGEST: usize = device::RUN * layout::LARGEST_BLOCK;
 
 #[derive(Debug)]
 pub struct Ext2 {

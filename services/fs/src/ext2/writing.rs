@@ -34,7 +34,7 @@
 //! needs it; meanwhile further changes go to memory, up to the bound.
 
 use super::cache::Class;
-use super::device::{Flight, Io, What, key};
+use super::device::{Done, Flight, Io, RUN, What, key};
 use super::layout::{DESCRIPTOR, VALID, put16, put32, sb};
 use super::{Ext2, Result};
 use crate::filesystem::Stop;
@@ -45,8 +45,6 @@ use alloc::vec::Vec;
 
 /// Maximum number of blocks being written at a time.
 const FLYING: usize = 32;
-/// Maximum number of consecutive blocks in one write.
-pub const RUN: usize = 16;
 
 /// The generation that receives changes.
 #[derive(Debug, Default)]
@@ -72,14 +70,6 @@ pub struct Closing {
     /// It could not be written, and waits to be tried again.
     pub stalled: bool,
     clean: bool,
-}
-
-/// The result of a write or flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    Written,
-    Flushed,
-    Failed,
 }
 
 impl Ext2 {

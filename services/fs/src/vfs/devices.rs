@@ -8,8 +8,9 @@
 use super::disks::Disk;
 use super::handles::Target;
 use super::{MOUNTS, Mount, Result, Vfs};
+use crate::any::AnyFs;
 use crate::ext2::Io;
-use crate::filesystem::{AnyFs, FileSystem, Kind};
+use crate::filesystem::{FileSystem, Kind};
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -14,8 +14,8 @@
 use super::handles::Place;
 use super::listener::Listener;
 use super::{Call, Halt, MOUNTS, Result, Vfs};
+use crate::any::AnyFs;
 use crate::ext2::{Ext2, Io, What};
-use crate::filesystem::AnyFs;
 use abi::fs::{Errno, Reply, flag, io};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};

@@ -8,7 +8,8 @@
 use super::handles::Place;
 use super::mounts::SERVERS;
 use super::{Call, MOUNTS, Mount, Result, Vfs};
-use crate::filesystem::{AnyFs, FileSystem};
+use crate::any::AnyFs;
+use crate::filesystem::FileSystem;
 use crate::served::Served;
 use abi::fs::{Errno, Reply, flag, source};
 use alloc::vec::Vec;

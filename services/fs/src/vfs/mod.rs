@@ -34,7 +34,8 @@ pub mod slow;
 pub mod terminal;
 pub mod walk;
 
-use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
+use crate::any::AnyFs;
+use crate::filesystem::{self, FileSystem, Node, Stop};
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
 use alloc::boxed::Box;

@@ -7,8 +7,9 @@
 use super::handles::Place;
 use super::walk::End;
 use super::{Call, MOUNTS, Mount, Result, Vfs};
+use crate::any::AnyFs;
 use crate::devfs::DevFs;
-use crate::filesystem::{AnyFs, FileSystem, Node};
+use crate::filesystem::{FileSystem, Node};
 use crate::ramfs::RamFs;
 use crate::served::{self, Served};
 use abi::fs::{Errno, Mounted, NAME, Reply, flag, reply_flag, source};

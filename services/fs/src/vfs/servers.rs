@@ -2,7 +2,7 @@
 //! [`super::disks`].
 
 use super::{Call, Halt, Result, Vfs};
-use crate::filesystem::AnyFs;
+use crate::any::AnyFs;
 use crate::served::{Found, Served};
 use abi::fs::{Errno, Reply, flag};
 use abi::served::Job;

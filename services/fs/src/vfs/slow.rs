@@ -48,7 +48,7 @@ impl FileSystem for SlowFs {
 mod tests {
     use super::*;
     use crate::Vfs;
-    use crate::filesystem::AnyFs;
+    use crate::any::AnyFs;
     use abi::fs::{Op, Poll, Reply, Request, flag, ready};
     use alloc::vec::Vec;
     use base::id::{DomainId, Epoch};

@@ -5,8 +5,9 @@ use crate::common::{Solo, token};
 use abi::fs::{Errno, Reply, Request};
 use base::prng::Prng;
 use fs::Vfs;
+use fs::any::AnyFs;
 use fs::ext2::{Ext2, Io, What};
-use fs::filesystem::{AnyFs, Stop};
+use fs::filesystem::Stop;
 use fs::model::Limits;
 
 /// An I/O, with the data of a write.

@@ -7,8 +7,8 @@ use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
+use fs::any::AnyFs;
 use fs::ext2::{Ext2, Io, What};
-use fs::filesystem::AnyFs;
 use share::{Answer, Event, Service, Token};
 
 /// The kernel of the driver.
