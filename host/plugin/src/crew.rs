@@ -13,8 +13,7 @@
 //!
 //! Locks: QEMU's big lock before `state`, never behind it; who waits for the turn holds neither.
 
-use crate::domain::LIMIT;
-use crate::ffi::{Machine, Thread};
+use crate::ffi::machine::{LIMIT, Machine, Thread};
 use crate::post::{Post, Told};
 use crate::roll::{At, Grant, Roll};
 use lab::Ps;

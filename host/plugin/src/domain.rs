@@ -9,7 +9,7 @@
 //! during its turn, at a block's start, where it holds nothing. Nobody who holds the big lock waits
 //! for a turn, so neither waits for the other.
 
-use crate::ffi::{Machine, Thread};
+use crate::ffi::machine::{LIMIT, Machine, Thread};
 use crate::post::{Post, Told};
 use lab::Ps;
 use lab::clock::Clock;
@@ -18,9 +18,6 @@ use lab::model;
 use lab::page::{Count, Page, State};
 use lab::seats::Phase;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Where the counter makes a block report.
-pub const LIMIT: u64 = 1 << 62;
 
 /// A domain at the table.
 #[derive(Debug)]

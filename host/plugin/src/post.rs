@@ -1,7 +1,7 @@
 //! What a seat with one core and one with several have in common: a place at the table, the model,
 //! the guest's marks, and what is due at a time.
 
-use crate::ffi::Machine;
+use crate::ffi::machine::Machine;
 use crate::marks::Book;
 use lab::marks::Mark;
 use lab::model::{self, Lab};
