@@ -6,20 +6,10 @@
 mod simple;
 
 use crate::ast::{AndOr, Arm, Command, Join, List, Pipeline, Redirected, Simple, is_name, literal};
-use crate::lex::{Aliases, Lexer, Token};
+use crate::error::ParseError;
+use crate::lex::{Aliases, Lexer, Nested, Token};
 
 pub(crate) use simple::assignment;
-
-/// Why a text is no script.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    /// Where.
-    pub line: u32,
-    /// What is wrong.
-    pub what: String,
-    /// More text could make it right.
-    pub incomplete: bool,
-}
 
 type Parsed<T> = Result<T, ParseError>;
 
@@ -41,8 +31,11 @@ pub(crate) struct Parser {
     replaced: Vec<(usize, String)>,
 }
 
+/// What the lexer parses commands within words with.
+const NESTED: Nested = Nested { all, inner };
+
 /// All of a text.
-pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
+fn all(lexer: Lexer) -> Parsed<List> {
     let mut parser = Parser::on(lexer);
     let mut list = List::new();
     while let Some(mut more) = parser.command_line()? {
@@ -52,9 +45,9 @@ pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
 }
 
 /// Commands up to the `)` that ends them, which is taken too.
-pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
+fn inner(lexer: &mut Lexer) -> Parsed<List> {
     let aliases = lexer.aliases.clone();
-    let own = std::mem::replace(lexer, Lexer::new("", aliases));
+    let own = std::mem::replace(lexer, Lexer::new("", aliases, NESTED));
     let mut parser = Parser::on(own);
     let result = parser.list(&[]).and_then(|list| {
         parser.expect_op(")")?;
@@ -67,7 +60,7 @@ pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
 impl Parser {
     /// Reads `text`.
     pub fn new(text: &str, aliases: Aliases) -> Parser {
-        Parser::on(Lexer::new(text, aliases))
+        Parser::on(Lexer::new(text, aliases, NESTED))
     }
 
     fn on(lexer: Lexer) -> Parser {
