@@ -5,8 +5,9 @@
 //! when the soc goes away; a board that starts again is waited for, and goes on here. Keys that it
 //! cannot take then are lost.
 
-use crate::instance::{CONSOLE, Instance, tail};
+use crate::instance::{Instance, tail};
 use crate::life::Life;
+use crate::run_files::CONSOLE;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};

@@ -6,15 +6,13 @@
 //! bit they are constants, and so is the time.
 
 use crate::instance::{Instance, InstanceError};
+use crate::run_files::KEY_FILE;
 use abi::boot::BootSecrets;
 use anyhow::Context;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Bytes of the key, in the run folder.
-pub const KEY_FILE: &str = "program.key";
 
 /// Of runs that repeat. Nothing is secret there: who measures has made all of it.
 pub const EXACT: BootSecrets = BootSecrets {

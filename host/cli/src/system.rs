@@ -8,10 +8,10 @@
 //! What its users wrote stays: a disk is made anew only where there is none. `etc/system` on it
 //! says of which programs it is. A board that ends with one program has a copy ([`lend`]).
 
-use crate::given::KEY_FILE;
-use crate::instance::{Instance, InstanceError};
+use crate::instance::Instance;
 use crate::place::Place;
 use crate::progress::Step;
+use crate::run_files::KEY_FILE;
 use crate::{apps, ext2, install};
 use anyhow::Context;
 use board::{Board, DeviceKind};
@@ -161,18 +161,6 @@ fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
         to.seek(std::io::SeekFrom::Start(data))?;
         std::io::copy(&mut (&from).take(at - data), &mut to)?;
     }
-}
-
-/// Images of all of a board's disks: those that are there, and new ones of zeros.
-pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
-    for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
-        let path = instance.path(&format!("{}.disk", device.name));
-        let image = File::options().create(true).append(true).open(&path);
-        // One that somebody made may be larger.
-        let grow = |image: File| image.set_len(image.metadata()?.len().max(device.disk));
-        image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
-    }
-    Ok(())
 }
 
 /// What is in `bin`: names, and bytes.

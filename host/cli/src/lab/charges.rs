@@ -2,7 +2,7 @@
 //! without: without, its cycles are its instructions, the same ones; the rest must be the sum of
 //! the costs of what it consists of. On both ISAs, at both frequencies of the strong core.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
 use super::run::Outcome;
 use ::lab::clock::UNITS;

@@ -1,8 +1,8 @@
 //! Bugs planted in kernels of their own (`arch::seeded`), one a run of an exact board, each in the
 //! kernel of one ISA: the sanitizer must find every one, and nothing where none is planted.
 
-use super::checks::Kit;
 use super::findings::{self, Finding};
+use super::kit::Kit;
 use super::model::Choice;
 use crate::commands;
 use crate::instance::Instance;

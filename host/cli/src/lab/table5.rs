@@ -3,9 +3,9 @@
 //! a request of a shadowed service costs with its pages here, and there; and a call that goes on in
 //! a twin. `./pen bench k2.t5`, `./pen bench shadow`.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
-use crate::bench::Said;
+use crate::said::Said;
 use anyhow::{Context, ensure};
 
 const BOARD: &str = "duo-1x1";

@@ -2,6 +2,7 @@
 //! script, no network, the same bytes for the same records. What it reads is in `record`; the
 //! manual is docs/reference/report.md.
 
+mod cell;
 mod chart;
 mod number;
 mod page;

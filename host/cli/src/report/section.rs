@@ -1,8 +1,8 @@
 //! One setup on the page: what it was, its values over the repetitions, and its pictures and
 //! counts. Repetitions that are identical show one set of pictures; others each their own.
 
+use super::cell::{agreement, compared, costs, linux, mode};
 use super::chart::{self, Bar, ChartError, Part};
-use super::page::{agreement, compared, costs, linux, mode};
 use super::palette::{self, Colour};
 use super::record::{Mode, Residency, State};
 use super::runs::{Row, Run, Setup};

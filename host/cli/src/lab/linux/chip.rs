@@ -7,8 +7,8 @@
 //! local memory         8 MiB for transfers, where the board lets the engine reach
 //! ```
 
-use super::Folders;
 use super::seat::Seat;
+use super::{BOARD, Folders};
 use crate::commands;
 use crate::instance::{Instance, InstanceError};
 use crate::place::Place;
@@ -23,8 +23,6 @@ use thiserror::Error;
 
 /// Names of cases that need a chip begin so.
 pub const CASES: &str = "dma";
-/// Whose engine, doorbells and memory the guest gets.
-pub const BOARD: &str = "solo-1";
 /// Memory that Linux is told of; it ends below everything that the board has plans for.
 const MEMORY: &str = "1G";
 /// How often the guest's log is looked at.

@@ -1,14 +1,14 @@
 //! Measuring: under exact instruction counts all cases in one guest; under the lab each case in a
 //! guest of its own, so that a case alone is the same as among others, once a frequency.
 
-use super::chip::{self, BOARD, Chip};
+use super::chip::{self, Chip};
 use super::episode::Episode;
 use super::guest::{
     Choice, Guest, GuestError, Images, Interrupt, SHELL, alone, command, last_lines,
 };
 use super::records::{self, Figure, Reader};
 use super::seat::{Seat, USUAL};
-use super::{Folders, guest};
+use super::{BOARD, Folders, guest};
 use crate::place::Place;
 use crate::progress::Step;
 use ::lab::marks;

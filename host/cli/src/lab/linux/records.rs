@@ -1,6 +1,6 @@
 //! What the guest says on its console, line by line, and what of it is a result.
 
-use super::chip::BOARD;
+use super::BOARD;
 use super::episode::Episode;
 use crate::report::record::{Bench, Costs, End, Mode, Record, Run, Value};
 use ::lab::Ps;

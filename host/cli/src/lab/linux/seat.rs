@@ -2,7 +2,7 @@
 //! frequency that a person chose. Nothing of Linux's addresses is known: no code of it is a sync
 //! point, and where its exceptions enter the plugin learns itself.
 
-use super::chip::BOARD;
+use super::BOARD;
 use crate::lab::model::{self, Choice};
 use ::lab::marks;
 use ::lab::model::{Lab, PAGE};
