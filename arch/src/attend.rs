@@ -13,7 +13,7 @@ pub(crate) mod percore;
 use percore::{hook, per_core};
 
 use crate::cpu;
-use crate::lock;
+use crate::order;
 
 hook! { static WAITING: fn(Waits); }
 hook! { static RELEASED: fn(); }
@@ -82,7 +82,7 @@ pub fn spent() -> u64 {
 /// Waits until `ready` returns true. The caller must not hold a leaf lock; debug builds check it.
 #[inline]
 pub fn until(mut ready: impl FnMut() -> bool) {
-    lock::assert_may_wait();
+    order::assert_may_wait();
     if !ready() {
         wait(Waits::Event, &mut ready);
     }
@@ -134,7 +134,7 @@ fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
 fn serve(waits: Waits) {
     let Some(hook) = WAITING.get() else { return };
     if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
-        lock::with_new_order(|| hook(waits));
+        order::with_new_order(|| hook(waits));
         STATE.with(|state| state.inside = false);
     }
 }

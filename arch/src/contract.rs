@@ -16,6 +16,7 @@ use base::addr::{PhysAddr, VirtAddr};
 use base::id::{CoreId, DomainId, Vector};
 use base::port::Frames;
 
+use crate::handlers::Handlers;
 use crate::imp;
 use crate::types::*;
 

@@ -7,7 +7,7 @@
 
 use crate::attend;
 use crate::hold;
-use crate::lock::{self, Rank};
+use crate::order::{self, Rank};
 use crate::shared::HwLock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -43,13 +43,13 @@ impl<T> Exclusion<T> {
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
     fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
         assert!(hold::is_held(), "a step must not be preempted");
-        lock::assert_may_wait();
-        lock::note_acquire(self.rank);
+        order::assert_may_wait();
+        order::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         attend::until(|| self.serving.load(Ordering::Acquire) == ticket);
         self.run_alone(work);
         self.serving.store(ticket.wrapping_add(1), Ordering::Release);
-        lock::note_release(self.rank);
+        order::note_release(self.rank);
     }
 }
 

@@ -75,7 +75,7 @@ pub struct HandlerScope {
 impl HandlerScope {
     #[inline]
     pub fn new() -> HandlerScope {
-        let order = crate::lock::begin_order();
+        let order = crate::order::begin_order();
         HandlerScope { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
     }
 }
@@ -89,7 +89,7 @@ impl Default for HandlerScope {
 impl Drop for HandlerScope {
     fn drop(&mut self) {
         STATE.with(|state| state.heap = self.heap);
-        crate::lock::end_order(self.order);
+        crate::order::end_order(self.order);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The machine behind the contract: `contract.rs` lists what each ISA directory (`aarch64/`,
 //! `riscv64/`, `host/`) exports and what it promises; nothing outside this crate contains assembly
-//! or `cfg(target_arch)`. The types of the contract are in [`types`].
+//! or `cfg(target_arch)`. The types of the contract are in [`types`] and [`handlers`].
 //!
 //! On top of it, written once for all ISAs:
 //! - [`attend`]: the one way to wait for another core or domain
@@ -20,13 +20,16 @@ use arch_copy as _;
 pub mod attend;
 pub mod backtrace;
 pub mod exclusion;
+pub mod handlers;
 pub mod hold;
 pub mod lock;
+mod order;
 pub mod probe;
 pub mod rescue;
 #[cfg(feature = "seeded")]
 pub mod seeded;
 pub mod shared;
+mod ticks;
 pub mod time;
 pub mod types;
 

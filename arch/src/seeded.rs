@@ -2,17 +2,15 @@
 //! `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the kernel that has
 //! it.
 //!
-//! A bug disables something here or in [`crate::shared`]: cache maintenance, barriers, or the word
-//! that publishes others.
+//! A bug disables something in [`cache`] or in [`crate::shared`]: cache maintenance, barriers, or
+//! the word that publishes others.
+
+pub mod cache;
+pub mod page;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use base::addr::{PAGE, PhysAddr};
-use base::port::Frames;
-
 use crate::imp;
-use crate::mmu::PageTable;
-use crate::types::{MapError, Memory, Rights};
 
 /// The bugs by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,96 +70,4 @@ pub fn choose(arguments: &str) {
     let chosen = word.and_then(|word| word.split_once(',')).filter(|(_, name)| *name == isa);
     let number = chosen.and_then(|(number, _)| number.parse().ok()).unwrap_or(0);
     CHOSEN.store(number, Ordering::Relaxed);
-}
-
-/// Cache maintenance with the selected bug; the contract's `cache` otherwise.
-pub mod cache {
-    use super::imp::cache as real;
-    pub use super::imp::cache::LINE;
-    use super::{Seed, is};
-
-    pub fn clean(va: usize, bytes: usize) {
-        match () {
-            () if is(Seed::NoClean) => {}
-            () if is(Seed::ShortClean) => real::clean(va, bytes.saturating_sub(LINE)),
-            () if is(Seed::LateClean) => real::clean(va + LINE, bytes.saturating_sub(LINE)),
-            () if is(Seed::CleanDrops) => real::invalidate(va, bytes),
-            () => real::clean(va, bytes),
-        }
-    }
-
-    pub fn invalidate(va: usize, bytes: usize) {
-        match () {
-            () if is(Seed::NoInvalidate) || is(Seed::FlushKeeps) => {}
-            () if is(Seed::ShortInvalidate) => real::invalidate(va, bytes.saturating_sub(LINE)),
-            () if is(Seed::InvalidateKeeps) => real::clean(va, bytes),
-            () => real::invalidate(va, bytes),
-        }
-    }
-
-    pub fn clean_invalidate(va: usize, bytes: usize) {
-        match () {
-            () if is(Seed::NoFlush) => {}
-            () if is(Seed::FlushKeeps) => real::clean(va, bytes),
-            () => real::clean_invalidate(va, bytes),
-        }
-    }
-
-    pub fn sync_code(va: usize, bytes: usize) {
-        if !is(Seed::NoSync) {
-            real::sync_code(va, bytes);
-        }
-    }
-}
-
-/// A page that every kernel maps cacheable, against the rules: only cache maintenance keeps it
-/// consistent between domains.
-#[derive(Clone, Copy, Debug)]
-pub struct SharedPage {
-    words: &'static [AtomicU64],
-}
-
-impl SharedPage {
-    /// Maps `page` forever. It must not be mapped in this kernel.
-    pub fn map(
-        table: &mut PageTable,
-        frames: &dyn Frames,
-        page: PhysAddr,
-    ) -> Result<SharedPage, MapError> {
-        let at = page.to_virt();
-        table.map(frames, at, page, PAGE, Memory::Cached, Rights::ReadWrite)?;
-        // SAFETY: mapped above, forever, and accessed only as atomic words.
-        let words = unsafe { core::slice::from_raw_parts(at.0 as *const AtomicU64, 512) };
-        Ok(SharedPage { words })
-    }
-
-    pub fn words(&self) -> &'static [AtomicU64] {
-        self.words
-    }
-
-    /// Returns its virtual address.
-    pub fn start(&self) -> usize {
-        self.words.as_ptr() as usize
-    }
-}
-
-/// The return instruction.
-const RETURN: u32 = if imp::cpu::ISA == abi::boot::isa::AARCH64 { 0xd65f_03c0 } else { 0x8067 };
-
-/// Writes a function to `page`, which must not be mapped in this kernel, and calls it.
-pub fn run_code(
-    table: &mut PageTable,
-    frames: &dyn Frames,
-    page: PhysAddr,
-) -> Result<(), MapError> {
-    let at = page.to_virt();
-    let shared = SharedPage::map(table, frames, page)?;
-    shared.words[0].store(u64::from(RETURN), Ordering::Relaxed);
-    cache::sync_code(shared.start(), 4);
-    table.unmap(at, PAGE)?;
-    table.map(frames, at, page, PAGE, Memory::Cached, Rights::ReadExecute)?;
-    // SAFETY: the page holds a function of this ISA that returns at once, mapped executable.
-    let function: extern "C" fn() = unsafe { core::mem::transmute(at.0 as *const ()) };
-    function();
-    Ok(())
 }

@@ -44,15 +44,6 @@ pub enum Fault {
     Other(u64),
 }
 
-/// The kernel's handlers. Both are called with interrupts masked.
-pub struct Handlers {
-    /// Called with the frame of the interrupted code. May switch threads; returns to that code, at
-    /// the frame's pc, when its thread runs again.
-    pub interrupt: fn(Interrupt, &mut crate::trap::TrapFrame),
-    /// On return, execution resumes at the frame's pc, which the handler may change.
-    pub fault: fn(&mut crate::trap::TrapFrame, Fault),
-}
-
 /// Cacheability of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {

@@ -18,6 +18,7 @@ mod ast;
 mod builtin;
 pub mod complete;
 pub mod edit;
+mod error;
 mod escape;
 mod exec;
 mod expand;

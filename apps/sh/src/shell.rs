@@ -1,10 +1,11 @@
 //! The shell's state, and running a text.
 
 use crate::ast::Redirected;
+use crate::error::ParseError;
 use crate::history::History;
 use crate::jobs::Jobs;
 use crate::lex::Aliases;
-use crate::parse::{ParseError, Parser};
+use crate::parse::Parser;
 use crate::system::System;
 use crate::vars::Variables;
 use penumbra::Errno;

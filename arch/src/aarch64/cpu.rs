@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use base::id::CoreId;
 
 use super::registers::{read, write};
-use crate::time;
+use crate::ticks;
 
 pub const ISA: u32 = abi::boot::isa::AARCH64;
 
@@ -98,8 +98,8 @@ pub fn clock_ns() -> u64 {
 #[inline(never)]
 fn first_clock_ns() -> u64 {
     let hz = clock_hz();
-    if time::SECOND.is_multiple_of(hz) {
-        TICK_NS.store(time::SECOND / hz, Ordering::Relaxed);
+    if ticks::SECOND.is_multiple_of(hz) {
+        TICK_NS.store(ticks::SECOND / hz, Ordering::Relaxed);
     }
-    time::to_ns(clock(), hz)
+    ticks::to_ns(clock(), hz)
 }

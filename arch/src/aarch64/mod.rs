@@ -5,6 +5,7 @@ pub mod cache;
 pub mod context;
 pub mod cpu;
 mod descriptor;
+mod dispatch;
 pub mod doorbell;
 pub mod early;
 mod entry;

@@ -1,18 +1,14 @@
-//! From an exception to the kernel's handlers.
+//! The kernel's handlers and the vectors that lead to them.
 
 use core::arch::asm;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use super::frame::TrapFrame;
 use super::registers::write;
-use super::{cpu, gic, timer, vectors};
-use crate::types::{Access, Fault, Handlers};
-
-static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
+use super::{dispatch, vectors};
+use crate::handlers::Handlers;
 
 pub fn install(handlers: &'static Handlers) {
-    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
+    dispatch::set_handlers(handlers);
     set_vectors();
 }
 
@@ -22,50 +18,5 @@ pub(super) fn set_vectors() {
     unsafe {
         write!("vbar_el1", &raw const vectors::exception_vectors as u64);
         asm!("isb", "msr daifclr, #4", options(nostack));
-    }
-}
-
-fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or the static that `install` was given, whose contents existed before any code
-    // of this kernel ran, so no ordering is needed.
-    unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
-}
-
-/// Called by the IRQ vector.
-pub(super) extern "C" fn interrupt_entry(frame: &mut TrapFrame) {
-    let interrupt = gic::acknowledge(timer::stop);
-    if let Some(handlers) = handlers() {
-        (handlers.interrupt)(interrupt, frame);
-    }
-}
-
-/// Called by all other vectors.
-pub(super) extern "C" fn fault_entry(frame: &mut TrapFrame) {
-    let fault = classify(frame.cause(), frame.address());
-    match handlers() {
-        Some(handlers) => (handlers.fault)(frame, fault),
-        None => cpu::halt(),
-    }
-}
-
-/// By exception class and, for aborts, fault status.
-fn classify(esr: u64, address: u64) -> Fault {
-    let is_write = esr & 1 << 6 != 0;
-    match esr >> 26 & 0x3f {
-        0x00 | 0x0e => Fault::Illegal,
-        0x20 | 0x21 => abort(esr, address, Access::Execute),
-        0x24 | 0x25 => abort(esr, address, if is_write { Access::Write } else { Access::Read }),
-        0x22 | 0x26 => Fault::Unaligned { address },
-        0x3c => Fault::Breakpoint,
-        _ => Fault::Other(esr),
-    }
-}
-
-fn abort(esr: u64, address: u64, access: Access) -> Fault {
-    match esr & 0x3f {
-        // Address size, translation, access flag and permission faults of any level.
-        0x00..=0x0f => Fault::Page { address, access },
-        0x21 => Fault::Unaligned { address },
-        _ => Fault::Other(esr),
     }
 }

@@ -201,8 +201,8 @@ global_asm!(
     eret
     .text
     "#,
-    interrupt = sym super::trap::interrupt_entry,
-    fault = sym super::trap::fault_entry,
+    interrupt = sym super::dispatch::interrupt_entry,
+    fault = sym super::dispatch::fault_entry,
     stacks = sym EMERGENCY_STACKS,
 );
 

@@ -12,7 +12,9 @@ use std::vec::Vec;
 use abi::boot::MAX_CORES;
 use base::id::{CoreId, Vector};
 
-use crate::types::{Handlers, Interrupt};
+use super::frame::TrapFrame;
+use crate::handlers::Handlers;
+use crate::types::Interrupt;
 
 const NEVER: u64 = u64::MAX;
 /// Pending bit of the timer; core-to-core kinds are bits 0 to 3.
@@ -245,7 +247,7 @@ pub(super) fn unmask() {
             Interrupt::None => return,
             interrupt => {
                 set_irqs(false);
-                (handlers.interrupt)(interrupt, &mut super::trap::TrapFrame::default());
+                (handlers.interrupt)(interrupt, &mut TrapFrame::default());
                 set_irqs(true);
             }
         }

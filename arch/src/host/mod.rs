@@ -11,6 +11,7 @@ pub mod context;
 pub mod cpu;
 pub mod doorbell;
 pub mod early;
+mod frame;
 pub mod image;
 pub mod irq;
 pub mod machine;

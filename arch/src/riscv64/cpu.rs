@@ -128,5 +128,5 @@ pub fn clock_hz() -> u64 {
 
 #[inline]
 pub fn clock_ns() -> u64 {
-    crate::time::to_ns(clock(), clock_hz())
+    crate::ticks::to_ns(clock(), clock_hz())
 }

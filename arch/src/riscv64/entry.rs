@@ -1,20 +1,18 @@
-//! The three entries into the image: cold boot (core 0), secondary cores, warm boot. All start in
-//! S-mode at a physical address with the MMU off. To turn the MMU on without an identity mapping,
-//! stvec is set to the upper-half address of the instruction after the write of satp, whose fetch
-//! then faults.
+//! Entries into the image: cold boot (core 0) and secondary cores here, warm boot in `power`. All
+//! start in S-mode at a physical address with the MMU off. To turn the MMU on without an identity
+//! mapping, stvec is set to the upper-half address of the instruction after the write of satp,
+//! whose fetch then faults.
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
 
 use abi::boot::VA_OFFSET;
 
-use super::{boot_table, cpu, image, power, trap, vectors};
+use super::{boot_table, cpu, image, trap, vectors};
 
 unsafe extern "Rust" {
     safe fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> !;
 }
-
-pub(super) const RESUME_SATP: usize = 216;
 
 /// Masks interrupts, stops the timer, turns the FPU on.
 macro_rules! quiet {
@@ -43,6 +41,8 @@ macro_rules! mmu_on {
         sfence.vma"
     };
 }
+
+pub(super) use {mmu_on, quiet};
 
 /// Cold boot of core 0: a0 blob, a1 domain, a2 epoch, a3 staging area; bss is zero.
 #[unsafe(naked)]
@@ -109,40 +109,5 @@ pub(super) unsafe extern "C" fn secondary() -> ! {
         "jr s1",
         offset = const VA_OFFSET as i64,
         vector = sym vectors::trap_vector,
-    )
-}
-
-/// Warm boot of core 0: returns from the `power::save_and_call` that stored the state.
-#[unsafe(naked)]
-pub(super) unsafe extern "C" fn warm() -> ! {
-    naked_asm!(
-        quiet!(),
-        "lla a1, {resume}",
-        "ld a0, 8(a1)",
-        "ld a1, 0(a1)",
-        "ld t2, {satp}(a1)",
-        mmu_on!(),
-        ".option push",
-        ".option arch, +d",
-        "ld ra, 0(a0)",
-        "ld sp, 8(a0)",
-        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
-        "ld s\\n, 16+8*\\n(a0)",
-        "fld fs\\n, 112+8*\\n(a0)",
-        ".endr",
-        "ld tp, 208(a0)",
-        "ld t0, 224(a0)",
-        "csrw stvec, t0",
-        "ld t0, 248(a0)",
-        "csrw fcsr, t0",
-        "ld t0, 240(a0)",
-        "csrw sie, t0",
-        "ld t0, 232(a0)",
-        "csrw sstatus, t0",
-        "ret",
-        ".option pop",
-        offset = const VA_OFFSET as i64,
-        resume = sym power::RESUME,
-        satp = const RESUME_SATP,
     )
 }

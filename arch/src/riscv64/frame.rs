@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Bytes of a [`TrapFrame`].
+pub(super) const FRAME: usize = 576;
+
 /// All registers but `tp` are restored when the handler returns.
 #[repr(C, align(16))]
 pub struct TrapFrame {
@@ -18,7 +21,7 @@ pub struct TrapFrame {
     link: [u64; 2],
 }
 
-const _: () = assert!(size_of::<TrapFrame>() == super::vectors::FRAME);
+const _: () = assert!(size_of::<TrapFrame>() == FRAME);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, pc) == 256);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, f) == 304);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, link) == 560);

@@ -6,6 +6,7 @@ mod boot_table;
 pub mod cache;
 pub mod context;
 pub mod cpu;
+mod dispatch;
 pub mod doorbell;
 pub mod early;
 mod entry;

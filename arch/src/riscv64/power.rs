@@ -10,7 +10,10 @@ use core::cell::UnsafeCell;
 
 use abi::boot::VA_OFFSET;
 
-use super::{cache, cpu, entry, sbi};
+use super::entry::{mmu_on, quiet};
+use super::{cache, cpu, sbi};
+
+const RESUME_SATP: usize = 216;
 
 #[repr(C, align(64))]
 pub struct Resume {
@@ -43,16 +46,16 @@ impl Resume {
     }
 }
 
-const _: () = assert!(core::mem::offset_of!(Resume, satp) == entry::RESUME_SATP);
+const _: () = assert!(core::mem::offset_of!(Resume, satp) == RESUME_SATP);
 const _: () = assert!(core::mem::offset_of!(Resume, tp) == 208);
 
 /// Physical and virtual address of the saved state, for the warm entry.
 #[repr(C, align(64))]
-pub(super) struct Pointer(UnsafeCell<[u64; 2]>);
+struct Pointer(UnsafeCell<[u64; 2]>);
 // SAFETY: used only by core 0 with interrupts masked, and by the warm entry, which is core 0.
 unsafe impl Sync for Pointer {}
 
-pub(super) static RESUME: Pointer = Pointer(UnsafeCell::new([0; 2]));
+static RESUME: Pointer = Pointer(UnsafeCell::new([0; 2]));
 
 /// `save` must be in the linear map.
 pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
@@ -70,13 +73,13 @@ pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
 /// Called by `save_and_call` when everything is stored.
 extern "C" fn call_off(save: *mut Resume, off: *mut &mut dyn FnMut(u64)) {
     cache::clean(save as usize, size_of::<Resume>());
-    let warm = (entry::warm as *const () as u64).wrapping_sub(VA_OFFSET);
+    let warm = (warm as *const () as u64).wrapping_sub(VA_OFFSET);
     // SAFETY: the address that `suspend` passed, of a variable that is still alive.
     (unsafe { &mut *off })(warm);
 }
 
 /// Stores this core's state, then calls `call(save, argument)`. Returns after that call, or from
-/// `entry::warm`.
+/// `warm`.
 #[unsafe(naked)]
 unsafe extern "C" fn save_and_call(
     save: *mut Resume,
@@ -112,6 +115,41 @@ unsafe extern "C" fn save_and_call(
         "ld s1, 24(a0)",
         "ret",
         ".option pop",
+    )
+}
+
+/// Warm boot of core 0: returns from the `save_and_call` that stored the state.
+#[unsafe(naked)]
+unsafe extern "C" fn warm() -> ! {
+    naked_asm!(
+        quiet!(),
+        "lla a1, {resume}",
+        "ld a0, 8(a1)",
+        "ld a1, 0(a1)",
+        "ld t2, {satp}(a1)",
+        mmu_on!(),
+        ".option push",
+        ".option arch, +d",
+        "ld ra, 0(a0)",
+        "ld sp, 8(a0)",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "ld s\\n, 16+8*\\n(a0)",
+        "fld fs\\n, 112+8*\\n(a0)",
+        ".endr",
+        "ld tp, 208(a0)",
+        "ld t0, 224(a0)",
+        "csrw stvec, t0",
+        "ld t0, 248(a0)",
+        "csrw fcsr, t0",
+        "ld t0, 240(a0)",
+        "csrw sie, t0",
+        "ld t0, 232(a0)",
+        "csrw sstatus, t0",
+        "ret",
+        ".option pop",
+        offset = const VA_OFFSET as i64,
+        resume = sym RESUME,
+        satp = const RESUME_SATP,
     )
 }
 

@@ -1,23 +1,15 @@
-//! From a trap to the kernel's handlers. Each entry takes one interrupt; others that are pending
-//! trap again after `sret`.
-
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+//! The kernel's handlers and the vector that leads to them.
 
 pub use super::frame::TrapFrame;
 use super::registers::{set, write};
-use super::{cpu, irq, timer, vectors};
-use crate::types::{Access, Fault, Handlers, Interrupt};
-
-static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
+use super::{dispatch, vectors};
+use crate::handlers::Handlers;
 
 /// sie: supervisor timer and external interrupts.
 const ENABLED: u64 = 1 << 5 | 1 << 9;
-/// Bit of scause that is set for interrupts.
-const INTERRUPT: u64 = 1 << 63;
 
 pub fn install(handlers: &'static Handlers) {
-    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
+    dispatch::set_handlers(handlers);
     set_vector();
     // SAFETY: handlers and vector are in place; sstatus.SIE still masks interrupts.
     unsafe { set!("sie", ENABLED) };
@@ -26,49 +18,4 @@ pub fn install(handlers: &'static Handlers) {
 pub(super) fn set_vector() {
     // SAFETY: the entry is complete and never changes; it is 4-aligned, which selects direct mode.
     unsafe { write!("stvec", &raw const vectors::trap_vector as u64) };
-}
-
-fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or the static that `install` was given, whose contents existed before any code
-    // of this kernel ran, so no ordering is needed.
-    unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
-}
-
-pub(super) extern "C" fn trap_entry(frame: &mut TrapFrame) {
-    let cause = frame.cause();
-    if cause & INTERRUPT != 0 {
-        let interrupt = acknowledge(cause & !INTERRUPT);
-        if let Some(handlers) = handlers() {
-            (handlers.interrupt)(interrupt, frame);
-        }
-        return;
-    }
-    match handlers() {
-        Some(handlers) => (handlers.fault)(frame, classify(cause, frame.address())),
-        None => cpu::halt(),
-    }
-}
-
-fn acknowledge(cause: u64) -> Interrupt {
-    match cause {
-        5 => {
-            timer::stop();
-            Interrupt::Timer
-        }
-        9 => irq::claim(),
-        _ => Interrupt::None,
-    }
-}
-
-/// By exception code.
-fn classify(cause: u64, address: u64) -> Fault {
-    match cause {
-        0 | 4 | 6 => Fault::Unaligned { address },
-        1 | 12 => Fault::Page { address, access: Access::Execute },
-        5 | 13 => Fault::Page { address, access: Access::Read },
-        7 | 15 => Fault::Page { address, access: Access::Write },
-        2 => Fault::Illegal,
-        3 => Fault::Breakpoint,
-        _ => Fault::Other(cause),
-    }
 }

@@ -14,9 +14,7 @@ use core::mem::offset_of;
 use abi::boot::MAX_CORES;
 
 use super::cpu::Hart;
-
-/// Bytes of a [`super::frame::TrapFrame`].
-pub(super) const FRAME: usize = 576;
+use super::frame::FRAME;
 
 /// Bytes of an emergency stack.
 const EMERGENCY: usize = 16 << 10;
@@ -115,5 +113,5 @@ global_asm!(
     saved = const offset_of!(Hart, saved),
     emergency = const offset_of!(Hart, emergency_top),
     frame = const FRAME,
-    rust = sym super::trap::trap_entry,
+    rust = sym super::dispatch::trap_entry,
 );

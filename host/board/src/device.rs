@@ -1,11 +1,12 @@
 //! Checks of the `[[device]]` tables: vectors, memory, and keys of one kind of device only.
 
-use crate::check::{count, sourced, take, unique};
+use crate::block::Block;
 use crate::error::{Place, Reason};
 use crate::file;
 use crate::memory::{domain_index, range};
-use crate::types::{Block, Device, DeviceKind, Dma, Fabric, Figure};
+use crate::types::{Device, DeviceKind, Dma, Fabric, Figure};
 use crate::units::shown;
+use crate::value::{count, sourced, take, unique};
 use crate::window::Layout;
 use abi::boot::MAX_DEVICES;
 use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RING_BYTES};

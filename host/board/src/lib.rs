@@ -7,6 +7,7 @@
 //! This crate has no side effects; it only computes.
 
 mod blob;
+mod block;
 mod check;
 mod device;
 mod error;
@@ -16,12 +17,14 @@ mod power;
 mod service;
 mod types;
 mod units;
+mod value;
 mod window;
 
+pub use block::Block;
 pub use error::{BoardError, Reason};
 pub use types::{
-    Block, Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode,
-    Point, Power, Region, Restart, Role, Service,
+    Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode, Point,
+    Power, Region, Restart, Role, Service,
 };
 pub use window::Layout;
 

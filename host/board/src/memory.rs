@@ -1,8 +1,9 @@
 //! Checks of memory: alignment, overlap, and that every domain can access the memory it needs.
 
+use crate::block::Block;
 use crate::error::{Place, Reason};
 use crate::file;
-use crate::types::{Block, Isa, Kind, Region};
+use crate::types::{Isa, Kind, Region};
 use toml::Spanned;
 
 const PAGE: u64 = 4096;

@@ -4,11 +4,11 @@
 //! its highest step draws `full_mw`; leakage goes with the voltage. Cores of one cluster share the
 //! highest voltage that any of them needs, so a frequency has a point for each voltage it may see.
 
-use crate::check::sourced;
 use crate::error::{Place, Reason};
 use crate::file;
 use crate::memory::range;
 use crate::types::{Domain, Point, Power};
+use crate::value::sourced;
 use toml::Spanned;
 
 /// Maximum points of a table: the size of the lab's page.

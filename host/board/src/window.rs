@@ -12,8 +12,8 @@
 //!           coherence protocol
 //! ```
 
+use crate::block::Block;
 use crate::error::{Place, Reason};
-use crate::types::Block;
 use crate::units::shown;
 use abi::boot::{MAX_DEVICES, MAX_DOMAINS};
 use abi::memory::BlockPage;

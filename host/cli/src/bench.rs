@@ -11,6 +11,7 @@ use crate::lab;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::report::record;
+use crate::said::{Said, said};
 use crate::scenario::{Parts, Rig};
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -81,9 +82,6 @@ struct Bench {
     #[serde(default)]
     linux_what: String,
 }
-
-/// A record as printed: name, value, unit.
-pub type Said = (String, f64, String);
 
 /// `pen bench [PREFIX] [--json]`
 pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
@@ -204,13 +202,6 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     Ok(records)
 }
 
-/// Parses `record NAME VALUE UNIT`.
-pub fn said(line: &str) -> Option<Said> {
-    let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
-    let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
-    Some((name.to_owned(), value, unit.to_owned()))
-}
-
 /// Describes how it was measured, and its limit.
 fn config(bench: &Bench, value: f64) -> String {
     let bar = |sign: &str, bar: f64, met: bool| {
@@ -250,14 +241,6 @@ fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn records_are_found_among_other_lines() {
-        let text = "hello\r\nrecord thread.switch 512 ns\r\n  record a.b 1.5 s\nrecord x\n";
-        let found: Vec<Said> = text.lines().filter_map(said).collect();
-        let found: Vec<_> = found.iter().map(|(n, v, u)| (n.as_str(), *v, u.as_str())).collect();
-        assert_eq!(found, [("thread.switch", 512.0, "ns"), ("a.b", 1.5, "s")]);
-    }
 
     #[test]
     fn a_record_may_name_its_kernel() {

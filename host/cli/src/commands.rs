@@ -1,12 +1,13 @@
 //! The commands about boards: build, up, run, console, down, ps.
 
-use crate::instance::{Instance, InstanceError, VSOCK};
+use crate::instance::{BORROWED, Instance, InstanceError};
 use crate::kernels::{self, Built, Profile};
-use crate::lab::findings;
+use crate::lab::{findings, meter};
 use crate::place::Place;
 use crate::processes;
 use crate::progress::Step;
-use crate::{How, Which, apps, console, image, lab, system, transfer};
+use crate::run_files::VSOCK;
+use crate::{How, Which, apps, console, image, system, transfer};
 use abi::soc::state;
 use anyhow::{Context, anyhow, bail};
 use board::Board;
@@ -127,9 +128,6 @@ pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
     Ok(verdict(findings::show(&instance.folder)?))
 }
 
-/// What the names of boards begin with that `pen exec` began for one program.
-pub const BORROWED: &str = "exec-";
-
 /// The only one that runs, if one does. One that ends with its program is for nobody else.
 pub fn only(place: &Place) -> anyhow::Result<Option<Instance>> {
     let free = |i: &Instance| i.soc().is_some() && !i.name.starts_with(BORROWED);
@@ -233,7 +231,7 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
                 state::name(now)
             );
         }
-        if let Some((ns, used)) = lab::used(&instance) {
+        if let Some((ns, used)) = meter::used(&instance) {
             println!("  in the lab, {:.6} s of the chip", ns as f64 / 1e9);
             for (name, uj) in used {
                 println!("  {:<28} {uj:>14.3} uJ", format!("energy of {name}"));

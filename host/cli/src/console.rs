@@ -4,8 +4,9 @@
 //! shown until the board prompts again and is quiet. The console ends when the soc does. If the
 //! board starts again, the console waits for it and continues; keys typed meanwhile are lost.
 
-use crate::instance::{CONSOLE, Instance, tail};
+use crate::instance::{Instance, tail};
 use crate::life::Life;
+use crate::run_files::CONSOLE;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};

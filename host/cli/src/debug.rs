@@ -15,12 +15,12 @@ mod stub;
 use crate::commands;
 use crate::instance::Instance;
 use crate::place::Place;
-use crate::{image, kernels, machine};
+use crate::{image, machine};
 use abi::boot::VA_OFFSET;
 use abi::soc::state;
 use anyhow::{Context, bail};
 use board::{Board, Domain, Isa};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// gdb for both ISAs, and its Debian package.
@@ -243,17 +243,5 @@ impl Script {
         }
         let status = gdb.status().with_context(|| format!("cannot run {GDB}"))?;
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-/// Keeps the kernel's symbols next to the images made from it, whatever cargo builds later: as a
-/// hard link, or a copy if the folder is on another disk.
-pub fn keep(built: &kernels::Built, folder: &Path) -> std::io::Result<()> {
-    let kept = folder.join(machine::symbols(built.isa));
-    // A new start empties the folder, but an interrupted one may have left a link.
-    let _ = std::fs::remove_file(&kept);
-    match std::fs::hard_link(&built.kernel, &kept) {
-        Ok(()) => Ok(()),
-        Err(_) => std::fs::copy(&built.kernel, &kept).map(drop),
     }
 }

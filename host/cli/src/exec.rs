@@ -18,7 +18,7 @@
 //! | a trap | 134, and which on standard error |
 //! | its kernel died, or it did not start | 125, and why on standard error |
 
-use crate::instance::Instance;
+use crate::instance::{BORROWED, Instance};
 use crate::place::Place;
 use crate::transfer::{Sender, Stream};
 use crate::{How, commands, install};
@@ -213,7 +213,7 @@ fn board(
     if let Some(wanted) = wanted {
         find::check(place, &commands::own(place, name)?, wanted)?;
     }
-    let lent = format!("{}{}", commands::BORROWED, std::process::id());
+    let lent = format!("{}{}", BORROWED, std::process::id());
     *lock(&session.borrowed) = Some(Instance::named(place, &lent)?);
     commands::up(place, &How::lent(name, lent, wanted.is_some()))
 }

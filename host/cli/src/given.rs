@@ -6,15 +6,13 @@
 //! reproducible run all values are constants.
 
 use crate::instance::{Instance, InstanceError};
+use crate::run_files::KEY_FILE;
 use abi::boot::BootSecrets;
 use anyhow::Context;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// File of the key, in the run folder.
-pub const KEY_FILE: &str = "program.key";
 
 /// For reproducible runs. Nothing in them is secret, because all of their contents are known.
 pub const EXACT: BootSecrets = BootSecrets {

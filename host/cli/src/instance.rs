@@ -9,7 +9,6 @@
 //! The folder outlives the board, so that logs can be read. The next start empties it, except for
 //! disk images and their key.
 
-use crate::given::KEY_FILE;
 use crate::image::{self, ImageError};
 use crate::interrupt;
 use crate::kernels::Built;
@@ -17,10 +16,11 @@ use crate::lab::model::{self, Choice};
 use crate::machine::{self, Options};
 use crate::place::Place;
 use crate::processes::{self, Part, is_zombie};
+use crate::run_files::{CONSOLE, KEY_FILE};
 use ::lab::model::{CACHE, KEPT, Lab};
 use abi::boot::BlobError;
 use abi::soc::{ChipPage, DomainStatus, unpack_state};
-use board::{Board, BoardError};
+use board::{Board, BoardError, DeviceKind};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use soc::config;
 use std::os::unix::fs::FileExt;
@@ -30,10 +30,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// Socket of the console, in the run folder.
-pub const CONSOLE: &str = "console.sock";
-/// Socket of the streams.
-pub const VSOCK: &str = "vsock.sock";
+/// Prefix of names of boards that `pen exec` starts for one program.
+pub const BORROWED: &str = "exec-";
 /// Time limit for the soc to serve the console.
 pub const START: Duration = Duration::from_secs(20);
 /// Time limit for the soc to shut down, before it is killed.
@@ -192,7 +190,7 @@ impl Instance {
         self.begin(board_file)?;
         for built in kernels {
             self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
-            file(&built.kernel, crate::debug::keep(built, &self.folder))?;
+            file(&built.kernel, keep(built, &self.folder))?;
         }
         self.stage(&board, kernels)?;
         let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
@@ -312,7 +310,7 @@ impl Instance {
         let given = self.give(exact)?;
         let blob = board.blob_with(arguments, &given).map_err(InstanceError::Blob)?;
         self.write_secret("blob.bin", blob.as_bytes())?;
-        crate::system::disks(self, board)?;
+        self.disks(board)?;
         self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;
@@ -345,6 +343,19 @@ impl Instance {
         let failure = self.failed("did not open its console in 20 s:");
         self.stop()?;
         Err(failure)
+    }
+
+    /// Creates missing images of a board's disks, with zeros.
+    fn disks(&self, board: &Board) -> Outcome<()> {
+        for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
+            let path = self.path(&format!("{}.disk", device.name));
+            let image = std::fs::File::options().create(true).append(true).open(&path);
+            // An image made by the user may be larger.
+            let grow =
+                |image: std::fs::File| image.set_len(image.metadata()?.len().max(device.disk));
+            image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
+        }
+        Ok(())
     }
 
     fn failed(&self, what: &'static str) -> InstanceError {
@@ -430,4 +441,16 @@ pub fn tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].iter().map(|l| format!("    {l}\n")).collect()
+}
+
+/// Keeps the kernel's symbols next to the images made from it, whatever cargo builds later: as a
+/// hard link, or a copy if the folder is on another disk.
+fn keep(built: &Built, folder: &Path) -> std::io::Result<()> {
+    let kept = folder.join(machine::symbols(built.isa));
+    // A new start empties the folder, but an interrupted one may have left a link.
+    let _ = std::fs::remove_file(&kept);
+    match std::fs::hard_link(&built.kernel, &kept) {
+        Ok(()) => Ok(()),
+        Err(_) => std::fs::copy(&built.kernel, &kept).map(drop),
+    }
 }

@@ -70,7 +70,7 @@ fn told(why: &std::io::Error, text: &str) -> std::io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instance::{CONSOLE, VSOCK};
+    use crate::run_files::{CONSOLE, VSOCK};
     use std::os::unix::net::UnixListener;
 
     #[test]

@@ -4,8 +4,8 @@
 //! machine never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`. Paths
 //! are relative to the run folder, which is the working directory.
 
-use crate::instance::{CONSOLE, VSOCK};
 use crate::lab::model::Choice;
+use crate::run_files::{CONSOLE, VSOCK};
 use ::lab::model::Mode;
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use soc::config;

@@ -29,6 +29,8 @@ mod processes;
 mod progress;
 mod reference;
 mod report;
+mod run_files;
+mod said;
 mod scenario;
 mod system;
 mod test;

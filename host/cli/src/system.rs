@@ -8,10 +8,10 @@
 //! Users' files persist: a disk is created only if there is none. `etc/system` on it identifies its
 //! programs. A board for one program gets a copy of the disk ([`lend`]).
 
-use crate::given::KEY_FILE;
-use crate::instance::{Instance, InstanceError};
+use crate::instance::Instance;
 use crate::place::Place;
 use crate::progress::Step;
+use crate::run_files::KEY_FILE;
 use crate::{apps, ext2, install};
 use anyhow::Context;
 use board::{Board, DeviceKind};
@@ -162,18 +162,6 @@ fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
         to.seek(std::io::SeekFrom::Start(data))?;
         std::io::copy(&mut (&from).take(at - data), &mut to)?;
     }
-}
-
-/// Creates missing images of a board's disks, with zeros.
-pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
-    for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
-        let path = instance.path(&format!("{}.disk", device.name));
-        let image = File::options().create(true).append(true).open(&path);
-        // An image made by the user may be larger.
-        let grow = |image: File| image.set_len(image.metadata()?.len().max(device.disk));
-        image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
-    }
-    Ok(())
 }
 
 /// Returns the files for `bin`: names and contents.

@@ -1,8 +1,9 @@
 //! `pen push` and `pen pull`: files to and from a running board, over a stream of its vsock device
 //! (`abi::host`). `pen exec` uses these streams too.
 
-use crate::instance::{Instance, VSOCK};
+use crate::instance::{BORROWED, Instance};
 use crate::life::Life;
+use crate::run_files::VSOCK;
 use abi::host::{Frame, Kind, LARGEST, PORT};
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -111,7 +112,7 @@ impl Stream {
             format!("remove files there (`./pen exec --board {board} df` shows what is used)");
         let advice = if said.starts_with(IN_MEMORY) {
             look
-        } else if board.starts_with(crate::commands::BORROWED) {
+        } else if board.starts_with(BORROWED) {
             "this board has a copy of another one's disk: start that one (`./pen up`) and remove \
              files there"
                 .to_string()

@@ -14,8 +14,7 @@
 //! Locks: QEMU's big lock is taken before `state`, never after it; a thread that waits for the turn
 //! holds neither.
 
-use crate::domain::LIMIT;
-use crate::ffi::{Machine, Thread};
+use crate::ffi::machine::{LIMIT, Machine, Thread};
 use crate::post::{Post, Told};
 use crate::roll::{At, Grant, Roll};
 use lab::Ps;

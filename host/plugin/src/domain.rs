@@ -9,7 +9,7 @@
 //! its turn, at a block's start, where it holds no lock. No thread that holds the big lock waits
 //! for a turn, so the two cannot deadlock.
 
-use crate::ffi::{Machine, Thread};
+use crate::ffi::machine::{LIMIT, Machine, Thread};
 use crate::post::{Post, Told};
 use lab::Ps;
 use lab::clock::Clock;
@@ -18,9 +18,6 @@ use lab::model;
 use lab::page::{Count, Page, State};
 use lab::seats::Phase;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Value of the counter at which a block reports.
-pub const LIMIT: u64 = 1 << 62;
 
 /// The seat of a domain with one core.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The common part of seats with one core and with several: the place at the table, the model, the
 //! guest's marks, and events that are due.
 
-use crate::ffi::Machine;
+use crate::ffi::machine::Machine;
 use crate::marks::Book;
 use lab::marks::Mark;
 use lab::model::{self, Lab};

@@ -2,7 +2,7 @@
 
 use crate::crew::Crew;
 use crate::domain::Domain;
-use crate::ffi::{Machine, Thread};
+use crate::ffi::machine::{Machine, Thread};
 use crate::marks::Book;
 use crate::post::Post;
 use lab::model::{self, Lab};

@@ -1,8 +1,9 @@
 //! Dispatches interrupts and faults to the parts of the kernel that handle them.
 
 use crate::{clock, panic};
+use arch::handlers::Handlers;
 use arch::trap::TrapFrame;
-use arch::types::{Fault, Handlers, Interrupt};
+use arch::types::{Fault, Interrupt};
 use base::id::DomainId;
 use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};

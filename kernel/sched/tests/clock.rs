@@ -5,7 +5,7 @@
 //! One core on virtual time, which jumps to the next armed timer when no thread can run.
 
 use arch::cpu::machine::Machine;
-use arch::types::Handlers;
+use arch::handlers::Handlers;
 use arch::{cpu, time, trap};
 use base::id::CoreId;
 use base::port::Stacks;

@@ -56,7 +56,7 @@ impl Lexer {
                 }
             }
         }
-        let list = crate::parse::inner(self)?;
+        let list = (self.nested.inner)(self)?;
         Ok(Part::Command(Rc::new(list)))
     }
 

@@ -1,13 +1,14 @@
 //! The lexer: words with their quotes and expansions, operators, and here-documents, which begin on
 //! the next line.
 //!
-//! Parser and lexer call each other, because `$( )` contains commands. Both count their nesting
-//! ([`DEPTH`]), so that no text overflows the stack.
+//! Parser and lexer call each other, because `$( )` contains commands; the parser passes itself to
+//! the lexer, as [`Nested`]. Both count their nesting ([`DEPTH`]), so that no text overflows the
+//! stack.
 
 mod dollar;
 
-use crate::ast::{Part, Word};
-use crate::parse::ParseError;
+use crate::ast::{List, Part, Word};
+use crate::error::ParseError;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -52,6 +53,16 @@ pub(crate) struct Lexer {
     pub depth: u32,
     pub pending: Vec<Pending>,
     pub aliases: Aliases,
+    nested: Nested,
+}
+
+/// The parser's functions for commands within words.
+#[derive(Clone, Copy)]
+pub(crate) struct Nested {
+    /// Parses a whole text.
+    pub all: fn(Lexer) -> Lexed<List>,
+    /// Parses commands through the `)` that ends them.
+    pub inner: fn(&mut Lexer) -> Lexed<List>,
 }
 
 /// What ends a piece of text; it determines the meaning of quotes.
@@ -75,9 +86,9 @@ pub(crate) type Aliases = Rc<BTreeMap<String, String>>;
 type Lexed<T> = Result<T, ParseError>;
 
 impl Lexer {
-    pub fn new(text: &str, aliases: Aliases) -> Lexer {
+    pub fn new(text: &str, aliases: Aliases, nested: Nested) -> Lexer {
         let chars = text.chars().filter(|c| *c != '\0').collect();
-        Lexer { chars, at: 0, line: 1, depth: 0, pending: Vec::new(), aliases }
+        Lexer { chars, at: 0, line: 1, depth: 0, pending: Vec::new(), aliases, nested }
     }
 
     pub fn peek(&self) -> Option<char> {
@@ -342,9 +353,9 @@ impl Lexer {
         }
         let (line, aliases) = (self.line, self.aliases.clone());
         let list = self.deeper(|outer| {
-            let mut inner = Lexer::new(&text, aliases);
+            let mut inner = Lexer::new(&text, aliases, outer.nested);
             inner.depth = outer.depth;
-            let list = crate::parse::all(inner);
+            let list = (outer.nested.all)(inner);
             list.map_err(|e| ParseError { line, incomplete: false, ..e })
         })?;
         Ok(Part::Command(Rc::new(list)))
@@ -360,7 +371,7 @@ impl Lexer {
                 let aliases = self.aliases.clone();
                 let line = self.line;
                 self.deeper(|outer| {
-                    let mut inner = Lexer::new(&raw, aliases);
+                    let mut inner = Lexer::new(&raw, aliases, outer.nested);
                     inner.depth = outer.depth;
                     let parts = inner.until(Until::Document);
                     parts.map_err(|e| ParseError { line, incomplete: false, ..e })

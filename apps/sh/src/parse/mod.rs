@@ -6,20 +6,10 @@
 mod simple;
 
 use crate::ast::{AndOr, Arm, Command, Join, List, Pipeline, Redirected, Simple, is_name, literal};
-use crate::lex::{Aliases, Lexer, Token};
+use crate::error::ParseError;
+use crate::lex::{Aliases, Lexer, Nested, Token};
 
 pub(crate) use simple::assignment;
-
-/// A syntax error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    /// Line number.
-    pub line: u32,
-    /// Description.
-    pub what: String,
-    /// Whether more text could complete it.
-    pub incomplete: bool,
-}
 
 type Parsed<T> = Result<T, ParseError>;
 
@@ -42,8 +32,11 @@ pub(crate) struct Parser {
     replaced: Vec<(usize, String)>,
 }
 
+/// The functions that the lexer calls for commands within words.
+const NESTED: Nested = Nested { all, inner };
+
 /// Parses a whole text.
-pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
+fn all(lexer: Lexer) -> Parsed<List> {
     let mut parser = Parser::on(lexer);
     let mut list = List::new();
     while let Some(mut more) = parser.command_line()? {
@@ -53,9 +46,9 @@ pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
 }
 
 /// Parses commands through the `)` that ends them.
-pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
+fn inner(lexer: &mut Lexer) -> Parsed<List> {
     let aliases = lexer.aliases.clone();
-    let own = std::mem::replace(lexer, Lexer::new("", aliases));
+    let own = std::mem::replace(lexer, Lexer::new("", aliases, NESTED));
     let mut parser = Parser::on(own);
     let result = parser.list(&[]).and_then(|list| {
         parser.expect_op(")")?;
@@ -68,7 +61,7 @@ pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
 impl Parser {
     /// Creates a parser of `text`.
     pub fn new(text: &str, aliases: Aliases) -> Parser {
-        Parser::on(Lexer::new(text, aliases))
+        Parser::on(Lexer::new(text, aliases, NESTED))
     }
 
     fn on(lexer: Lexer) -> Parser {

@@ -1,6 +1,5 @@
 //! The command line of `find`: options, starting points, and an expression.
 
-use super::reader::{Reader, begins};
 use crate::glob::Glob;
 use penumbra::Kind;
 
@@ -67,37 +66,4 @@ pub struct Plan {
     pub expression: Node,
     /// Programs that get many paths.
     pub programs: Vec<Vec<String>>,
-}
-
-impl Plan {
-    pub fn of(arguments: &[String]) -> Result<Plan, String> {
-        let mut plan = Plan {
-            links: Links::None,
-            paths: Vec::new(),
-            least: 0,
-            most: u32::MAX,
-            last: false,
-            stay: false,
-            expression: Node::Always(true),
-            programs: Vec::new(),
-        };
-        let mut rest = arguments;
-        while let Some((word, behind)) = rest.split_first() {
-            plan.links = match word.as_str() {
-                "-P" => Links::None,
-                "-H" => Links::Named,
-                "-L" => Links::All,
-                _ => break,
-            };
-            rest = behind;
-        }
-        rest = rest.strip_prefix(&["--".to_string()]).unwrap_or(rest);
-        let paths = rest.iter().take_while(|word| !begins(word)).count();
-        let (paths, rest) = rest.split_at_checked(paths).unwrap_or((rest, &[]));
-        plan.paths = paths.to_vec();
-        if paths.is_empty() {
-            plan.paths.push(".".to_string());
-        }
-        Reader::new(plan, rest).all()
-    }
 }

@@ -1,4 +1,4 @@
-//! Parser of expressions.
+//! Parser of arguments and expressions.
 
 use super::expression::{Count, Links, Node, Plan};
 use crate::about::about;
@@ -11,6 +11,39 @@ const NESTED: u32 = 64;
 /// Returns whether `word` starts an expression.
 pub fn begins(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-') || matches!(word, "(" | ")" | "!")
+}
+
+impl Plan {
+    pub fn of(arguments: &[String]) -> Result<Plan, String> {
+        let mut plan = Plan {
+            links: Links::None,
+            paths: Vec::new(),
+            least: 0,
+            most: u32::MAX,
+            last: false,
+            stay: false,
+            expression: Node::Always(true),
+            programs: Vec::new(),
+        };
+        let mut rest = arguments;
+        while let Some((word, behind)) = rest.split_first() {
+            plan.links = match word.as_str() {
+                "-P" => Links::None,
+                "-H" => Links::Named,
+                "-L" => Links::All,
+                _ => break,
+            };
+            rest = behind;
+        }
+        rest = rest.strip_prefix(&["--".to_string()]).unwrap_or(rest);
+        let paths = rest.iter().take_while(|word| !begins(word)).count();
+        let (paths, rest) = rest.split_at_checked(paths).unwrap_or((rest, &[]));
+        plan.paths = paths.to_vec();
+        if paths.is_empty() {
+            plan.paths.push(".".to_string());
+        }
+        Reader::new(plan, rest).all()
+    }
 }
 
 /// A parser of an expression.

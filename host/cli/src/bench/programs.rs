@@ -7,11 +7,12 @@
 //! print the same checksum. clang has the same flags for both; `program.native_ratio_tuned.ISA`
 //! uses the program compiled for speed.
 
-use super::{Bench, PATIENCE, Said, said};
+use super::{Bench, PATIENCE};
 use crate::exec::{Line, captured};
 use crate::instance::Instance;
 use crate::machine::Options;
 use crate::place::Place;
+use crate::said::{Said, said};
 use crate::scenario::{Parts, Rig};
 use crate::{apps, commands, ext2, install, kernels, lab};
 use anyhow::{Context, bail, ensure};

@@ -3,7 +3,7 @@
 //! the difference must be the sum of the costs of its operations. On both ISAs, at both frequencies
 //! of the strong core.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
 use super::run::Outcome;
 use ::lab::clock::UNITS;

@@ -1,35 +1,15 @@
 //! Tests of the lab itself: its time is exact, its accounts add up, and no live seat waits for a
 //! dead one. `pen test lab`.
 
+use super::killed::kill;
+use super::kit::Kit;
 use super::model::Choice;
 use super::records;
-use super::run::{Bench, COUNTS, Outcome};
+use super::run::{COUNTS, cycles};
 use super::{charges, linux, seeds, statistical, table4, table5, table6};
-use crate::kernels::Built;
-use crate::machine::Options;
-use crate::place::Place;
-use crate::scenario::{PATIENCE, Parts, Rig};
 use ::lab::energy::Share;
-use ::lab::model::Domain;
 use ::lab::page::{Count, State};
-use anyhow::{Context, bail, ensure};
-use rustix::process::{Signal, kill_process};
-use std::path::PathBuf;
-
-/// The environment of a check.
-pub struct Kit<'a> {
-    /// The tree with its boards.
-    pub place: &'a Place,
-    /// Kernels of both ISAs.
-    pub kernels: &'a [Built],
-    /// The check's folder.
-    pub folder: PathBuf,
-}
-
-/// The check cannot run; it needs this.
-#[derive(Debug, thiserror::Error)]
-#[error("left out: {0}")]
-pub struct LeftOut(pub &'static str);
+use anyhow::{Context, ensure};
 
 /// A check.
 pub struct Check {
@@ -66,37 +46,6 @@ pub const ALL: &[Check] = &[
 pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
                     ping-pong spinlock 50";
 
-impl Kit<'_> {
-    /// Runs commands on a board until it powers off.
-    pub fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
-        self.run_as(board, run, Some(choice))
-    }
-
-    /// The same, optionally in plain emulation.
-    pub fn run_as(
-        &self,
-        board: &str,
-        run: &str,
-        choice: Option<Choice>,
-    ) -> anyhow::Result<Outcome> {
-        self.run_with(board, "", run, choice)
-    }
-
-    /// The same, with additional text before the kernels' command line.
-    pub fn run_with(
-        &self,
-        board: &str,
-        first: &str,
-        run: &str,
-        choice: Option<Choice>,
-    ) -> anyhow::Result<Outcome> {
-        let board = &self.place.board_file(board);
-        let arguments = format!("{first}run={run};poweroff");
-        let folder = self.folder.clone();
-        Bench { folder, board, kernels: self.kernels, arguments, choice }.run()
-    }
-}
-
 /// The picoseconds are the same with the host idle and loaded, and in the block-exact reference.
 fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
     let first = kit.run("duo-1x1", GAME, Choice::default())?;
@@ -110,16 +59,6 @@ fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
         ensure!((value - exact).abs() <= exact * 0.02, "{name}: {value}, block-exact {exact}");
     }
     Ok(())
-}
-
-/// Returns a domain's cycles while active, and the number of its power points in use.
-pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
-    let active = shares.iter().filter_map(|share| match share.state {
-        State::Active(point) => Some((share.time, domain.powers.points[point].khz)),
-        State::Idle(_) | State::Gated(_) | State::Inactive | State::Off => None,
-    });
-    let cycles = active.map(|(time, khz)| time as f64 * f64::from(khz) / 1e9).collect::<Vec<_>>();
-    (cycles.iter().sum(), cycles.len())
 }
 
 /// With one cycle per instruction and no other costs, active time times frequency is the number of
@@ -152,34 +91,5 @@ fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
     ensure!((second..second + second / 100).contains(&share.time), "inactive for {share:?}");
     // 0.1 mW.
     ensure!(share.energy_pj == u128::from(share.time) / 10_000, "at another power: {share:?}");
-    Ok(())
-}
-
-/// A killed QEMU, with the turn or without, stalls no other seat, and its domain comes back.
-pub fn kill(kit: &Kit<'_>, board: &str) -> anyhow::Result<()> {
-    let options =
-        Options { lab: Some((Choice::default(), super::plugin()?)), ..Options::default() };
-    let parts = Parts {
-        folder: kit.folder.clone(),
-        soc: crate::commands::soc_binary()?,
-        board_file: kit.place.board_file(board),
-        kernels: kit.kernels.to_vec(),
-        options,
-    };
-    let mut rig = Rig::start(&parts)?;
-    rig.expect("main> ", PATIENCE)?;
-    for round in 0..3 {
-        rig.ask("main", "ping shadow 1", PATIENCE)?;
-        if round == 2 {
-            // Most of the time it is the running one, and so holds the turn.
-            rig.ask("main", "on shadow aside smp 20000", PATIENCE)?;
-        }
-        let Some(pid) = rig.instance.machine("shadow") else { bail!("round {round}: no shadow") };
-        kill_process(pid, Signal::KILL)?;
-        let answer = rig.ask("main", "nap 100", PATIENCE)?;
-        ensure!(answer.contains("slept 100 ms"), "round {round}: {answer}");
-    }
-    let answer = rig.ask("main", "ping shadow 1", PATIENCE)?;
-    ensure!(answer.contains("answer from"), "it did not come back: {answer}");
     Ok(())
 }

@@ -2,14 +2,15 @@
 //! the host, and the speed of the two cores in chip time. benches/lab.toml lists them.
 
 use super::charges;
-use super::checks::{GAME, Kit};
+use super::checks::GAME;
+use super::kit::Kit;
 use super::model::Choice;
 use super::{seeds, table4, table5, table6};
-use crate::bench::Said;
 use crate::commands;
 use crate::kernels::Profile;
 use crate::place::Place;
 use crate::progress::Step;
+use crate::said::Said;
 use ::lab::model::Mode;
 use anyhow::{Context, ensure};
 

@@ -5,7 +5,10 @@ mod charges;
 pub mod checks;
 pub mod figures;
 pub mod findings;
+mod killed;
+pub mod kit;
 pub mod linux;
+pub mod meter;
 pub mod model;
 mod records;
 pub mod run;
@@ -17,13 +20,10 @@ mod table5;
 mod table6;
 
 use crate::commands;
-use crate::instance::Instance;
 use crate::kernels::Profile;
 use crate::place::Place;
 use crate::progress::Step;
-use ::lab::energy;
-use ::lab::model::{Domain, Lab, Mode, PAGE};
-use ::lab::page::Page;
+use ::lab::model::Mode;
 use anyhow::{Context, bail};
 use model::Choice;
 use run::{Bench, Outcome};
@@ -82,18 +82,6 @@ pub fn plugin() -> anyhow::Result<PathBuf> {
         bail!("{path} is missing: `cargo build -p plugin` makes it, ./pen does so itself");
     }
     Ok(path)
-}
-
-/// Returns the nanoseconds since the start of a board in the lab, and the energy of each domain.
-pub fn used(instance: &Instance) -> Option<(u64, Vec<(String, f64)>)> {
-    let lab = Lab::read(&instance.folder).ok()?;
-    let page = Page::open(&instance.path(PAGE)).ok()?;
-    let now = lab.domains.iter().map(|domain| page.seat(domain.slot).time).max()?;
-    let used = |domain: &Domain| {
-        let pj = energy::until_pj(&page, &lab, domain, now);
-        (domain.name.clone(), pj as f64 / 1e6)
-    };
-    Some((now / 1000, lab.domains.iter().map(used).collect()))
 }
 
 /// `pen lab`

@@ -1,7 +1,6 @@
 //! A run of a board in the lab, from power-on to power-off, and its results: the kernels' records,
 //! residency, energy, counts, changes of state.
 
-use crate::bench::{self, Said};
 use crate::commands;
 use crate::instance::{Instance, tail};
 use crate::interrupt;
@@ -9,9 +8,10 @@ use crate::kernels::Built;
 use crate::lab::findings::{self, Finding};
 use crate::lab::model::Choice;
 use crate::machine::Options;
+use crate::said::{Said, said};
 use ::lab::energy::{self, Share};
-use ::lab::model::{Lab, PAGE};
-use ::lab::page::{Change, Count, Page};
+use ::lab::model::{Domain, Lab, PAGE};
+use ::lab::page::{Change, Count, Page, State};
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -111,7 +111,7 @@ impl Bench<'_> {
         if let Some(line) = text.lines().find_map(|line| line.strip_prefix("! ")) {
             bail!("a command of the run failed: {line}; all of it is in {}", log.display());
         }
-        let values = text.lines().filter_map(bench::said).collect();
+        let values = text.lines().filter_map(said).collect();
         let mut outcome = Outcome { values, host, ..Outcome::default() };
         if self.choice.is_none() {
             return Ok(outcome);
@@ -156,6 +156,16 @@ impl Outcome {
         self.changes = changes;
         Ok(())
     }
+}
+
+/// Returns a domain's cycles while active, and the number of its power points in use.
+pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
+    let active = shares.iter().filter_map(|share| match share.state {
+        State::Active(point) => Some((share.time, domain.powers.points[point].khz)),
+        State::Idle(_) | State::Gated(_) | State::Inactive | State::Off => None,
+    });
+    let cycles = active.map(|(time, khz)| time as f64 * f64::from(khz) / 1e9).collect::<Vec<_>>();
+    (cycles.iter().sum(), cycles.len())
 }
 
 /// Waits until the soc has ended. Returns false after too long a time.

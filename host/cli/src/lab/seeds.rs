@@ -1,8 +1,8 @@
 //! Bugs planted in specially built kernels (`arch::seeded`), one per run of an exact board, each in
 //! the kernel of one ISA: the sanitizer must find every bug, and must find nothing without one.
 
-use super::checks::Kit;
 use super::findings::{self, Finding};
+use super::kit::Kit;
 use super::model::Choice;
 use crate::commands;
 use crate::instance::Instance;

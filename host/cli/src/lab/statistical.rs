@@ -1,10 +1,11 @@
 //! Checks a board with several cores per process: about the same time and energy in every run,
 //! accounts that add up, and no core that waits forever. `pen test lab`.
 
-use super::checks::{Kit, cycles};
+use super::killed::kill;
+use super::kit::Kit;
 use super::model::Choice;
 use super::records;
-use super::run::{COUNTS, Outcome};
+use super::run::{COUNTS, Outcome, cycles};
 use ::lab::page::{Count, State};
 use anyhow::ensure;
 
@@ -40,7 +41,7 @@ pub fn statistical(kit: &Kit<'_>) -> anyhow::Result<()> {
     let run = "ping shadow 1; domain inactive shadow; nap 1000; domain on shadow; ping shadow 1; \
                domain off shadow; nap 1000; domain on shadow; ping shadow 1";
     asleep(&kit.run("duo-1x3", run, Choice::default())?)?;
-    super::checks::kill(kit, "duo")
+    kill(kit, "duo")
 }
 
 /// Every core of a domain is accounted for until the end, or until another core's next block.

@@ -1,9 +1,9 @@
 //! K2's table 4 on our kernels, in chip time: allocating frames, claiming blocks, releasing them.
 //! One run gives the records of `./pen bench k2.t4` and the check `lab.table4`.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
-use crate::bench::Said;
+use crate::said::Said;
 use anyhow::{Context, ensure};
 
 /// Allocations of each size; an eighth as many blocks, and at most 16.

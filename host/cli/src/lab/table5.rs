@@ -3,9 +3,9 @@
 //! the cost of a request to a shadowed service with its pages here or there; and a call that
 //! continues in a twin. `./pen bench k2.t5`, `./pen bench shadow`.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
-use crate::bench::Said;
+use crate::said::Said;
 use anyhow::{Context, ensure};
 
 const BOARD: &str = "duo-1x1";

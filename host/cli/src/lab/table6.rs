@@ -2,9 +2,9 @@
 //! speed at once, and by the main kernel alone. One run gives the records of `./pen bench k2.t6`
 //! and the check `lab.table6`.
 
-use super::checks::Kit;
+use super::kit::Kit;
 use super::model::Choice;
-use crate::bench::Said;
+use crate::said::Said;
 use anyhow::{Context, ensure};
 
 const RUN: &str = "ping shadow 2; bench dma; bench dma-both";

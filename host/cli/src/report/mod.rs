@@ -2,6 +2,7 @@
 //! script, no network, the same bytes for the same records. `record` defines the input; the manual
 //! is docs/reference/report.md.
 
+mod cell;
 mod chart;
 pub mod number;
 mod page;

@@ -1,8 +1,9 @@
 //! The page around the runs: its head, problems, the table of setups, and benchmarks next to
 //! Linux's values. All text from records goes through maud, which escapes it.
 
+use super::cell::{agreement, compared, linux, mode};
 use super::chart::ChartError;
-use super::record::{Bench, Costs, Mode};
+use super::record::{Bench, Mode};
 use super::runs::{Report, Setup};
 use super::{number, palette, plural, section};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -43,24 +44,6 @@ pub fn page(report: &Report) -> Result<String, ChartError> {
         }
     };
     Ok(markup.into_string())
-}
-
-/// Returns the name of a mode.
-pub fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Time => "time",
-        Mode::Energy => "time and energy",
-        Mode::Sanitizer => "sanitizer",
-        Mode::Full => "time, energy and sanitizer",
-    }
-}
-
-/// Returns the name of a source of costs.
-pub fn costs(costs: Costs) -> &'static str {
-    match costs {
-        Costs::Board => "costs of the board",
-        Costs::Zero => "costs zero",
-    }
 }
 
 fn head(report: &Report) -> Markup {
@@ -222,18 +205,6 @@ fn setup_row(number: usize, setup: &Setup) -> Markup {
     }
 }
 
-/// Describes whether the repetitions agree.
-pub fn agreement(setup: &Setup) -> Markup {
-    html! {
-        @match setup.identical() {
-            Some(true) => span.badge.good { "identical" },
-            Some(false) if setup.head().exact => span.badge.bad { "differ" },
-            Some(false) => span.badge { "differ" },
-            None => {}
-        }
-    }
-}
-
 fn benches(benches: &[Bench]) -> Markup {
     html! {
         @if !benches.is_empty() {
@@ -264,30 +235,6 @@ fn bench_row(bench: &Bench) -> Markup {
             td.number { (linux(bench.linux)) }
             td { (compared(bench.value, bench.linux)) }
             td.quiet { (bench.linux_what) }
-        }
-    }
-}
-
-/// Returns Linux's value, if there is one.
-pub fn linux(value: Option<f64>) -> Markup {
-    html! { @if let Some(value) = value { (number::full(value)) } @else { "\u{2013}" } }
-}
-
-/// Returns a bar on a logarithmic scale: to the left for less than Linux, to the right for more.
-pub fn compared(value: f64, linux: Option<f64>) -> Markup {
-    let ratio = linux.map(|linux| value / linux).filter(|r| r.is_finite() && *r > 0.0);
-    let Some(ratio) = ratio else { return html! {} };
-    let half = (ratio.log10().abs() / 3.0 * 50.0).clamp(0.8, 50.0);
-    let (class, left, text) = match ratio <= 1.0 {
-        true => ("less", 50.0 - half, format!("{}\u{d7} less", number::short(1.0 / ratio))),
-        false => ("more", 50.0, format!("{}\u{d7} more", number::short(ratio))),
-    };
-    html! {
-        div.compared {
-            div.scale { div class=(class) style={
-                "left:" (format!("{left:.1}")) "%;width:" (format!("{half:.1}")) "%"
-            } {} }
-            span { (text) }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A setup on the page: its description, its values over the repetitions, its charts and counters.
 //! Identical repetitions share one set of charts; others have their own.
 
+use super::cell::{agreement, compared, costs, linux, mode};
 use super::chart::{self, Bar, ChartError, Part};
-use super::page::{agreement, compared, costs, linux, mode};
 use super::palette::{self, Colour};
 use super::record::{Mode, Residency, State};
 use super::runs::{Row, Run, Setup};

@@ -3,7 +3,8 @@
 
 use super::programs::wrong;
 use super::{Failure, PATIENCE, Rig};
-use crate::commands::{self, BORROWED};
+use crate::commands;
+use crate::instance::BORROWED;
 use crate::kernels::Profile;
 use crate::place::Place;
 use crate::system;

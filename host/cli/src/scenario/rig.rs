@@ -2,10 +2,11 @@
 //! when dropped.
 
 use super::notes::put_aside;
-use crate::instance::{CONSOLE, Instance, InstanceError, tail};
+use crate::instance::{Instance, InstanceError, tail};
 use crate::interrupt;
 use crate::kernels::Built;
 use crate::machine::Options;
+use crate::run_files::CONSOLE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::io::{Read, Write};

@@ -3,7 +3,7 @@
 
 use super::tally::Tally;
 use crate::interrupt;
-use crate::lab::checks::LeftOut;
+use crate::lab::kit::LeftOut;
 use anyhow::{anyhow, ensure};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

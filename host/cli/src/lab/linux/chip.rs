@@ -7,8 +7,8 @@
 //! local memory         8 MiB for transfers, where the board lets the engine reach
 //! ```
 
-use super::Folders;
 use super::seat::Seat;
+use super::{BOARD, Folders};
 use crate::commands;
 use crate::instance::{Instance, InstanceError};
 use crate::place::Place;
@@ -23,8 +23,6 @@ use thiserror::Error;
 
 /// Prefix of the benchmarks that need a chip.
 pub const CASES: &str = "dma";
-/// The board with the engine, doorbells and memory for the guest.
-pub const BOARD: &str = "solo-1";
 /// Memory for Linux; it ends below everything that the board uses.
 const MEMORY: &str = "1G";
 /// Time between two looks at the guest's log.

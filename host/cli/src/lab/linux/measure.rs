@@ -1,14 +1,14 @@
 //! Measuring: under exact instruction counts, all benchmarks in one guest; in the lab, each
 //! benchmark and frequency in a guest of its own, so that its result does not depend on the others.
 
-use super::chip::{self, BOARD, Chip};
+use super::chip::{self, Chip};
 use super::episode::Episode;
 use super::guest::{
     Choice, Guest, GuestError, Images, Interrupt, SHELL, alone, command, last_lines,
 };
 use super::records::{self, Figure, Reader};
 use super::seat::{Seat, USUAL};
-use super::{Folders, guest};
+use super::{BOARD, Folders, guest};
 use crate::place::Place;
 use crate::progress::Step;
 use ::lab::marks;

@@ -18,12 +18,15 @@ mod seat;
 mod sources;
 mod toolbox;
 
-use crate::lab::checks::LeftOut;
+use crate::lab::kit::LeftOut;
 use crate::place::Place;
 use clap::Subcommand;
 use guest::{Choice, Images};
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The board with the engine, doorbells and memory for the guest.
+const BOARD: &str = "solo-1";
 
 /// The subcommand.
 #[derive(Subcommand)]

@@ -1,6 +1,6 @@
 //! Parses the guest's console output, line by line, and extracts the results.
 
-use super::chip::BOARD;
+use super::BOARD;
 use super::episode::Episode;
 use crate::report::record::{Bench, Costs, End, Mode, Record, Run, Value};
 use ::lab::Ps;

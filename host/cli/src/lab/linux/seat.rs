@@ -2,7 +2,7 @@
 //! selected frequency. Linux's addresses are unknown: none of its code is a sync point, and the
 //! plugin finds its exception entries itself.
 
-use super::chip::BOARD;
+use super::BOARD;
 use crate::lab::model::{self, Choice};
 use ::lab::marks;
 use ::lab::model::{Lab, PAGE};
