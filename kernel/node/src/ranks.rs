@@ -1,4 +1,4 @@
-//! The ranks of the kernel's locks, also of the crates that build on this one. A core takes locks in
+//! The ranks of the kernel's locks, also of crates that build on this one. A core takes locks in
 //! ascending order of rank, and holds no leaf lock while it waits for another core or domain. Debug
 //! builds check both. The ranks of `kernel_mem` and `kernel_sched` start at 100, so their locks are
 //! taken after these.
