@@ -4,8 +4,8 @@
 //! Contract: the local memory of other kernels is not mapped, so each such reference faults, and
 //! the fault handler calls [`Others::classify`]. On a board with twins (`twins=on`), code and
 //! constants of the other kernel's staged image are mapped read-only, and a call of one of its
-//! functions continues in the function of the same name in this image. Every other reference is a [`Stray`],
-//! which is logged.
+//! functions continues in the function of the same name in this image. Every other reference is a
+//! [`Stray`], which is logged.
 //!
 //! The tables are made at boot. The fault path does not allocate and takes no lock. The other image
 //! may be replaced later: each dispatch checks that the staged image is still the one that the

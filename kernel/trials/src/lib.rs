@@ -3,8 +3,8 @@
 //!
 //! Contract: `kernel/image` imports this crate with its feature `trials` only, so ordinary images
 //! contain nothing of it. It adds [`COMMANDS`] to the monitor's, answers
-//! [`peers::Procedure::Nest`], and handles the doorbell of [`pingpong`]. Threads that the commands start get no argument but a
-//! number, hence the statics.
+//! [`peers::Procedure::Nest`], and handles the doorbell of [`pingpong`]. Threads that the commands
+//! start get no argument but a number, hence the statics.
 //!
 //! [`peers::Procedure::Nest`]: kernel_platform::peers::Procedure::Nest
 //!
