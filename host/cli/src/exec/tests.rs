@@ -223,10 +223,10 @@ fn folders_that_cannot_be_are_told_before() {
     let missing = refused(&["HERE/no-such-folder:/guest"]);
     assert!(missing.contains("no-such-folder: No such file"), "{missing}");
     assert!(refused(&["Cargo.toml:/guest"]).contains("Not a directory"));
-    assert!(refused(&["HERE:/one", "HERE:/one"]).contains("another folder /one"));
+    assert!(refused(&["HERE:/one", "HERE:/one"]).contains("/one is the path of another folder"));
     assert!(refused(&["HERE:/one"; 9]).contains("at most 8"));
-    assert!(refused(&["HERE:/one", "HERE::one/."]).contains("another folder /one"));
-    assert!(refused(&[".", "HERE:/"]).contains("another folder /"));
+    assert!(refused(&["HERE:/one", "HERE::one/."]).contains("/one is the path of another folder"));
+    assert!(refused(&[".", "HERE:/"]).contains("/ is the path of another folder"));
     let names = |lines: &[String]| Folders::open(lines).unwrap().names().join(" ");
     let all = ["HERE:/a/b", "HERE::/c//d/", "HERE::guest", "HERE", ".", ".."];
     let all = all.map(|line| line.replace("HERE", &folder));

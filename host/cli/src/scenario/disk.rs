@@ -321,6 +321,8 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         rig.kill("shadow")?;
         let before = epoch;
         epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+        // If the service has restarted, its disk is mounted a moment later.
+        mounted(rig, "")?;
         demand(rig, "fs cat disk/note", "still here")?;
         demand(rig, "on shadow fs cat disk/note", "still here")?;
         if rig.ask("main", "fs df", PATIENCE)?.contains("not unmounted") {
