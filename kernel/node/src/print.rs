@@ -80,6 +80,12 @@ pub struct Text<const N: usize> {
     length: usize,
 }
 
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<const N: usize> Text<N> {
     pub const fn new() -> Self {
         Text { bytes: [0; N], length: 0 }
@@ -110,7 +116,6 @@ macro_rules! log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::format;
     use std::string::String;
 
     #[test]
@@ -132,8 +137,8 @@ mod tests {
     #[test]
     fn a_text_is_cut_off_when_it_is_full() {
         let mut text = Text::<8>::new();
-        write!(text, "12345").unwrap();
-        write!(text, "{}", format!("{}", 67890)).unwrap();
+        text.write_str("12345").unwrap();
+        text.write_str("67890").unwrap();
         assert_eq!(text.as_bytes(), b"12345678");
     }
 }

@@ -262,7 +262,7 @@ mod tests {
         });
         let other = Other {
             name: "other",
-            regions: [IMAGE..IMAGE + 0x1000].into(),
+            regions: core::iter::once(IMAGE..IMAGE + 0x1000).collect(),
             image: IMAGE,
             known,
             counts: [const { AtomicU64::new(0) }; 3],

@@ -13,8 +13,7 @@ use board::{Board, Kind};
 use rustc_demangle::demangle;
 use std::os::unix::fs::FileExt;
 
-/// The crates of the kernel above the services or beside them that have statics. Those of `arch`
-/// are like theirs.
+/// The crates of the kernel, apart from `arch`, that have mutable statics (ARCHITECTURE.md).
 const ABOVE: [&str; 6] = [
     "kernel::",
     "kernel_monitor::",

@@ -179,8 +179,8 @@ fn put(session: &Session, root: u64, path: &[u8], flags: u16, text: &[&str]) -> 
 }
 
 fn exercise(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let seed = number(arguments, 0, 1)? as u64;
-    let operations = number(arguments, 1, 1000)? as u64;
+    let seed = number(arguments, 0, 1)?;
+    let operations = number(arguments, 1, 1000)?;
     let from = arch::time::soc_time();
     let path = arguments.get(2).copied().unwrap_or(".");
     let digest = with_client(session, |client| {

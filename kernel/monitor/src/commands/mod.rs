@@ -5,7 +5,7 @@
 //! - [`inspect`]: cores, memory, interrupts, threads, traces
 //! - [`chip`]: peers, calls, power, devices
 //! - [`files`], [`disks`]: services and file systems
-//! - [`tasks`]: processes
+//! - [`tasks`][]: processes
 //! - [`watts`]: frequency, idle state, energy
 //! - [`balloon`]: memory blocks
 //! - [`records`]: measurements of boot time and memory

@@ -29,11 +29,14 @@ impl Write for Page {
 /// Writes a file's text.
 pub type Text = fn(&Session, &mut Page) -> fmt::Result;
 
+/// Executes a line that was written to a file.
+pub type Written = fn(&Session, &str) -> Result<(), Errno>;
+
 pub struct File {
     pub name: &'static str,
     pub text: Text,
-    /// Executes a written line; `None` if the file is read-only.
-    pub write: Option<fn(&Session, &str) -> Result<(), Errno>>,
+    /// `None` if the file is read-only.
+    pub write: Option<Written>,
 }
 
 /// Creates a read-only file.

@@ -29,7 +29,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub fn new() -> Slot {
+    pub(super) fn new() -> Slot {
         Slot {
             vector: u32::MAX,
             waiting: WaitQueue::new(),

@@ -111,10 +111,9 @@ impl<S: Service + Shareable> Served<S> {
     fn released(&self, platform: &Platform) {
         if self.mode.is_shared()
             && let Some(coherence) = &platform.coherence
+            && let Some(thrashing) = coherence.released()
         {
-            if let Some(thrashing) = coherence.released() {
-                coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
-            }
+            coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
         }
     }
 
