@@ -1,9 +1,9 @@
 //! `pen apps`: programs that run on Penumbra, from `apps/apps.toml` to `target/apps/NAME.wasm`, and
 //! those that only tests run, from `apps/corpus.toml` likewise.
 //!
-//! A program is built anew when what it is made of differs from what `NAME.key` says: its entry,
-//! the compilers, its sources. `NAME.toml` is its manifest, if it has one. All of them begin with
-//! `sdk/c/start.c`, which goes to the directory that they were begun in.
+//! A program is built again when its entry, the compilers or its sources differ from those that
+//! `NAME.key` names. `NAME.toml` is its manifest, if it has one. All programs start with
+//! `sdk/c/start.c`, which changes to the directory in which they were started.
 
 mod compile;
 mod key;
@@ -157,7 +157,7 @@ pub struct Published {
 /// Why there is no program.
 #[derive(Debug, Error)]
 pub enum AppError {
-    /// Nobody knows it.
+    /// No list has it.
     #[error("there is no program {0} in {1}; there are: {2}")]
     Unknown(String, &'static str, String),
     /// The sources of a crate cannot be had.

@@ -51,7 +51,7 @@ fn find(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// The instance that `up` makes of the board `name` without further wishes.
+/// The instance that `up` makes of the board `name` by default.
 pub fn own(place: &Place, name: &str) -> anyhow::Result<Instance> {
     let board = board::read(&find(place, name)?)?;
     Ok(Instance::named(place, &board.name)?)
@@ -128,7 +128,8 @@ pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
     Ok(verdict(findings::show(&instance.folder)?))
 }
 
-/// The only one that runs, if one does. One that ends with its program is for nobody else.
+/// Returns the only running board, if there is one. A board that ends with its program does not
+/// count.
 pub fn only(place: &Place) -> anyhow::Result<Option<Instance>> {
     let free = |i: &Instance| i.soc().is_some() && !i.name.starts_with(BORROWED);
     let mut running: Vec<Instance> = Instance::all(place).into_iter().filter(free).collect();

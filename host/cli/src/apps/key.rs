@@ -1,4 +1,4 @@
-//! What a program is made of, as a text: when it differs, the program is built anew.
+//! The inputs of a program's build as a text: when it differs, the program is built again.
 
 use super::compile::{Tools, settings};
 use super::{App, AppError, Source};
@@ -62,7 +62,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), AppError> {
     Ok(())
 }
 
-/// FNV-1a: against changes, not against anybody.
+/// FNV-1a: detects changes, not forgeries.
 pub fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,5 @@
-//! Modules without custom sections: names and who made them. So all programs are compiled in one
-//! way, and share what they have in common.
+//! Removes custom sections from modules (names, producers), so that all programs are compiled in
+//! one way, and share what they have in common.
 
 /// What a module begins with, its version included.
 const HEAD: usize = 8;
@@ -22,7 +22,7 @@ pub fn without_custom(wasm: &[u8]) -> Option<Vec<u8>> {
     Some(kept)
 }
 
-/// A number of seven bits a byte, and what is behind it.
+/// Reads a number of seven bits a byte; returns it and the rest.
 fn number(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0u64;
     for shift in (0..35).step_by(7) {
