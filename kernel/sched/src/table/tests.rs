@@ -241,6 +241,17 @@ fn ticks(chip: u64) -> u64 {
 }
 
 #[test]
+fn the_deadline_0_is_converted_like_any_other() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    table.create(new(5, None), 0).unwrap();
+    table.pick(0, 0, 10);
+    table.sleep_current(0, 0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.rearm(0, ticks), Some(ticks(0)));
+}
+
+#[test]
 fn the_timer_is_set_only_if_it_would_be_late() {
     let mut table = Table::new(1);
     table.online(0, 0);

@@ -18,12 +18,17 @@ pub struct Event {
 }
 
 /// The timer of one core.
-#[derive(Default)]
 pub(super) struct Timer {
     /// The tick that it is set to, `u64::MAX` if it is stopped; `None`: unknown.
     armed: Option<u64>,
-    /// Deadline of the first sleeper, and that deadline in ticks.
+    /// Deadline of the first sleeper, and that deadline in ticks; `u64::MAX` before there was one.
     first: (u64, u64),
+}
+
+impl Default for Timer {
+    fn default() -> Timer {
+        Timer { armed: None, first: (u64::MAX, u64::MAX) }
+    }
 }
 
 impl Table {
