@@ -14,6 +14,8 @@ pub enum Edge {
     /// To the function at this address, or to one whose address is stored there: its address is
     /// taken.
     Taken(u64),
+    /// To what the word at this address refers to: an address from the global offset table.
+    Loaded(u64),
     /// An indirect transfer at this address.
     Unknown(u64),
 }
@@ -39,6 +41,15 @@ const fn signed(value: u32, bits: u32) -> i64 {
 fn a64(start: u64, code: &[u8]) -> Vec<Edge> {
     let words: Vec<u32> =
         code.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+    // The page that `adrp` has put into a register, shortly before an instruction.
+    let page = |index: usize, register: u32| {
+        let before = words[..index].iter().enumerate().rev().take(8);
+        let before = before.map(|(index, &word)| (start + 4 * index as u64, word));
+        let mut pages = before.filter(|(_, it)| it & 0x9f00_001f == 0x9000_0000 | register);
+        let (from, page) = pages.next()?;
+        let pages = signed(page >> 5, 19) << 2 | i64::from(page >> 29 & 3);
+        Some((from & !0xfff).wrapping_add_signed(pages << 12))
+    };
     let edge = |(index, &word): (usize, &u32)| {
         let at = start + 4 * index as u64;
         let to = |offset: i64| Some(Edge::To(at.wrapping_add_signed(offset * 4)));
@@ -59,14 +70,13 @@ fn a64(start: u64, code: &[u8]) -> Vec<Edge> {
                 let offset = signed(word >> 5, 19) << 2 | i64::from(word >> 29 & 3);
                 Some(Edge::Taken(at.wrapping_add_signed(offset))) // adr
             }
+            // adrp, add
             _ if word & 0xffc0_0000 == 0x9100_0000 => {
-                let page = words[..index].iter().enumerate().rev().take(8);
-                let page = page.map(|(index, &word)| (start + 4 * index as u64, word));
-                let mut page = page.filter(|(_, it)| it & 0x9f00_001f == 0x9000_0000 | register);
-                let (from, page) = page.next()?;
-                let pages = signed(page >> 5, 19) << 2 | i64::from(page >> 29 & 3);
-                let base = (from & !0xfff).wrapping_add_signed(pages << 12);
-                Some(Edge::Taken(base + u64::from(word >> 10 & 0xfff))) // adrp, add
+                Some(Edge::Taken(page(index, register)? + u64::from(word >> 10 & 0xfff)))
+            }
+            // adrp, ldr
+            _ if word & 0xffc0_0000 == 0xf940_0000 => {
+                Some(Edge::Loaded(page(index, register)? + 8 * u64::from(word >> 10 & 0xfff)))
             }
             _ => None,
         }
@@ -94,14 +104,24 @@ impl Rv64 {
             let pc = start.wrapping_add(at as u64);
             if low & 3 == 3 {
                 let Some(high) = half(at + 2) else { break };
-                edges.extend(self.wide(pc, high << 16 | low));
+                let word = high << 16 | low;
+                edges.extend(self.wide(pc, word));
+                self.forget(wide_destination(word));
                 at += 4;
             } else {
                 edges.extend(self.narrow(pc, low));
+                self.forget(narrow_destination(low));
                 at += 2;
             }
         }
         edges
+    }
+
+    /// The register has another value now.
+    fn forget(&mut self, register: Option<u32>) {
+        if let Some(register) = register {
+            self.pages[register as usize] = None;
+        }
     }
 
     fn adds(&mut self, register: u32) -> Option<Edge> {
@@ -130,8 +150,9 @@ impl Rv64 {
                 self.pages[rd as usize] = Some(value); // auipc
                 None
             }
-            (0x13, 0) | (0x03, 3) => there.map(Edge::Taken), // addi, ld
-            (0x33, 0) if word >> 25 == 0 => self.adds(rd),   // add
+            (0x13, 0) => there.map(Edge::Taken),  // addi
+            (0x03, 3) => there.map(Edge::Loaded), // ld
+            (0x33, 0) if word >> 25 == 0 => self.adds(rd), // add
             (0x67, _) => match there {
                 Some(to) => Some(Edge::To(to)), // auipc, jalr
                 None => self.through(pc, rd, rs1),
@@ -164,6 +185,26 @@ impl Rv64 {
         let returns = link == 0 && register == RA;
         let by_table = link == 0 && self.sums.contains(&register);
         (!returns && !by_table).then_some(Edge::Unknown(pc))
+    }
+}
+
+/// Returns the integer register that an instruction of 32 bits writes, `auipc` excepted.
+fn wide_destination(word: u32) -> Option<u32> {
+    // Loads, immediates, atomics, registers, lui, jalr, jal, CSRs; with their forms for words.
+    let writes = [0x03, 0x13, 0x1b, 0x2f, 0x33, 0x37, 0x3b, 0x67, 0x6f, 0x73];
+    writes.contains(&(word & 0x7f)).then_some(word >> 7 & 31)
+}
+
+/// Returns the integer register that an instruction of 16 bits writes.
+fn narrow_destination(half: u32) -> Option<u32> {
+    let (full, upper, lower) = (half >> 7 & 31, 8 + (half >> 7 & 7), 8 + (half >> 2 & 7));
+    match (half & 3, half >> 13) {
+        (0, 0 | 2 | 3) => Some(lower),               // c.addi4spn, c.lw, c.ld
+        (1, 0..=3) => Some(full),                    // c.addi, c.addiw, c.li, c.lui
+        (1, 4) => Some(upper),                       // c.srli, c.andi, c.sub, ...
+        (2, 0 | 2 | 3) => Some(full),                // c.slli, c.lwsp, c.ldsp
+        (2, 4) if half >> 2 & 31 != 0 => Some(full), // c.mv, c.add
+        _ => None,
     }
 }
 
@@ -219,6 +260,20 @@ mod tests {
     fn next(random: &mut u64) -> u8 {
         *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (*random >> 56) as u8
+    }
+
+    #[test]
+    fn a_register_that_was_written_again_holds_no_page() {
+        let code = words(&[
+            0x0000_1617, // auipc a2, 1
+            0x0106_3603, // ld a2, 16(a2)
+            0x0186_3683, // ld a3, 24(a2): somewhere else
+        ]);
+        assert_eq!(calls(Isa::Riscv64, 0x8000, &code), [Edge::Loaded(0x9010)]);
+        let mut again = words(&[0x0000_1617]);
+        again.extend(halves(&[0x863e])); // c.mv a2, a5
+        again.extend(words(&[0x0186_3683]));
+        assert_eq!(calls(Isa::Riscv64, 0x8000, &again), []);
     }
 
     #[test]

@@ -117,6 +117,11 @@ impl<'a> Walk<'a> {
                     None => self.findings.push(format!("{} calls {to:#x}", self.way(at))),
                 },
                 Edge::Taken(address) => self.take(at, address),
+                Edge::Loaded(slot) => {
+                    if let Some(&address) = self.code.pointers.get(&slot) {
+                        self.take(at, address);
+                    }
+                }
                 Edge::Unknown(pc) => self.follow_register(at, pc),
             }
         }
