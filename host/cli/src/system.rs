@@ -229,7 +229,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Replaces the programs on the disk by the staged ones.
 fn renew(image: &Path, staged: &Path) -> anyhow::Result<()> {
-    // Users who change the disk by hand can check it further.
+    // A disk that was changed by hand can be checked further by hand.
     ext2::tool("e2fsck", &["-fp"], image, 1)?;
     let mut files = vec![PathBuf::from(VERSION)];
     for entry in std::fs::read_dir(staged.join("bin"))? {
