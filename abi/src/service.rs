@@ -70,27 +70,21 @@ pub const ALL: [&Kind; 5] = [&FS, &PROCESSES, &NET, &DMA, &FRAMES];
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;
 
-/// Returns the kind called `name`.
-pub fn find(name: &str) -> Option<&'static Kind> {
-    ALL.into_iter().find(|kind| kind.name == name)
-}
-
 /// The arenas in a block of `block` bytes: name, offset and size. Those that exist only where they
 /// are shared count if `is_shared` says so.
 pub fn arenas(
     block: u64,
-    is_shared: impl Fn(&Kind) -> bool,
+    is_shared: impl Fn(&Kind) -> bool + Copy,
 ) -> impl Iterator<Item = (&'static str, u64, u64)> {
     let fixed = |kind: &Kind| match kind.arena {
         Arena::Bytes(bytes) => bytes,
         Arena::Rest => 0,
     };
-    let exists = ALL.map(|kind| !kind.only_shared || is_shared(kind));
-    let used = ALL.into_iter().zip(exists).filter(|(_, exists)| *exists);
-    let others: u64 = used.map(|(kind, _)| fixed(kind)).sum();
+    let existing = ALL.into_iter().filter(move |kind| !kind.only_shared || is_shared(kind));
+    let others: u64 = existing.clone().map(fixed).sum();
     let rest = block.saturating_sub(SELF_TESTS + others);
     let mut end = 0;
-    ALL.into_iter().zip(exists).filter(|(_, exists)| *exists).map(move |(kind, _)| {
+    existing.map(move |kind| {
         let bytes = if kind.arena == Arena::Rest { rest } else { fixed(kind) };
         end += bytes;
         (kind.name, end - bytes, bytes)
@@ -122,7 +116,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_one_arena_takes_the_rest() {
         for kind in ALL {
-            assert_eq!(find(kind.name).unwrap().about, kind.about);
+            assert_eq!(ALL.iter().filter(|other| other.name == kind.name).count(), 1);
         }
         assert_eq!(ALL.iter().filter(|kind| kind.arena == Arena::Rest).count(), 1);
         assert!(ALL.len() < crate::boot::MAX_SERVICES);

@@ -202,19 +202,24 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     Ok(records)
 }
 
+/// Returns the bars of a benchmark: the sign, the bar, and whether `value` meets it.
+fn bars(bench: &Bench, value: f64) -> impl Iterator<Item = (&'static str, f64, bool)> {
+    let most = bench.at_most.map(|most| ("<=", most, value <= most));
+    let least = bench.at_least.map(|least| (">=", least, value >= least));
+    most.into_iter().chain(least)
+}
+
 /// Describes how it was measured, and its limit.
 fn config(bench: &Bench, value: f64) -> String {
-    let bar = |sign: &str, bar: f64, met: bool| {
-        format!("bar: {sign} {bar}{}", if met { "" } else { ", MISSED" })
-    };
     let parts = [
         bench.icount.then(|| "icount".to_string()),
         bench.lab.then(|| "chip time".to_string()),
         (!bench.label.is_empty()).then(|| bench.label.clone()),
-        bench.at_most.map(|most| bar("<=", most, value <= most)),
-        bench.at_least.map(|least| bar(">=", least, value >= least)),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let bars = bars(bench, value).map(|(sign, bar, is_met)| {
+        format!("bar: {sign} {bar}{}", if is_met { "" } else { ", MISSED" })
+    });
+    parts.into_iter().flatten().chain(bars).collect::<Vec<_>>().join("; ")
 }
 
 fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()> {

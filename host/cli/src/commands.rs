@@ -24,21 +24,19 @@ pub fn prepare(place: &Place, name: &str, profile: Profile) -> anyhow::Result<(B
 }
 
 /// Builds a board's kernels, and at the same time the system's programs if it has them: neither
-/// needs the other, and each build leaves cores idle while its last crates are linked.
+/// needs the other, and each build leaves cores idle while its last crates are compiled.
 fn build_all(
     place: &Place,
     board: &Board,
     profile: Profile,
     has_programs: bool,
-) -> anyhow::Result<Vec<Built>> {
+) -> anyhow::Result<(Vec<Built>, Option<Vec<apps::Built>>)> {
     std::thread::scope(|scope| {
-        let programs = scope.spawn(|| match has_programs {
-            true => apps::build(place, &[]).map(|_| ()),
-            false => Ok(()),
-        });
+        let programs = scope.spawn(|| has_programs.then(|| apps::build(place, &[])).transpose());
         let kernels = kernels::build(place, &kernels::isas(board), profile)?;
-        programs.join().map_err(|_| anyhow!("the build of the programs panicked"))??;
-        Ok(kernels)
+        let programs = programs.join();
+        let programs = programs.map_err(|_| anyhow!("the build of the programs panicked"))??;
+        Ok((kernels, programs))
     })
 }
 
@@ -95,17 +93,15 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     let mut options = how.options()?;
     let has_system = !how.bare && !options.is_exact() && system::fits(&board);
     let has_programs = has_system && how.lent != Some(false);
-    let kernels = build_all(place, &board, how.which.profile, has_programs)?;
+    let (kernels, programs) = build_all(place, &board, how.which.profile, has_programs)?;
     if has_system {
-        options.arguments = Some(match how.lent {
-            Some(programs) => {
-                let own = Instance::named(place, &board.name)?;
-                system::lend(place, &own, &instance, &board, programs)?
-            }
-            None => {
-                system::prepare(place, &instance, &board, &instance.lasting_key()?)?;
-                system::arguments(options.arguments.as_deref().unwrap_or(&board.arguments))
-            }
+        options.arguments = Some(if how.lent.is_some() {
+            let own = Instance::named(place, &board.name)?;
+            system::lend(place, &own, &instance, &board, programs.as_deref())?
+        } else {
+            let (programs, key) = (programs.unwrap_or_default(), instance.lasting_key()?);
+            system::prepare(place, &instance, &board, &programs, &key)?;
+            system::arguments(options.arguments.as_deref().unwrap_or(&board.arguments))
         });
     }
     let step = Step::begin(&format!("starting {}", instance.name));

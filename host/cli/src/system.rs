@@ -66,17 +66,17 @@ pub fn is_at(instance: &Instance) -> bool {
     instance.soc().is_none() && version_on(instance).is_some()
 }
 
-/// Creates or updates the disk in the folder of a board that is not running; `key` seals its
-/// programs.
+/// Creates or updates the disk in the folder of a board that is not running. It has `programs`,
+/// sealed by `key`.
 pub fn prepare(
     place: &Place,
     instance: &Instance,
     board: &Board,
+    programs: &[apps::Built],
     key: &[u8; 32],
 ) -> anyhow::Result<()> {
-    let programs = apps::build(place, &[])?;
     let step = Step::begin_stage("disk", "preparing the system's disk");
-    let files = bin(place, &programs, board, key)?;
+    let files = bin(place, programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
     if is_ext2(&image) {
@@ -97,15 +97,14 @@ pub fn prepare(
 }
 
 /// Creates the disk of a board for one program: a copy of the disk in `own`, the board's own
-/// folder, with its key. With `programs`, it has all programs, as [`prepare`] provides them;
-/// otherwise nothing is built, and if `own` has no disk, the new one is empty. Returns the command
-/// line of its kernels.
+/// folder, with its key. With `programs`, it has those, as [`prepare`] provides them; otherwise, if
+/// `own` has no disk, the new one is empty. Returns the command line of its kernels.
 pub fn lend(
     place: &Place,
     own: &Instance,
     instance: &Instance,
     board: &Board,
-    programs: bool,
+    programs: Option<&[apps::Built]>,
 ) -> anyhow::Result<String> {
     let image = instance.path(&format!("{DISK}.disk"));
     if is_at(own) {
@@ -114,8 +113,8 @@ pub fn lend(
         copy_image(&own.path(&format!("{DISK}.disk")), &image)
             .context(image.display().to_string())?;
     }
-    if programs {
-        prepare(place, instance, board, &instance.lasting_key()?)?;
+    if let Some(programs) = programs {
+        prepare(place, instance, board, programs, &instance.lasting_key()?)?;
     } else if image.exists() {
         mend(&image)?;
     }
@@ -288,14 +287,14 @@ mod tests {
         std::fs::write(staged.join("mine"), "kept").unwrap();
         let key = own.lasting_key().unwrap();
         ext2::make(&own.path("disk.disk"), 1024, &staged, Some(4 << 20)).unwrap();
-        assert_eq!(lend(&place, &own, &lent, &board, false).unwrap(), arguments(""));
+        assert_eq!(lend(&place, &own, &lent, &board, None).unwrap(), arguments(""));
         assert_eq!(lent.program_key().unwrap(), key);
         ext2::change(&lent.path("disk.disk"), &["rm mine".to_string()]).unwrap();
         assert!(ext2::content(&lent.path("disk.disk"), "mine").unwrap().is_empty());
         assert_eq!(ext2::content(&own.path("disk.disk"), "mine").unwrap(), b"kept");
         // Without a disk: an empty one, and no shell.
         let none = at("none");
-        assert_eq!(lend(&place, &none, &other, &board, false).unwrap(), "root=disk");
+        assert_eq!(lend(&place, &none, &other, &board, None).unwrap(), "root=disk");
         assert_eq!(std::fs::metadata(other.path("disk.disk")).unwrap().len(), BYTES);
         assert!(is_at(&other) && !is_at(&none));
     }

@@ -2,14 +2,13 @@
 //! the latest record of each name; `docs/reference/figures.md` is generated from it, with titles,
 //! bars and descriptions from `benches/*.toml`. `pen check figures` compares the two.
 
-use super::{Bench, File, belongs};
+use super::{Bench, File, bars, belongs};
 use crate::place::Place;
 use crate::report::number::{full, short};
 use crate::report::record::{self, Line};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,13 +42,10 @@ pub fn figures(place: &Place, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
         };
         let new = parse(&text).with_context(|| file.display().to_string())?;
         for record in new {
+            let name = &record.name;
             ensure!(
-                defined
-                    .iter()
-                    .flat_map(|file| &file.record)
-                    .any(|it| belongs(&record.name, &it.name)),
-                "{} is in no file of benches/; nothing was written",
-                record.name
+                is_defined(&defined, name),
+                "{name} is in no file of benches/; nothing was written"
             );
             println!("{} {} {}", record.name, record.value, record.unit);
             records.insert(record.name.clone(), record);
@@ -66,18 +62,19 @@ pub fn figures(place: &Place, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
 /// each difference.
 pub fn differences(place: &Place) -> anyhow::Result<Vec<String>> {
     let (defined, records) = (super::files(place)?, kept(place)?);
-    let is_defined = |name: &str| {
-        defined.iter().flat_map(|file| &file.record).any(|bench| belongs(name, &bench.name))
-    };
     let mut findings: Vec<String> = records
         .keys()
-        .filter(|name| !is_defined(name))
+        .filter(|name| !is_defined(&defined, name))
         .map(|name| format!("{RECORDS}: {name} is in no file of benches/ any more"))
         .collect();
     if read(&place.root.join(PAGE))? != page(&defined, &records) {
         findings.push(format!("{PAGE}: differs from {RECORDS}; `./pen figures` writes it"));
     }
     Ok(findings)
+}
+
+fn is_defined(files: &[File], name: &str) -> bool {
+    files.iter().flat_map(|file| &file.record).any(|bench| belongs(name, &bench.name))
 }
 
 fn kept(place: &Place) -> anyhow::Result<Records> {
@@ -87,10 +84,7 @@ fn kept(place: &Place) -> anyhow::Result<Records> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
-    file.read_to_string(&mut text).with_context(|| path.display().to_string())?;
-    Ok(text)
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -130,14 +124,10 @@ fn rows(bench: &Bench, records: &Records) -> Vec<String> {
 }
 
 fn row(bench: &Bench, record: &record::Bench) -> String {
-    let bar = |sign: &str, bar: f64, is_met: bool| {
+    let bars = bars(bench, record.value).map(|(sign, bar, is_met)| {
         format!("{sign} {}{}", number(bar), if is_met { "" } else { " **missed**" })
-    };
-    let bars = [
-        bench.at_most.map(|most| bar("<=", most, record.value <= most)),
-        bench.at_least.map(|least| bar(">=", least, record.value >= least)),
-    ];
-    let bars: Vec<String> = bars.into_iter().flatten().collect();
+    });
+    let bars: Vec<String> = bars.collect();
     let linux = bench.linux.map_or(String::new(), number);
     let measured = bench.measure == super::Measure::House;
     let parts = [

@@ -7,7 +7,7 @@ use crate::commands;
 use crate::instance::BORROWED;
 use crate::kernels::Profile;
 use crate::place::Place;
-use crate::system;
+use crate::{apps, system};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -44,7 +44,8 @@ pub fn started(rig: &mut Rig) -> Result<(), Failure> {
 /// Builds what takes minutes the first time.
 fn built(place: &Place, rig: &Rig, board: &Path) -> anyhow::Result<()> {
     let board = commands::prepare(place, &board.display().to_string(), Profile::Kernel)?.0;
-    system::prepare(place, &rig.instance, &board, &rig.instance.program_key()?)
+    let programs = apps::build(place, &[])?;
+    system::prepare(place, &rig.instance, &board, &programs, &rig.instance.program_key()?)
 }
 
 fn says(bytes: &[u8], text: &str) -> bool {

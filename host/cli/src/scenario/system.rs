@@ -6,7 +6,7 @@ use super::programs::install_as;
 use super::{Failure, PATIENCE, Rig};
 use crate::instance::Instance;
 use crate::place::Place;
-use crate::{system, transfer};
+use crate::{apps, system, transfer};
 use std::time::Duration;
 
 /// Ctrl-c, ctrl-d and ctrl-t.
@@ -32,8 +32,10 @@ fn start(
     let place = Place::find()?;
     rig.restart(|instance| {
         between(instance)?;
-        let make =
-            || system::prepare(&place, instance, &instance.board()?, &instance.program_key()?);
+        let make = || {
+            let (programs, board) = (apps::build(&place, &[])?, instance.board()?);
+            system::prepare(&place, instance, &board, &programs, &instance.program_key()?)
+        };
         make().map_err(|why| Failure::Wrong(format!("{why:#}")))
     })?;
     rig.expect("one system on every core", PATIENCE)?;

@@ -4,6 +4,7 @@
 //! The frames that a kernel needs for itself are never shared, whatever the board says: handling a
 //! fault on a shared page must not require shared memory.
 
+use abi::service::Arena;
 use alloc::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use kernel_mem::frames::MAX_ORDER;
@@ -23,6 +24,11 @@ struct Chunk {
 }
 
 const _: () = assert!(align_of::<Chunk>() == CHUNK && LARGEST <= MAX_ORDER);
+/// The arena has the range, its alignment, and what the arena's allocator rounds up.
+const _: () = match abi::service::FRAMES.arena {
+    Arena::Bytes(bytes) => assert!(bytes == FRAMES as u64 * PAGE + 2 * CHUNK as u64),
+    Arena::Rest => panic!("the arena of frames has a size of its own"),
+};
 
 /// Kinds of requests and replies, the first word of both.
 pub mod kind {
