@@ -2,7 +2,8 @@
 
 use base::id::CoreId;
 
-use super::machine as chip;
+pub use super::chip;
+use super::chip::chip;
 pub use super::machine;
 
 /// None of the boards' ISAs.
@@ -10,50 +11,59 @@ pub const ISA: u32 = 0;
 
 /// The index that the thread entered its machine with.
 pub fn core() -> CoreId {
-    chip::core_index()
+    machine::core_index()
 }
 
 pub fn irqs_off() -> bool {
-    chip::set_irqs(false)
+    machine::set_irqs(false)
 }
 
 /// Unmasking delivers pending interrupts.
 pub fn irqs_restore(on: bool) {
     if on {
-        chip::unmask();
+        machine::unmask();
     }
 }
 
 pub fn irqs_on() -> bool {
-    chip::irqs_on()
+    machine::irqs_on()
 }
 
 pub fn wait() {
-    chip::here().wait();
+    match chip() {
+        Some(chip) => chip.wait(),
+        None => machine::here().wait(),
+    }
 }
 
 pub fn relax() {
-    chip::here().relax();
+    match chip() {
+        Some(chip) => chip.relax(),
+        None => machine::here().relax(),
+    }
 }
 
 pub fn halt() -> ! {
     irqs_off();
     loop {
-        std::thread::park();
+        match chip() {
+            Some(chip) => chip.wait(),
+            None => std::thread::park(),
+        }
     }
 }
 
 pub fn set_local(word: usize) {
-    chip::set_local(word);
+    machine::set_local(word);
 }
 
 pub fn local() -> usize {
-    chip::local()
+    machine::local()
 }
 
 /// Ticks are ns.
 pub fn clock() -> u64 {
-    chip::here().clock()
+    chip().map_or_else(|| machine::here().clock(), |chip| chip.clock())
 }
 
 pub fn clock_hz() -> u64 {

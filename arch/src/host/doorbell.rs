@@ -2,6 +2,7 @@
 
 use abi::boot::Blob;
 
+use super::chip::chip;
 use super::machine::here;
 use crate::types::DoorbellError;
 
@@ -10,5 +11,8 @@ pub fn init(_blob: &Blob) -> Result<(), DoorbellError> {
 }
 
 pub fn ring(slot: u32, vector: u32) {
-    here().record_ring(slot, vector);
+    match chip() {
+        Some(chip) => chip.ring(slot, vector),
+        None => here().record_ring(slot, vector),
+    }
 }

@@ -1,13 +1,18 @@
-//! The trap frame of a core that never traps.
+//! The trap frame of a simulated core: where it continues. A core of a test's machine never traps.
 
 use core::fmt;
 
 #[derive(Debug, Default)]
 pub struct TrapFrame {
     pc: u64,
+    sp: u64,
 }
 
 impl TrapFrame {
+    /// The frame of code that was interrupted at `pc`.
+    pub fn at(pc: u64, sp: u64) -> TrapFrame {
+        TrapFrame { pc, sp }
+    }
     pub fn pc(&self) -> u64 {
         self.pc
     }
@@ -15,9 +20,11 @@ impl TrapFrame {
         self.pc = pc;
     }
     pub fn sp(&self) -> u64 {
-        0
+        self.sp
     }
-    pub fn set_sp(&mut self, _: u64) {}
+    pub fn set_sp(&mut self, sp: u64) {
+        self.sp = sp;
+    }
     pub fn call(&mut self, target: u64, _: [u64; 4]) {
         self.pc = target;
     }

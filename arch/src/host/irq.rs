@@ -3,6 +3,7 @@
 use abi::boot::Blob;
 use base::id::{CoreId, DomainId, Vector};
 
+use super::chip::chip;
 use super::machine::here;
 
 pub fn init(_blob: &Blob, _domain: DomainId) {}
@@ -10,13 +11,22 @@ pub fn init(_blob: &Blob, _domain: DomainId) {}
 pub fn init_core() {}
 
 pub fn unmask(vector: Vector) {
-    here().mask(vector, true);
+    match chip() {
+        Some(chip) => chip.mask(vector.0, true),
+        None => here().mask(vector, true),
+    }
 }
 
 pub fn mask(vector: Vector) {
-    here().mask(vector, false);
+    match chip() {
+        Some(chip) => chip.mask(vector.0, false),
+        None => here().mask(vector, false),
+    }
 }
 
 pub fn send_core(core: CoreId, kind: u8) {
-    here().send(core, kind);
+    match chip() {
+        Some(chip) => chip.send(kind),
+        None => here().send(core, kind),
+    }
 }

@@ -12,6 +12,7 @@ use std::vec::Vec;
 use abi::boot::MAX_CORES;
 use base::id::{CoreId, Vector};
 
+use super::chip::chip;
 use super::frame::TrapFrame;
 use crate::handlers::Handlers;
 use crate::types::Interrupt;
@@ -234,7 +235,7 @@ pub(super) fn set_irqs(on: bool) -> bool {
 }
 
 #[inline(never)]
-fn handlers() -> Option<&'static Handlers> {
+pub(super) fn handlers() -> Option<&'static Handlers> {
     HANDLERS.get()
 }
 
@@ -243,7 +244,11 @@ fn handlers() -> Option<&'static Handlers> {
 pub(super) fn unmask() {
     set_irqs(true);
     while let Some(handlers) = handlers() {
-        match here().take(core_index().index()) {
+        let interrupt = match chip() {
+            Some(chip) => chip.take(),
+            None => here().take(core_index().index()),
+        };
+        match interrupt {
             Interrupt::None => return,
             interrupt => {
                 set_irqs(false);

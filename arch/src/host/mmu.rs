@@ -9,6 +9,7 @@ use std::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
 
+use super::chip::chip;
 use crate::types::{MapError, Mapping, Memory, Rights, leaf_tables};
 
 pub const BROADCAST: bool = true;
@@ -22,6 +23,11 @@ const LOWEST: u64 = 0xffff_8000_0000_0000;
 
 /// Bytes that a table of the last level maps.
 const TABLE: u64 = 2 << 20;
+
+/// The kernel's half of the address space. A simulated kernel has the addresses of its process.
+fn is_kernels(virt: VirtAddr) -> bool {
+    virt.0 >= LOWEST || chip().is_some()
+}
 
 #[derive(Debug)]
 pub struct PageTable {
@@ -47,7 +53,7 @@ impl PageTable {
         rights: Rights,
     ) -> Result<(), MapError> {
         let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
-        if !aligned || virt.0 < LOWEST || bytes - 1 > u64::MAX - virt.0 {
+        if !aligned || !is_kernels(virt) || bytes - 1 > u64::MAX - virt.0 {
             return Err(MapError::Range);
         }
         let last = virt.0 + (bytes - 1);
@@ -99,10 +105,14 @@ impl PageTable {
     ) -> Result<Pages, MapError> {
         leaf_tables(virt.0, bytes)?;
         let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
-        if !aligned || virt.0 < LOWEST {
+        if !aligned || !is_kernels(virt) {
             return Err(MapError::Range);
         }
-        Ok(Pages { rights: (0..bytes / PAGE).map(|_| Cell::new(None)).collect() })
+        if let Some(chip) = chip() {
+            chip.pages(virt.0, bytes);
+        }
+        let rights = (0..bytes / PAGE).map(|_| Cell::new(None)).collect();
+        Ok(Pages { virt: virt.0, rights })
     }
 
     pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
@@ -140,12 +150,16 @@ impl PageTable {
 }
 
 pub struct Pages {
+    virt: u64,
     rights: Vec<Cell<Option<Rights>>>,
 }
 
 impl Pages {
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         self.rights[page as usize].set(rights);
+        if let Some(chip) = chip() {
+            chip.set_page(self.virt + page * PAGE, rights);
+        }
     }
 }
 

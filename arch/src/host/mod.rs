@@ -7,6 +7,7 @@
 
 pub mod backtrace;
 pub mod cache;
+pub mod chip;
 pub mod context;
 pub mod cpu;
 pub mod doorbell;
@@ -14,11 +15,13 @@ pub mod early;
 mod frame;
 pub mod image;
 pub mod irq;
+
 pub mod machine;
 pub mod mmu;
 pub mod power;
 mod probe;
 pub mod program;
+mod rescue;
 pub mod smp;
 pub mod timer;
 pub mod trap;

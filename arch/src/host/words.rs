@@ -1,10 +1,14 @@
 //! Words between domains: on a host, between threads.
 
+use super::chip::chip;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// # Safety
 /// `from` is aligned and mapped.
 pub unsafe extern "C" fn load64(from: *const u64) -> u64 {
+    if let Some(chip) = chip() {
+        return chip.load(from as usize, 8);
+    }
     // SAFETY: by the caller; shared words are only accessed by the functions of this module.
     unsafe { AtomicU64::from_ptr(from.cast_mut()) }.load(Ordering::Relaxed)
 }
@@ -12,6 +16,9 @@ pub unsafe extern "C" fn load64(from: *const u64) -> u64 {
 /// # Safety
 /// `to` is aligned and mapped.
 pub unsafe extern "C" fn store64(to: *mut u64, value: u64) {
+    if let Some(chip) = chip() {
+        return chip.store(to as usize, 8, value);
+    }
     // SAFETY: as in `load64`.
     unsafe { AtomicU64::from_ptr(to) }.store(value, Ordering::Relaxed);
 }
@@ -19,6 +26,9 @@ pub unsafe extern "C" fn store64(to: *mut u64, value: u64) {
 /// # Safety
 /// `from` is aligned and mapped.
 pub unsafe extern "C" fn load32(from: *const u32) -> u32 {
+    if let Some(chip) = chip() {
+        return chip.load(from as usize, 4) as u32;
+    }
     // SAFETY: as in `load64`.
     unsafe { AtomicU32::from_ptr(from.cast_mut()) }.load(Ordering::Relaxed)
 }
@@ -26,6 +36,9 @@ pub unsafe extern "C" fn load32(from: *const u32) -> u32 {
 /// # Safety
 /// `to` is aligned and mapped.
 pub unsafe extern "C" fn store32(to: *mut u32, value: u32) {
+    if let Some(chip) = chip() {
+        return chip.store(to as usize, 4, value.into());
+    }
     // SAFETY: as in `load64`.
     unsafe { AtomicU32::from_ptr(to) }.store(value, Ordering::Relaxed);
 }
@@ -33,10 +46,16 @@ pub unsafe extern "C" fn store32(to: *mut u32, value: u32) {
 /// # Safety
 /// `at` is aligned and mapped.
 pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
+    if let Some(chip) = chip() {
+        return chip.swap(at as usize, value);
+    }
     // SAFETY: as in `load64`.
     unsafe { AtomicU64::from_ptr(at) }.swap(value, Ordering::SeqCst)
 }
 
 pub extern "C" fn barrier() {
-    fence(Ordering::SeqCst);
+    match chip() {
+        Some(chip) => chip.barrier(),
+        None => fence(Ordering::SeqCst),
+    }
 }

@@ -1,75 +1,17 @@
-//! The cores of this domain: how each is started and set up, and the hooks that it runs while it
-//! waits (`arch::attend`).
+//! The cores of this domain: how each is started and set up.
 
 use crate::interrupts;
-use abi::boot::Blob;
-use arch::attend::Waits;
 use arch::types::StartError;
 use base::addr::PhysAddr;
-use base::id::{CoreId, Vector};
-use kernel_node::{memory, shootdown};
-use kernel_platform::balloon;
-use kernel_services::kernel::{self, Kernel};
+use base::id::CoreId;
+use kernel_node::memory;
+use kernel_services::hooks;
 
 /// Sets up a secondary core that was started, or started again after a power-off.
 pub fn enter(core: usize) {
     arch::trap::install(&interrupts::HANDLERS);
     arch::irq::init_core();
-    up(core);
-}
-
-/// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
-pub fn up(core: usize) {
-    arch::attend::install(serve_while_waiting);
-    arch::attend::install_stalled(wake_inactive_peers);
-    shootdown::core_started();
-    if let Some(kernel) = kernel::get() {
-        // On a board with one domain there is nothing to poll for.
-        if kernel.peers.exist() || kernel.balloons.is_some() {
-            arch::attend::install_released(poll_after_release);
-        }
-        kernel.attendance[core].lock().enter(&kernel.own_page);
-    }
-}
-
-/// Hook of a waiting core: serves TLB shootdowns and shared pages. Urgent messages only unless it
-/// waits for a lock, since their handlers take locks. A root of `tests/reach.toml`: it must neither
-/// allocate nor sleep.
-fn serve_while_waiting(waits: Waits) {
-    shootdown::serve();
-    if let Some(kernel) = kernel::get() {
-        if waits == Waits::Event {
-            kernel.peers.serve_urgent();
-        }
-        if let Some(coherence) = &kernel.coherence {
-            coherence.serve();
-        }
-    }
-}
-
-/// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
-fn wake_inactive_peers() {
-    if let Some(kernel) = kernel::get() {
-        kernel.wake_inactive_peers();
-    }
-}
-
-/// Hook: this core has released its outermost lock.
-fn poll_after_release() {
-    if let Some(kernel) = kernel::get() {
-        kernel.peers.poll(kernel);
-        if balloon::was_pressed() {
-            pressed(kernel);
-        }
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn pressed(kernel: &Kernel) {
-    if let Some(balloons) = &kernel.balloons {
-        balloons.pressed(kernel);
-    }
+    hooks::up(core);
 }
 
 /// Starts a core of this domain that is off.
@@ -80,11 +22,4 @@ pub fn start(
 ) -> Result<(), StartError> {
     let root = memory::TABLE.get().map_or(PhysAddr(0), |table| table.lock().root());
     arch::smp::start(CoreId(core as u8), entry, stack, core, root)
-}
-
-/// Unmasks the doorbells that every kernel receives: messages, chip page, shared pages.
-pub fn unmask_doorbells(blob: &Blob) {
-    arch::irq::unmask(Vector(blob.vector_msg as u8));
-    arch::irq::unmask(Vector(blob.vector_chip as u8));
-    arch::irq::unmask(Vector(blob.vector_dsm as u8));
 }

@@ -9,7 +9,7 @@
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:
 //!
-//! - [`boot`], [`cores`], [`power`], [`clock`]: from reset to the idle loop, power-off and resume
+//! - [`boot`], [`cores`], [`power`]: from reset to the idle loop, power-off and resume
 //! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
 //! - [`procs`]: procedures that peers can call
 //! - [`host`], [`disk`]: threads that serve the host and the disk
@@ -23,7 +23,6 @@
 extern crate alloc;
 
 mod boot;
-mod clock;
 mod cores;
 mod disk;
 mod host;

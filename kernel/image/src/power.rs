@@ -11,7 +11,7 @@
 //! 5. Controllers, doorbells and clock are set up as after a cold boot.
 //!
 //! INACTIVE needs none of this: the soc stops the domain where it is, and only the clock has to be
-//! calibrated afterwards (`clock`).
+//! calibrated afterwards (`kernel_services::clock`).
 
 use crate::cores;
 use abi::soc::command;
@@ -25,6 +25,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::{log, shootdown};
 use kernel_platform::coherence::Coherence;
 use kernel_sched::WaitQueue;
+use kernel_services::hooks;
 use kernel_services::kernel::{self, Kernel};
 
 /// Priority of the thread that powers the domain off: the highest.
@@ -189,7 +190,7 @@ fn come_back(kernel: &Kernel) {
     }
     kernel.soc.resume();
     kernel.calibrate_clock();
-    cores::unmask_doorbells(kernel.blob);
+    hooks::unmask_doorbells(kernel.blob);
     kernel.devices.unmask(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc refused READY after the power-off");

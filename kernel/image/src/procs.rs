@@ -8,6 +8,7 @@ use kernel_msg::{Refusal, Request};
 use kernel_platform::peers::{Procedure, Procedures, with_room};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
 use kernel_services::kernel::{self, Kernel};
+use kernel_services::procedures;
 use kernel_services::session::Session;
 
 /// The procedures of this kernel. Requests of peers are entry points, so this gets the kernel from
@@ -22,15 +23,7 @@ impl Procedures for OurProcedures {
         reply: &mut [u8],
     ) -> Result<usize, Refusal> {
         let kernel = kernel::get().ok_or(Refusal::Refused)?;
-        match Procedure::from_code(request.proc)? {
-            Procedure::Echo => {
-                let reply = reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?;
-                reply.copy_from_slice(payload);
-                Ok(payload.len())
-            }
-            Procedure::Wake => kernel.services.heard_wake(kernel, payload),
-            _ => Err(Refusal::Refused),
-        }
+        procedures::urgent(kernel, request, payload, reply)
     }
 
     fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
@@ -64,14 +57,6 @@ fn blockable(
     mut payload: Vec<u8>,
 ) -> Result<Vec<u8>, Refusal> {
     match Procedure::from_code(request.proc)? {
-        Procedure::Echo | Procedure::Wake => Err(Refusal::Refused),
-        Procedure::Serve => kernel.services.serve(kernel, request, &payload),
-        Procedure::SlowEcho => {
-            let moment = 20_000 + payload.len() as u64 * 50;
-            let _blocked = kernel.peers.will_block(kernel);
-            kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
-            Ok(payload)
-        }
         #[cfg(feature = "trials")]
         Procedure::Nest => kernel_trials::nest(kernel, request, payload),
         Procedure::Run => {
@@ -82,14 +67,6 @@ fn blockable(
             kernel_monitor::commands::run(&session, &mut text, line);
             Ok(text.0)
         }
-        Procedure::GiveBlock => {
-            let balloons = kernel.balloons.as_ref().ok_or(Refusal::Refused)?;
-            let _blocked = kernel.peers.will_block(kernel);
-            let answer = balloons.give_block(kernel, &kernel.peers, request.from);
-            payload.clear();
-            payload.extend_from_slice(&answer);
-            Ok(payload)
-        }
         Procedure::PowerOff => {
             power::power_off_soon(kernel).map_err(|why| match why {
                 OffError::UnderWay => Refusal::Refused,
@@ -98,6 +75,7 @@ fn blockable(
             payload.truncate(8);
             Ok(payload)
         }
+        _ => procedures::blockable(kernel, request, payload),
     }
 }
 

@@ -9,13 +9,11 @@
 //!
 //! - [`processes`]: processes from their first request to their end
 //! - [`programs`]: images, memory and the engine
-//! - [`idle`]: what a core does before it sleeps or runs a program
 #![no_std]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod idle;
 pub mod processes;
 pub mod programs;

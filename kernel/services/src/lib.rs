@@ -7,6 +7,10 @@
 //!
 //! - [`services`]: files, sockets, processes, DMA, frames
 //! - [`kernel`]: all parts together, and the global variables that lead to them
+//! - [`assembly`]: puts them together and starts them
+//! - [`interrupts`], [`hooks`], [`idle`]: what a core does when it is interrupted, waits or sleeps
+//! - [`procedures`]: what it does for peers
+//! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`files`], [`transfers`]: clients of the file service and of the DMA engine
 #![no_std]
@@ -15,8 +19,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod assembly;
+pub mod clock;
 pub mod files;
+pub mod hooks;
+pub mod idle;
+pub mod interrupts;
 pub mod kernel;
+pub mod procedures;
 pub mod services;
 pub mod session;
 pub mod transfers;

@@ -241,7 +241,7 @@ fn run(
     let Some(programs) = processes.programs.get() else {
         return (End::NoMemory(String::from("there is no engine")), Account::default());
     };
-    crate::idle::to_program(kernel);
+    kernel_services::idle::to_program(kernel);
     let mut ran = programs.run(&loaded, process, guest, limits);
     let trace = loaded.backtrace();
     if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {

@@ -7,7 +7,6 @@
 //! is no memory for.
 
 use super::{LocalProcess, Processes, ask};
-use crate::idle;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
@@ -17,6 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_sched::ThreadId;
+use kernel_services::idle;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::Session;

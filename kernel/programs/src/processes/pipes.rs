@@ -114,7 +114,7 @@ impl Guest {
             let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
             let sleeps = !is_over && !self.is_stopped();
             scheduler.block_in(queue, sleeps);
-            crate::idle::to_program(self.kernel());
+            kernel_services::idle::to_program(self.kernel());
             if self.is_stopped() {
                 return Err(Interrupted);
             }

@@ -65,6 +65,15 @@ impl ArenaGuard {
 }
 
 impl ArenaGuard {
+    /// Returns how often the service has started: more than once if its shared state was lost. 1 if
+    /// it is not shared.
+    pub fn lives(&self) -> u32 {
+        self.shared.as_ref().map_or(1, |shared| {
+            let found = shared.marks.iter().map(|mark| mark.load(0));
+            found.fold(Marks::default(), Marks::with).lives
+        })
+    }
+
     /// Returns the life of the service that this kernel has started since the previous call.
     #[inline]
     pub fn begun(&self) -> Option<u32> {

@@ -1,9 +1,9 @@
 //! The clock after this domain was stopped: its counter stood still, too, so it is calibrated
 //! against chip time again.
 
+use crate::kernel::{self, Kernel};
 use kernel_node::log;
 use kernel_sched::WaitQueue;
-use kernel_services::kernel::{self, Kernel};
 
 static CLOCK: WaitQueue = WaitQueue::new();
 

@@ -2,8 +2,8 @@
 //! word, so that senders ring, and checks once more that there are none (`kernel_msg::notify` has
 //! the protocol).
 
+use crate::kernel::{self, Kernel};
 use kernel_msg::notify::Presence;
-use kernel_services::kernel::{self, Kernel};
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
 /// core must not sleep then.

@@ -1,0 +1,69 @@
+//! The hooks that each core runs while it waits and when it releases locks (`arch::attend`).
+
+use crate::kernel::{self, Kernel};
+use abi::boot::Blob;
+use arch::attend::Waits;
+use base::id::Vector;
+use kernel_node::shootdown;
+use kernel_platform::balloon;
+
+/// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
+pub fn up(core: usize) {
+    arch::attend::install(serve_while_waiting);
+    arch::attend::install_stalled(wake_inactive_peers);
+    shootdown::core_started();
+    if let Some(kernel) = kernel::get() {
+        // On a board with one domain there is nothing to poll for.
+        if kernel.peers.exist() || kernel.balloons.is_some() {
+            arch::attend::install_released(poll_after_release);
+        }
+        kernel.attendance[core].lock().enter(&kernel.own_page);
+    }
+}
+
+/// Hook of a waiting core: serves TLB shootdowns and shared pages. Urgent messages only unless it
+/// waits for a lock, since their handlers take locks. A root of `tests/reach.toml`: it must neither
+/// allocate nor sleep.
+fn serve_while_waiting(waits: Waits) {
+    shootdown::serve();
+    if let Some(kernel) = kernel::get() {
+        if waits == Waits::Event {
+            kernel.peers.serve_urgent();
+        }
+        if let Some(coherence) = &kernel.coherence {
+            coherence.serve();
+        }
+    }
+}
+
+/// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
+fn wake_inactive_peers() {
+    if let Some(kernel) = kernel::get() {
+        kernel.wake_inactive_peers();
+    }
+}
+
+/// Hook: this core has released its outermost lock.
+fn poll_after_release() {
+    if let Some(kernel) = kernel::get() {
+        kernel.peers.poll(kernel);
+        if balloon::was_pressed() {
+            pressed(kernel);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn pressed(kernel: &Kernel) {
+    if let Some(balloons) = &kernel.balloons {
+        balloons.pressed(kernel);
+    }
+}
+
+/// Unmasks the doorbells that every kernel receives: messages, chip page, shared pages.
+pub fn unmask_doorbells(blob: &Blob) {
+    arch::irq::unmask(Vector(blob.vector_msg as u8));
+    arch::irq::unmask(Vector(blob.vector_chip as u8));
+    arch::irq::unmask(Vector(blob.vector_dsm as u8));
+}

@@ -1,0 +1,51 @@
+//! The procedures that every kernel has for its peers, whatever else it can do.
+
+use crate::kernel::Kernel;
+use alloc::vec::Vec;
+use kernel_msg::{Refusal, Request};
+use kernel_platform::peers::Procedure;
+
+/// Executes an urgent request.
+pub fn urgent(
+    kernel: &'static Kernel,
+    request: &Request,
+    payload: &[u8],
+    reply: &mut [u8],
+) -> Result<usize, Refusal> {
+    match Procedure::from_code(request.proc)? {
+        Procedure::Echo => {
+            let reply = reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?;
+            reply.copy_from_slice(payload);
+            Ok(payload.len())
+        }
+        Procedure::Wake => kernel.services.heard_wake(kernel, payload),
+        _ => Err(Refusal::Refused),
+    }
+}
+
+/// Executes a blockable request on a handler thread. Refuses those that need programs, a monitor or
+/// power states.
+pub fn blockable(
+    kernel: &'static Kernel,
+    request: &Request,
+    mut payload: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
+    match Procedure::from_code(request.proc)? {
+        Procedure::Serve => kernel.services.serve(kernel, request, &payload),
+        Procedure::SlowEcho => {
+            let moment = 20_000 + payload.len() as u64 * 50;
+            let _blocked = kernel.peers.will_block(kernel);
+            kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
+            Ok(payload)
+        }
+        Procedure::GiveBlock => {
+            let balloons = kernel.balloons.as_ref().ok_or(Refusal::Refused)?;
+            let _blocked = kernel.peers.will_block(kernel);
+            let answer = balloons.give_block(kernel, &kernel.peers, request.from);
+            payload.clear();
+            payload.extend_from_slice(&answer);
+            Ok(payload)
+        }
+        _ => Err(Refusal::Refused),
+    }
+}
