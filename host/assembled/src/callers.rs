@@ -1,0 +1,275 @@
+//! What programs would do: threads that make requests and check every answer.
+//!
+//! A kernel that dies takes with it the state of a service if it executed one of its steps or held
+//! a page that no other kernel has. The service then starts again, at most once for each death: its
+//! files are gone, and requests fail. Nothing else may fail, and a file that is there has what was
+//! written to it.
+
+use crate::turn::control;
+use abi::fs::{Errno, flag};
+use base::id::DomainId;
+use base::prng::Prng;
+use fs::client::Client;
+use kernel_msg::Level;
+use kernel_platform::peers::Procedure;
+use kernel_services::files::with_files;
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::session::Session;
+use net::check::Wrong;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Callers of a kernel.
+pub const COUNT: u32 = 4;
+/// Requests, or groups of them, that a caller makes.
+const ROUNDS: u64 = 12;
+/// Longest write.
+const LONGEST: u64 = 6000;
+
+/// The body of a caller's thread.
+pub fn caller(index: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let seed = u64::from(kernel.me.0) << 32 | u64::from(kernel.epoch.0) << 16 | index as u64;
+    let mut caller = Caller {
+        session: Session::at(kernel, Level(0)),
+        random: Prng::new((control().random() ^ seed) | 1),
+        name: format!("d{}e{}c{index}", kernel.me.0, kernel.epoch.0),
+        files: BTreeMap::new(),
+        lives: lives(kernel),
+    };
+    for _ in 0..ROUNDS {
+        caller.round();
+        control().requests.fetch_add(1, Relaxed);
+    }
+    if let Err(violation) = kernel.audit() {
+        panic!("the page table violates an invariant: {violation:?}");
+    }
+    control().note(seed);
+    control().cores[kernel.me.index()].finished.fetch_add(1, Relaxed);
+}
+
+/// Returns how often kernels have died.
+fn deaths(kernel: &Kernel) -> u64 {
+    (0..kernel.blob.domains().len() as u8).map(|d| kernel.soc.deaths(DomainId(d))).sum()
+}
+
+/// Returns how often the services that callers use have started.
+fn lives(kernel: &Kernel) -> [u32; 2] {
+    let lives = [kernel.services.fs.lives(), kernel.services.net.lives()];
+    let most = 1 + deaths(kernel) as u32;
+    assert!(lives.iter().all(|&lives| lives <= most), "{lives:?} lives after {most} - 1 deaths");
+    lives
+}
+
+struct Caller {
+    session: Session,
+    random: Prng,
+    name: String,
+    files: BTreeMap<String, Known>,
+    /// [`lives`] when it last looked.
+    lives: [u32; 2],
+}
+
+/// What is known of a file.
+#[derive(Default)]
+struct Known {
+    /// It has one of these contents, if it is there.
+    contents: Vec<Vec<u8>>,
+    /// Or a part of one of these, whose write was interrupted, from their start.
+    parts: Vec<Vec<u8>>,
+    /// It may be gone.
+    is_unsure: bool,
+}
+
+impl Known {
+    fn fits(&self, found: &[u8]) -> bool {
+        self.contents.iter().any(|content| content == found)
+            || self.parts.iter().any(|part| part.starts_with(found))
+    }
+}
+
+impl Caller {
+    fn kernel(&self) -> &'static Kernel {
+        self.session.kernel
+    }
+
+    fn round(&mut self) {
+        match self.random.below(10) {
+            0..=2 => self.write(),
+            3..=4 => self.read(),
+            5 => self.remove(),
+            6 => self.pipe(),
+            7 => self.sockets(),
+            8 => self.call(),
+            _ => self.sleep(),
+        }
+    }
+
+    /// Returns whether a service has lost its state since the previous call.
+    fn has_lost(&mut self) -> bool {
+        let now = lives(self.kernel());
+        let has_lost = std::mem::replace(&mut self.lives, now) != now;
+        if has_lost {
+            self.files.values_mut().for_each(|known| known.is_unsure = true);
+        }
+        has_lost
+    }
+
+    /// Returns the value of a request that may fail only if a service has lost its state.
+    fn judge<T>(&mut self, what: &str, result: Result<T, String>) -> Option<T> {
+        let has_lost = self.has_lost();
+        match result {
+            Ok(value) => Some(value),
+            Err(why) if has_lost => {
+                control().note(why.len() as u64);
+                None
+            }
+            Err(why) => panic!("{}: {what}: {why}, though no state was lost", self.name),
+        }
+    }
+
+    fn path(&mut self) -> String {
+        format!("{}f{}", self.name, self.random.below(4))
+    }
+
+    /// Runs `work` at the root of the file system.
+    fn files<T>(
+        &mut self,
+        work: impl FnOnce(&mut Client<'_>, u64) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.has_lost();
+        with_files(&self.session, |client| client.at_root(work))
+    }
+
+    fn write(&mut self) {
+        let path = self.path();
+        let length = self.random.below(LONGEST) as usize;
+        let bytes: Vec<u8> = (0..length).map(|_| self.random.next() as u8).collect();
+        let written = self.files(|client, root| {
+            let flags = flag::WRITE | flag::CREATE | flag::TRUNCATE;
+            let file = client.open(root, path.as_bytes(), flags)?;
+            let done = client.write_all(file, &bytes);
+            client.close(file).and(done)
+        });
+        let before = self.lives;
+        match self.judge("write", written.map_err(text)) {
+            // It may be lost already.
+            Some(()) => self.know(path, bytes, self.lives != before),
+            None => {
+                let known = self.files.entry(path).or_default();
+                known.is_unsure = true;
+                known.parts.push(bytes);
+            }
+        }
+    }
+
+    fn know(&mut self, path: String, bytes: Vec<u8>, is_unsure: bool) {
+        let known = Known { contents: vec![bytes], parts: Vec::new(), is_unsure };
+        self.files.insert(path, known);
+    }
+
+    fn read(&mut self) {
+        let path = self.path();
+        let found = self.files(|client, root| {
+            let file = client.open(root, path.as_bytes(), flag::READ)?;
+            let bytes = read_all(client, file);
+            client.close(file).and(bytes)
+        });
+        let has_lost = self.has_lost();
+        let known = self.files.get(&path);
+        match (known, found) {
+            (None, Err(Errno::Noent)) => {}
+            (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
+            (Some(known), Ok(bytes)) if known.fits(&bytes) => self.know(path, bytes, has_lost),
+            (Some(_), Ok(bytes)) => panic!("{path}: its {} bytes were never written", bytes.len()),
+            (None, Ok(_)) => panic!("{path}: a file that nobody made"),
+            (_, Err(why)) => assert!(has_lost, "{path}: {why:?}, though no state was lost"),
+        }
+    }
+
+    fn remove(&mut self) {
+        let path = self.path();
+        let removed = self.files(|client, root| client.unlink(root, path.as_bytes()));
+        let has_lost = self.has_lost();
+        match (self.files.get_mut(&path), removed) {
+            (None, Err(Errno::Noent)) => {}
+            (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
+            (Some(_), Ok(())) => drop(self.files.remove(&path)),
+            (None, Ok(())) => panic!("{path}: removed, though nobody made it"),
+            // It may have had its effect.
+            (Some(known), Err(_)) if has_lost => known.is_unsure = true,
+            (_, Err(why)) => assert!(has_lost, "{path}: {why:?}, though no state was lost"),
+        }
+    }
+
+    fn pipe(&mut self) {
+        let bytes: Vec<u8> = (0..self.random.below(3000)).map(|at| at as u8).collect();
+        let passed = with_files(&self.session, |client| {
+            let (reader, writer) = client.pipe(0)?;
+            let done = client.write_all(writer, &bytes);
+            client.close(writer)?;
+            let read = read_all(client, reader);
+            client.close(reader)?;
+            done.and(read)
+        });
+        if let Some(read) = self.judge("pipe", passed.map_err(text)) {
+            assert!(read == bytes, "{}: a pipe changed its bytes", self.name);
+        }
+    }
+
+    /// The network's self-test, which compares every byte.
+    fn sockets(&mut self) {
+        let (seed, lost) = (self.random.next(), abi::net::Reply::error(abi::net::Errno::Io));
+        let net = &self.kernel().services.net;
+        let (checked, failed) =
+            net.asking(&self.session, lost, |ask| net::check::check(seed, 1, ask));
+        let outcome = match (checked, failed) {
+            (Ok(_), None) => Ok(()),
+            // The service's memory is small, and a dead kernel's sockets are closed a little later.
+            (Err(Wrong::Refused(abi::net::Errno::Nobufs | abi::net::Errno::Nfile)), None) => Ok(()),
+            (Err(Wrong::Content), _) => panic!("{}: a socket changed its bytes", self.name),
+            (checked, failed) => Err(format!("{:?}, {failed:?}", checked.err())),
+        };
+        self.judge("sockets", outcome);
+    }
+
+    /// Calls a peer, which may die meanwhile.
+    fn call(&mut self) {
+        let kernel = self.kernel();
+        let payload = self.random.next().to_le_bytes();
+        let before = deaths(kernel);
+        let kind = if self.random.below(2) == 0 { Procedure::Echo } else { Procedure::SlowEcho };
+        for peer in kernel.others() {
+            let mut buffer = [0; 8];
+            match self.session.call(peer, kind, &payload, &mut buffer) {
+                Ok(length) => assert_eq!((length, buffer), (8, payload), "an echo differs"),
+                // It has not booted yet, or died.
+                Err(why) => {
+                    let (epoch, state) = kernel.soc.state(peer);
+                    let excused =
+                        state != abi::soc::state::RUNNING || epoch != 1 || deaths(kernel) != before;
+                    assert!(excused, "a call failed, though no kernel died: {}", why.text());
+                }
+            }
+        }
+    }
+
+    fn sleep(&mut self) {
+        let moment = self.random.below(3_000_000);
+        self.kernel().scheduler.sleep_until(arch::time::soc_time() + moment);
+    }
+}
+
+fn read_all(client: &mut Client<'_>, file: u64) -> Result<Vec<u8>, Errno> {
+    let (mut all, mut piece) = (Vec::new(), [0; 2048]);
+    loop {
+        match client.read(file, &mut piece)? {
+            0 => return Ok(all),
+            length => all.extend_from_slice(&piece[..length]),
+        }
+    }
+}
+
+fn text(why: Errno) -> String {
+    format!("{why:?}")
+}

@@ -1,0 +1,168 @@
+//! One kernel: the parts as shipped, in a process of its own. What the image adds on a board
+//! (programs, the monitor, devices, power-off) is left out; callers take the place of programs.
+
+use crate::callers;
+use crate::chip::MINE;
+use crate::layout::{HIGH, at};
+use crate::raw;
+use crate::turn::control;
+use abi::boot::{BLOCK, Blob};
+use arch::handlers::Handlers;
+use arch::mmu::PageTable;
+use arch::trap::TrapFrame;
+use arch::types::{Fault, Interrupt};
+use base::addr::PhysAddr;
+use base::id::{CoreId, DomainId, Epoch};
+use base::port::Stacks;
+use kernel_msg::{Refusal, Request};
+use kernel_node::memory::BootFrames;
+use kernel_platform::peers::Procedures;
+use kernel_sched::{PRIORITY_SERVE, SpawnError};
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::{assembly, hooks, interrupts, procedures};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+static HANDLERS: Handlers = Handlers { interrupt, fault };
+
+fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
+    let _own = arch::hold::HandlerScope::new();
+    match kernel::get() {
+        Some(kernel) => interrupts::interrupt(kernel, interrupt, frame.pc()),
+        None => interrupts::count_interrupt(interrupt),
+    }
+}
+
+fn fault(frame: &mut TrapFrame, fault: Fault) {
+    let _own = arch::hold::HandlerScope::new();
+    if !interrupts::fault(frame, fault) {
+        panic!("{fault:x?} at pc {:#x}", frame.pc());
+    }
+}
+
+/// Stacks from the host, with a guard page.
+struct HostStacks;
+
+static STACKS: HostStacks = HostStacks;
+static FREE: Mutex<([usize; 64], usize)> = Mutex::new(([0; 64], 0));
+
+impl Stacks for HostStacks {
+    fn allocate(&self) -> Option<usize> {
+        let mut free = FREE.lock().ok()?;
+        let count = free.1;
+        if count == 0 {
+            return Some(raw::stack());
+        }
+        free.1 -= 1;
+        Some(free.0[count - 1])
+    }
+
+    fn release(&self, top: usize) {
+        if let Ok(mut free) = FREE.lock() {
+            let count = free.1;
+            if let Some(place) = free.0.get_mut(count) {
+                *place = top;
+                free.1 += 1;
+            }
+        }
+    }
+}
+
+struct OurProcedures;
+
+impl Procedures for OurProcedures {
+    fn urgent(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        reply: &mut [u8],
+    ) -> Result<usize, Refusal> {
+        procedures::urgent(kernel::get().ok_or(Refusal::Refused)?, request, payload, reply)
+    }
+
+    fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        procedures::blockable(kernel::get().ok_or(Refusal::Refused)?, request, payload)
+    }
+
+    fn answered(&self, _: &Request) {}
+
+    fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError> {
+        let kernel = kernel::get().ok_or(SpawnError::NoMemory)?;
+        let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, Some(core), handler, argument);
+        made.map(|_| ())
+    }
+}
+
+fn handler(argument: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    kernel.peers.work(kernel, &OurProcedures, argument);
+}
+
+/// Bytes that count as occupied by the kernel's image.
+const IMAGE: u64 = 1 << 20;
+
+/// The cache of this kernel, to map where the kernel sets up the shared block.
+static CACHE: AtomicU64 = AtomicU64::new(0);
+
+/// Maps this kernel's view of the shared block, without any right.
+pub fn hide_block(virt: u64) {
+    // SAFETY is `raw`'s: the file outlives the process's use of it.
+    let file: &raw::File = raw::shared(CACHE.load(Relaxed));
+    file.map(virt, BLOCK, true);
+}
+
+/// The body of a kernel's process.
+pub fn run(blob: &Blob, d: usize, epoch: u64, cache: &raw::File) -> ! {
+    while !control().wait_for_turn(d) {}
+    std::panic::set_hook(Box::new(panicked));
+    MINE.start(d, blob.soc_slot);
+    CACHE.store(std::ptr::from_ref(cache) as u64, Relaxed);
+    arch::cpu::chip::install(&MINE);
+    arch::trap::install(&HANDLERS);
+    raw::catch_faults();
+    map_memory(blob, d);
+    let Ok(blob) = kernel_node::blob::read(blob.window.base) else { panic!("no valid blob") };
+    let me = DomainId(d as u8);
+    kernel_node::blob::set_me(me);
+    let Ok(table) = PageTable::new(&BootFrames) else { panic!("no page table") };
+    let image = PhysAddr(blob.domains()[d].image_pa);
+    assembly::start_memory(blob, me, table, (image, image.plus(IMAGE)));
+    raw::use_kernels_heap(true);
+    arch::irq::init(blob, me);
+    let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {
+        panic!("a part of the kernel is not in the board's uncached window");
+    };
+    hooks::up(0);
+    assembly::open(kernel, &OurProcedures);
+    start_callers(kernel);
+    kernel.scheduler.run()
+}
+
+fn start_callers(kernel: &'static Kernel) {
+    for index in 0..callers::COUNT as usize {
+        if kernel.spawn("caller", None, callers::caller, index).is_err() {
+            panic!("no memory for a caller");
+        }
+    }
+}
+
+/// Maps the domain's RAM, around the window, which is mapped already.
+fn map_memory(blob: &Blob, d: usize) {
+    let (domain, window) = (&blob.domains()[d], &blob.window);
+    let (start, end) = (at(domain.ram_base), at(domain.ram_base) + domain.ram_size);
+    let (first, last) = (at(window.base), at(window.base) + window.size);
+    assert!(start >= HIGH && start <= first && last <= end, "the window is in every domain's RAM");
+    if start < first {
+        raw::map("memory", start, first - start, false);
+    }
+    raw::map("memory", last, end - last, false);
+}
+
+fn panicked(info: &std::panic::PanicHookInfo<'_>) {
+    raw::use_kernels_heap(false);
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let what = info.payload_as_str().unwrap_or("?");
+    let backtrace = std::backtrace::Backtrace::capture();
+    control().fail(&format!("a kernel panicked at {place}: {what}\n{backtrace}"));
+    raw::exit(1)
+}

@@ -1,0 +1,122 @@
+//! Kernels as shipped, a process each, on a simulated chip. One process runs at a time; which one,
+//! for how long, and in which order its stores arrive in memory, follows from one seed, and so does
+//! what happens to the domains: they are slow, stopped, killed and started again.
+//!
+//! ```text
+//!                                  +-- kernel of domain 0: callers, services, peers, coherence
+//!   main -- a seed -- plan -- soc -+
+//!                                  +-- kernel of domain 1: the same
+//!            turn, raw, layout: the memory and the turn that they share
+//! ```
+//! - [`plan`]: what the seed decides
+//! - [`soc`]: the power controller, over processes
+//! - [`kernel`]: a kernel's process; [`callers`]: what runs on it
+//! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
+//! - [`turn`]: which process runs
+//! - [`layout`], [`raw`]: addresses, and the home of `unsafe`
+
+mod callers;
+mod chip;
+mod kernel;
+mod layout;
+mod plan;
+mod raw;
+mod soc;
+mod turn;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]
+  --seeds N     run N seeds (10), from --start (0), on all cores
+  --seed X      run one seed; with --trace, print the kernels' logs
+  --break NAME  let the chip forget something, which must be found:
+                barrier, clean, invalidate, ring";
+
+/// The command line.
+pub struct Options {
+    start: u64,
+    seeds: u64,
+    is_loud: bool,
+    broken: Option<chip::Broken>,
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { start: 0, seeds: 10, is_loud: false, broken: None };
+    while let Some(argument) = arguments.next() {
+        if argument == "--trace" {
+            options.is_loud = true;
+            continue;
+        }
+        let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
+        if argument == "--break" {
+            let named = chip::Broken::ALL.into_iter().find(|(name, _)| *name == value);
+            options.broken = Some(named.ok_or(format!("the chip cannot forget {value}"))?.1);
+            continue;
+        }
+        let number = value.parse().map_err(|_| format!("{value} is not a number"))?;
+        match argument.as_str() {
+            "--seeds" => options.seeds = number,
+            "--start" => options.start = number,
+            "--seed" => (options.start, options.seeds) = (number, 1),
+            _ => return Err(format!("there is no option {argument}")),
+        }
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(options) => run(&options),
+        Err(why) => {
+            eprintln!("assembled: {why}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the seeds in worker processes, one for each core of the host. A worker stops at its first
+/// failure.
+fn run(options: &Options) -> ExitCode {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let begun = std::time::Instant::now();
+    let pids: Vec<i32> = (0..workers.min(options.seeds))
+        .map(|worker| {
+            raw::fork(|| {
+                raw::stay_on(worker as usize);
+                let mut mine = (0..options.seeds).filter(|seed| seed % workers == worker);
+                let all_good = mine.all(|seed| one(options.start + seed, options));
+                raw::exit(i32::from(!all_good));
+            })
+        })
+        .collect();
+    let good = pids.iter().filter(|&&pid| raw::ended(pid, true) == Some(0)).count();
+    let all_good = good == pids.len();
+    println!(
+        "assembled: seeds {} to {}: {}, {:.1} s",
+        options.start,
+        options.start + options.seeds - 1,
+        if all_good { "all went well" } else { "failed, see above" },
+        begun.elapsed().as_secs_f64()
+    );
+    if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one seed in a process of its own. Returns false if it failed.
+fn one(seed: u64, options: &Options) -> bool {
+    let pid = raw::fork(|| {
+        let plan = plan::Plan::new(seed);
+        let result = plan.and_then(|plan| {
+            let tally = soc::run(&plan, seed, options);
+            let tally = tally.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
+            if options.seeds == 1 {
+                println!("seed {seed}: {tally}");
+            }
+            Ok(())
+        });
+        if let Err(why) = &result {
+            eprintln!("seed {seed} failed: {why}\n  again: assembled --seed {seed} --trace");
+        }
+        raw::exit(i32::from(result.is_err()));
+    });
+    raw::ended(pid, true) == Some(0)
+}

@@ -1,0 +1,227 @@
+//! The state of the simulated chip that all processes share, and the turn: one process runs at a
+//! time, and the seed decides which one and for how long.
+//!
+//! ```text
+//!   kernel 0 --\                         each step of a kernel: an access between domains,
+//!   kernel 1 ---+-- turn --> one of them a round of a wait, a doorbell, a cache operation
+//!   soc --------/
+//! ```
+
+use crate::layout::CONTROL;
+use crate::raw;
+use abi::boot::{BLOCK, MAX_DOMAINS};
+use base::addr::PAGE;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Number of the soc among the participants; kernels have their domain's.
+pub const SOC: usize = MAX_DOMAINS;
+/// Entries of a store buffer.
+pub const BUFFER: usize = 12;
+/// Pages of the shared block.
+pub const PAGES: usize = (BLOCK / PAGE) as usize;
+/// Longest message of a failure.
+const MESSAGE: usize = 2000;
+
+/// What a participant does.
+pub mod state {
+    pub const OFF: u32 = 0;
+    pub const RUNS: u32 = 1;
+    /// Its core waits for an interrupt.
+    pub const WAITS: u32 = 2;
+}
+
+/// A store that other domains do not see yet.
+#[derive(Default)]
+pub struct Store {
+    pub at: AtomicU64,
+    /// 0: the entry is free.
+    pub bytes: AtomicU64,
+    pub value: AtomicU64,
+    /// Order of the stores.
+    pub number: AtomicU64,
+}
+
+/// A domain with its one core.
+pub struct Core {
+    pub state: AtomicU32,
+    /// INACTIVE: it does not run, whatever its state.
+    pub is_stopped: AtomicU32,
+    /// Set when it is this domain's turn.
+    go: AtomicU32,
+    pub pending: AtomicU32,
+    pub unmasked: AtomicU32,
+    pub deadline: AtomicU64,
+    /// Its counter minus chip time.
+    pub offset: AtomicI64,
+    /// Chip time that a step takes, in ns.
+    pub step_ns: AtomicU64,
+    pub buffer: [Store; BUFFER],
+    pub stores: AtomicU64,
+    /// For each page of the shared block: bits of [`crate::chip::line`].
+    pub pages: [AtomicU8; PAGES],
+    /// Callers that have finished, in this life.
+    pub finished: AtomicU32,
+}
+
+/// Everything that the processes share beside the board's memory. All zero at first.
+pub struct Control {
+    pub clock: AtomicU64,
+    random: AtomicU64,
+    /// Steps until the turn changes.
+    left: AtomicU32,
+    /// Longest turn.
+    pub longest: AtomicU32,
+    pub steps: AtomicU64,
+    /// Steps after which a run counts as stuck.
+    pub most: AtomicU64,
+    pub soc_rung: AtomicU32,
+    soc_go: AtomicU32,
+    pub cores: [Core; MAX_DOMAINS],
+    pub failed: AtomicU32,
+    message: [AtomicU8; MESSAGE],
+    /// Mixes all that happens: equal for equal seeds.
+    pub trace: AtomicU64,
+    /// What the chip fails to do: a number of [`crate::chip::Broken`], or 0.
+    pub broken: AtomicU32,
+    /// Print the kernels' logs.
+    pub is_loud: AtomicU32,
+    /// Totals for the report: doorbells, faults of shared pages, requests of callers.
+    pub rings: AtomicU64,
+    pub moves: AtomicU64,
+    pub requests: AtomicU64,
+}
+
+/// Returns the state that all processes share.
+pub fn control() -> &'static Control {
+    raw::shared(CONTROL)
+}
+
+/// Maps it, in the process that forks the others.
+pub fn map() {
+    raw::map(
+        "the control page",
+        CONTROL,
+        (size_of::<Control>() as u64).next_multiple_of(PAGE),
+        true,
+    );
+}
+
+impl Control {
+    pub fn seed(&self, seed: u64) {
+        self.random.store(seed, Relaxed);
+    }
+
+    /// Returns the next random number of the run.
+    pub fn random(&self) -> u64 {
+        let next = self.random.load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.store(next, Relaxed);
+        let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a random number below `bound`.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.random() % bound
+    }
+
+    /// Mixes a fact into the trace.
+    pub fn note(&self, fact: u64) {
+        let mixed = (self.trace.load(Relaxed) ^ fact).wrapping_mul(0x0100_0000_01b3);
+        self.trace.store(mixed.rotate_left(23), Relaxed);
+    }
+
+    /// Ends the run: something is wrong. Does not return in a kernel's process.
+    pub fn fail(&self, why: &str) {
+        if self.failed.swap(1, Relaxed) == 0 {
+            for (to, from) in self.message.iter().zip(why.bytes().chain([0])) {
+                to.store(from, Relaxed);
+            }
+        }
+    }
+
+    pub fn message(&self) -> String {
+        let bytes = self.message.iter().map(|byte| byte.load(Relaxed));
+        let bytes: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Returns the interrupts that domain `d` can take; a deadline that has passed counts as bit 4.
+    pub fn ready(&self, d: usize) -> u32 {
+        let core = &self.cores[d];
+        let due = core.deadline.load(Relaxed) <= self.local_clock(d);
+        let pending = core.pending.load(Relaxed) | u32::from(due) << 4;
+        pending & (0xff | core.unmasked.load(Relaxed))
+    }
+
+    pub fn local_clock(&self, d: usize) -> u64 {
+        self.clock.load(Relaxed).wrapping_add_signed(self.cores[d].offset.load(Relaxed))
+    }
+
+    fn can_run(&self, d: usize) -> bool {
+        let core = &self.cores[d];
+        core.is_stopped.load(Relaxed) == 0
+            && match core.state.load(Relaxed) {
+                state::RUNS => true,
+                state::WAITS => self.ready(d) != 0,
+                _ => false,
+            }
+    }
+
+    /// Returns whether any kernel can run.
+    pub fn any_runs(&self) -> bool {
+        (0..MAX_DOMAINS).any(|d| self.can_run(d))
+    }
+
+    /// Picks the next participant.
+    fn next(&self) -> usize {
+        let mut able = [0; MAX_DOMAINS + 1];
+        let mut count = 0;
+        for d in (0..MAX_DOMAINS).filter(|&d| self.can_run(d)) {
+            able[count] = d;
+            count += 1;
+        }
+        if count == 0 || self.failed.load(Relaxed) != 0 {
+            return SOC;
+        }
+        // The soc looks around once in a while, for what is planned.
+        if self.soc_rung.load(Relaxed) != 0 || self.below(32) == 0 {
+            able[count] = SOC;
+            count += 1;
+        }
+        able[self.below(count as u64) as usize]
+    }
+
+    fn go(&self, participant: usize) -> &AtomicU32 {
+        self.cores.get(participant).map_or(&self.soc_go, |core| &core.go)
+    }
+
+    /// Waits for the turn. Returns false if it does not come within a second of the host's time.
+    pub fn wait_for_turn(&self, me: usize) -> bool {
+        raw::take(self.go(me))
+    }
+
+    /// Passes the turn on. Returns true if `me` has it again at once.
+    pub fn pass(&self, me: usize) -> bool {
+        let next = self.next();
+        let longest = u64::from(self.longest.load(Relaxed));
+        self.left.store(1 + self.below(longest) as u32, Relaxed);
+        self.note(next as u64);
+        if next == me {
+            return true;
+        }
+        raw::give(self.go(next));
+        false
+    }
+
+    /// Counts a step. Returns whether the turn is over.
+    pub fn step(&self, me: usize) -> bool {
+        self.clock.fetch_add(self.cores[me].step_ns.load(Relaxed), Relaxed);
+        if self.steps.fetch_add(1, Relaxed) > self.most.load(Relaxed) {
+            self.fail("no end: the callers do not finish");
+        }
+        let left = self.left.load(Relaxed).saturating_sub(1);
+        self.left.store(left, Relaxed);
+        left == 0 || self.failed.load(Relaxed) != 0
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs of whole kernels from fresh seeds, and proof that a run can fail.
+
+use std::process::{Command, Output};
+use std::time::SystemTime;
+
+fn assembled(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_assembled"));
+    command.args(arguments).output().expect("the simulation starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn kernels_answer_as_they_should_in_200_fresh_runs() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let start = (now.as_secs() % 1_000_000_000 * 1000).to_string();
+    println!("seeds from {start}");
+    let output = assembled(&["--seeds", "200", "--start", &start]);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn equal_seeds_are_equal_runs() {
+    let [first, second] = [(); 2].map(|()| text(&assembled(&["--seed", "3"])));
+    let [first, second] = [&first, &second].map(|text| text.lines().next().map(str::to_owned));
+    assert!(first.as_ref().is_some_and(|line| line.contains("trace")), "{first:?}");
+    assert_eq!(first, second);
+}
+
+#[test]
+fn what_the_chip_forgets_is_found() {
+    for name in ["barrier", "clean", "invalidate", "ring"] {
+        let output = assembled(&["--seeds", "20", "--break", name]);
+        assert!(!output.status.success(), "{name}: all runs went well");
+        assert!(text(&output).contains("again: assembled --seed"), "{name}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_wrong_option_is_explained() {
+    let output = assembled(&["--break", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("the chip cannot forget nothing"), "{}", text(&output));
+}
