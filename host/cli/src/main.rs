@@ -32,6 +32,7 @@ mod report;
 mod run_files;
 mod said;
 mod scenario;
+mod start;
 mod system;
 mod test;
 mod transfer;
