@@ -1,0 +1,243 @@
+//! The calls of compilers that make a program.
+//!
+//! Debian has no Rust target for WASI: std is built from its source, and linked by `wasm-ld`
+//! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
+
+use super::{App, AppError, Published, Source, sources};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tree::place::Place;
+use tree::progress::{self, Step};
+
+/// The target of all programs, as rustc calls it.
+const TRIPLE: &str = "wasm32-wasip1";
+/// As Debian's clang calls it.
+const CLANG_TRIPLE: &str = "wasm32-wasi";
+const CLANG: &str = "clang-19";
+const LINKER: &str = "wasm-ld-19";
+/// Debian's wasi-libc.
+const LIBC: &str = "/usr/lib/wasm32-wasi";
+/// How programs are compiled: small, since each ISA's image is made of all of it; with the names of
+/// functions, by which a kernel tells where one trapped.
+const PROFILE: &str = "app";
+const PROFILE_SETTINGS: &[&str] = &[
+    "profile.app.inherits=\"release\"",
+    "profile.app.opt-level=\"s\"",
+    "profile.app.lto=\"thin\"",
+    "profile.app.codegen-units=4",
+    "profile.app.panic=\"abort\"",
+    "profile.app.strip=\"debuginfo\"",
+];
+
+/// The same for clang, which also compiles what each program begins with.
+const CLANG_SETTINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"];
+
+/// Further settings for a program that computes: unrolled loops, more inlining, functions
+/// specialised for constant arguments, jump threading in state machines. The program is larger.
+const CLANG_SPEED: &[&str] = &[
+    "-O3",
+    "-mllvm",
+    "-unroll-threshold=2000",
+    "-mllvm",
+    "-unroll-partial-threshold=2000",
+    "-mllvm",
+    "-inline-threshold=1000",
+    "-mllvm",
+    "-force-specialization",
+    "-mllvm",
+    "-enable-dfa-jump-thread",
+];
+
+/// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
+/// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
+const LINKS: &[&str] = &["-Wl,--strip-debug"];
+/// With nothing but code.
+const LINKS_NAMELESS: &[&str] = &["-O2", "-s"];
+
+/// What `sdk/c/start.c` does in libc's place.
+const WRAPPED: &str = "--wrap=linkat";
+
+const fn links(app: &App) -> &'static [&'static str] {
+    if app.names { LINKS } else { LINKS_NAMELESS }
+}
+
+/// How a program is compiled, for keys.
+pub fn settings(app: &App) -> String {
+    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
+    let all = all.chain(links(app)).chain(&[WRAPPED]);
+    all.copied().collect::<Vec<&str>>().join(" ")
+}
+
+/// The compilers, found and ready.
+pub struct Tools {
+    /// Linked into every program.
+    start: PathBuf,
+    /// What they say they are, for keys.
+    pub versions: String,
+}
+
+impl Tools {
+    /// Looks for all that is needed, and compiles what every program begins with.
+    pub fn find(place: &Place) -> Result<Tools, AppError> {
+        if !Path::new(LIBC).join("libc.a").exists() {
+            return Err(AppError::Missing("wasi-libc".to_string()));
+        }
+        let rustc = place.rustc.clone().unwrap_or_else(|| PathBuf::from("rustc"));
+        let versions = [PathBuf::from(CLANG), PathBuf::from(LINKER), rustc]
+            .iter()
+            .map(|tool| version(tool))
+            .collect::<Result<Vec<String>, _>>()?
+            .join("\n");
+        let start = place.target.join("apps/start.o");
+        if let Some(folder) = start.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| AppError::File(folder.into(), e))?;
+        }
+        let mut clang = clang(place);
+        clang.args(["-c", "sdk/c/start.c", "-o"]).arg(&start);
+        run(clang, "sdk/c/start.c")?;
+        Ok(Tools { start, versions })
+    }
+}
+
+fn version(tool: &Path) -> Result<String, AppError> {
+    let output = Command::new(tool).arg("--version").output();
+    let output = output.map_err(|_| AppError::Missing(tool.display().to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+fn run(mut command: Command, what: &str) -> Result<(), AppError> {
+    let program = PathBuf::from(command.get_program());
+    let status = command.status().map_err(|e| AppError::Tool(program, e))?;
+    if status.success() { Ok(()) } else { Err(AppError::Failed(what.to_string())) }
+}
+
+fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
+    let program = PathBuf::from(cargo.get_program());
+    let status = progress::cargo::run(cargo, step).map_err(|e| AppError::Tool(program, e))?;
+    if status.success() { Ok(()) } else { Err(AppError::Failed(what.to_string())) }
+}
+
+/// Builds a program; where it is then.
+pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
+    match &app.source {
+        Source::Rust { package, .. } => {
+            let mut cargo = cargo(place, tools, "build");
+            cargo.args(["--package", package, "--bin", package]);
+            run_cargo(cargo, &app.name, step)?;
+            let folder = place.target.join(TRIPLE).join(PROFILE);
+            Ok(folder.join(format!("{package}.wasm")))
+        }
+        Source::Crate { package, version, bin, .. } => {
+            let bin = bin.as_ref().unwrap_or(package);
+            let root = place.target.join("apps").join(format!("{package}-{version}"));
+            let mut cargo = cargo(place, tools, "install");
+            cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
+            cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
+            cargo.args(["--features", &app.features().join(",")]).arg("--root").arg(&root);
+            run_cargo(cargo, &app.name, step)?;
+            Ok(root.join("bin").join(format!("{bin}.wasm")))
+        }
+        Source::Published(published) => published_c(place, tools, app, published),
+        Source::C { folder, defines, libraries, speed } => {
+            let files = c_files(&place.root.join(folder))?;
+            c(place, tools, app, &files, &flags(defines, *speed), libraries)
+        }
+    }
+}
+
+fn flags(defines: &[String], speed: bool) -> Vec<OsString> {
+    let defined = defines.iter().map(|define| format!("-D{define}").into());
+    let speed = CLANG_SPEED.iter().filter(|_| speed).map(OsString::from);
+    defined.chain(speed).collect()
+}
+
+/// C of a crate, with what of ours makes a program of it. Warnings about it are its authors'.
+fn published_c(
+    place: &Place,
+    tools: &Tools,
+    app: &App,
+    published: &Published,
+) -> Result<PathBuf, AppError> {
+    let root = sources::of(place, &published.package, &published.version)?;
+    let folder = root.join(&published.folder);
+    let mut flags = flags(&published.defines, published.speed);
+    for ours in published.ours.iter().filter_map(|file| file.parent()) {
+        flags.extend(["-I".into(), ours.join("include").into()]);
+    }
+    flags.extend(["-w".into(), "-I".into(), folder.clone().into()]);
+    let mut files = published.ours.clone();
+    match &published.files[..] {
+        [] => files.extend(c_files(&folder)?),
+        named => files.extend(named.iter().map(|file| folder.join(file))),
+    }
+    c(place, tools, app, &files, &flags, &published.libraries)
+}
+
+/// A program of these files.
+fn c(
+    place: &Place,
+    tools: &Tools,
+    app: &App,
+    files: &[PathBuf],
+    flags: &[OsString],
+    libraries: &[String],
+) -> Result<PathBuf, AppError> {
+    let folder = place.target.join("apps").join(format!("{}.objects", app.name));
+    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
+    let mut link = Command::new(CLANG);
+    link.current_dir(&place.root).arg(format!("--target={CLANG_TRIPLE}"));
+    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&tools.start);
+    for (number, file) in files.iter().enumerate() {
+        let object = folder.join(format!("{number}.o"));
+        let mut clang = clang(place);
+        clang.args(flags).arg("-c").arg(file).arg("-o").arg(&object);
+        run(clang, &app.name)?;
+        link.arg(object);
+    }
+    let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
+    link.args(libraries.iter().map(|library| format!("-l{library}"))).arg("-o").arg(&made);
+    run(link, &app.name)?;
+    Ok(made)
+}
+
+fn c_files(folder: &Path) -> Result<Vec<PathBuf>, AppError> {
+    let entries = std::fs::read_dir(folder).map_err(|e| AppError::File(folder.into(), e))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// clang in the root of the tree, for C of ours.
+fn clang(place: &Place) -> Command {
+    let mut clang = Command::new(CLANG);
+    clang.current_dir(&place.root);
+    clang.arg(format!("--target={CLANG_TRIPLE}"));
+    clang.args(CLANG_SETTINGS);
+    clang
+}
+
+fn cargo(place: &Place, tools: &Tools, verb: &str) -> Command {
+    let mut cargo = place.cargo();
+    cargo.args([verb, "--target", TRIPLE, "--profile", PROFILE]);
+    for setting in PROFILE_SETTINGS {
+        cargo.args(["--config", setting]);
+    }
+    let linked = [WRAPPED.to_string(), tools.start.display().to_string()];
+    let mut flags: Vec<String> = linked.map(|what| format!("-Clink-arg={what}")).into();
+    if place.build_std {
+        cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
+        flags.push(format!("-Clinker={LINKER}"));
+        flags.push("-Clinker-flavor=wasm-ld".to_string());
+        flags.push("-Clink-self-contained=no".to_string());
+        flags.push(format!("-L{LIBC}"));
+        flags.push(format!("-Clink-arg={LIBC}/crt1-command.o"));
+    }
+    cargo.env("CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS", flags.join(" "));
+    cargo
+}

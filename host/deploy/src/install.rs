@@ -1,0 +1,194 @@
+//! `pen install`: puts a program onto a running board. Its code for each ISA of the board is sealed
+//! with the board's key and stored as `/bin/NAME.ISA`, where kernels look for programs.
+//!
+//! The key lives as long as the board's run folder. Code is cached (`compiler.rs`), so installing a
+//! program again is fast.
+
+use crate::transfer::Stream;
+use abi::program::FOLDER;
+use anyhow::{Context, bail, ensure};
+use board::{Board, Isa};
+use builds::compiler::{self, Kind};
+use builds::kernels;
+use program::Manifest;
+use std::path::{Path, PathBuf};
+use tree::place::Place;
+use workbench::instance::Instance;
+
+/// Maximum length of a program's name.
+const NAME: usize = abi::process::NAME;
+
+/// `pen install`
+#[derive(clap::Args)]
+pub struct Line {
+    /// The program: a WebAssembly module for WASI preview 1.
+    pub wasm: PathBuf,
+    /// Manifest. By default, the .toml file of the same name next to the module, if there is one.
+    #[arg(long)]
+    pub manifest: Option<PathBuf>,
+    /// Name of the program on the board. By default, the name of the file.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Board. Optional if only one is running.
+    #[arg(long)]
+    pub board: Option<String>,
+}
+
+/// An installed image.
+pub struct Installed {
+    /// Its path.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// `pen install`
+pub fn install(place: &Place, instance: &Instance, line: &Line) -> anyhow::Result<()> {
+    let name = match &line.name {
+        Some(name) => named(name)?,
+        None => name_of(&line.wasm)?,
+    };
+    for image in put(place, instance, &line.wasm, line.manifest.as_deref(), &name)? {
+        println!("{} KiB to {}:{}", image.bytes.div_ceil(1024), instance.name, image.path);
+    }
+    Ok(())
+}
+
+/// Installs the program `wasm` as `name`.
+pub fn put(
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    name: &str,
+) -> anyhow::Result<Vec<Installed>> {
+    put_by(compiler::chosen(), place, instance, wasm, manifest, name)
+}
+
+/// Does the same, compiled by `kind`.
+pub fn put_by(
+    kind: Kind,
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    name: &str,
+) -> anyhow::Result<Vec<Installed>> {
+    let (isas, key) = (kernels::isas(&instance.board()?), instance.program_key()?);
+    let mut installed = vec![];
+    for (isa, image) in images_for(kind, place, wasm, manifest, isas, &key)? {
+        let path = format!("/{FOLDER}/{name}.{}", isa.name());
+        let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
+        installed.push(Installed { path, bytes });
+    }
+    Ok(installed)
+}
+
+/// Returns the images of a program for the kernel `on` of a running board, or for all of its
+/// kernels.
+pub fn images_on(
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    on: u32,
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    let (board, key) = (instance.board()?, instance.program_key()?);
+    let isas = match board.domains.get(on as usize) {
+        Some(domain) => vec![domain.isa],
+        None => kernels::isas(&board),
+    };
+    images_for(compiler::chosen(), place, wasm, manifest, isas, &key)
+}
+
+/// Returns the images of a program for a board, sealed with its key.
+pub fn images(
+    place: &Place,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    board: &Board,
+    key: &[u8; 32],
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    images_for(compiler::chosen(), place, wasm, manifest, kernels::isas(board), key)
+}
+
+fn images_for(
+    kind: Kind,
+    place: &Place,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    isas: Vec<Isa>,
+    key: &[u8; 32],
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    let manifest = manifest_of(wasm, manifest)?;
+    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    let codes = compiler::code(place, kind, wasm, &bytes, &isas)?;
+    let source = program::source_hash(&bytes);
+    let seal = |(isa, code): (Isa, Vec<u8>)| {
+        let image = program::seal(&code, &manifest, isa.number(), source, key);
+        let image = image.with_context(|| format!("{} for {}", wasm.display(), isa.name()))?;
+        Ok((isa, image))
+    };
+    isas.into_iter().zip(codes).map(seal).collect()
+}
+
+/// Reads the named manifest, or the one next to the program; otherwise returns an empty one.
+fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
+    let beside = wasm.with_extension("toml");
+    match named {
+        Some(path) => Ok(Manifest::read(path)?),
+        None if beside.exists() => Ok(Manifest::read(&beside)?),
+        None => Ok(Manifest::default()),
+    }
+}
+
+/// Returns the name of a program in `file`.
+pub fn name_of(file: &Path) -> anyhow::Result<String> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let what = || format!("{}: give the program another name with --name", file.display());
+    named(&stem).with_context(what)
+}
+
+/// Checks that `name` is a valid name.
+pub fn named(name: &str) -> anyhow::Result<String> {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.+".contains(&b);
+    ensure!(
+        (1..=NAME).contains(&name.len()) && name.bytes().all(good),
+        "\"{name}\" cannot be a program's name: 1 to {NAME} letters, digits, '-', '_', '.', '+'"
+    );
+    if name.starts_with(['.', '-']) {
+        bail!("\"{name}\" cannot be a program's name: it begins with a letter or a digit");
+    }
+    Ok(name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_files() {
+        assert_eq!(name_of(Path::new("a/hello.wasm")).unwrap(), "hello");
+        assert_eq!(name_of(Path::new("g++.wasm")).unwrap(), "g++");
+        for bad in ["", "a b", ".x", "-x", "a/b", "ä", &"a".repeat(33)] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_may_lie_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let wasm = folder.path().join("it.wasm");
+        assert_eq!(manifest_of(&wasm, None).unwrap(), Manifest::default());
+        let beside = folder.path().join("it.toml");
+        std::fs::write(&beside, "args = [\"-v\"]").unwrap();
+        assert_eq!(manifest_of(&wasm, None).unwrap().args, ["-v"]);
+        let other = folder.path().join("other.toml");
+        std::fs::write(&other, "").unwrap();
+        assert_eq!(manifest_of(&wasm, Some(&other)).unwrap(), Manifest::default());
+        std::fs::write(&beside, "arg = []").unwrap();
+        let why = format!("{:#}", manifest_of(&wasm, None).unwrap_err());
+        assert!(why.contains("it.toml:1: there is no field \"arg\""), "{why}");
+        assert!(manifest_of(&wasm, Some(Path::new("missing.toml"))).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! Programs on a running board, as this host reaches them.
+//!
+//! ```text
+//!   up ----> system: the disk with /bin          exec: a program, its input and output,
+//!                       |                        |     and folders of this host
+//!                       +--- install: sealed images
+//!                                   |
+//!                               transfer: streams to the kernels (vsock)
+//! ```
+//! - [`up`]  the start of a board with its system
+//! - [`system`]  the system's disk; [`ext2`] has its tools
+//! - [`transfer`]  files into a board and out of it
+//! - [`install`]  programs for each ISA of a board
+//! - [`exec`]  the execution of a program
+//!
+//! Contract: a program here behaves as on any host; what the board does not answer is an error.
+
+pub mod exec;
+pub mod ext2;
+pub mod install;
+pub mod system;
+pub mod transfer;
+pub mod up;

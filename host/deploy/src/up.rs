@@ -1,0 +1,150 @@
+//! `pen up`: builds what a board needs, and starts it, with the options of a start.
+
+use crate::system;
+use anyhow::{anyhow, bail};
+use board::Board;
+use builds::apps;
+use builds::kernels::{self, Built, Profile};
+use tree::place::Place;
+use tree::progress::Step;
+use workbench::instance::{BORROWED, Instance, InstanceError};
+use workbench::prepare::{find, plugin, soc_binary};
+use workbench::{machine, model};
+
+/// The kernels to build.
+#[derive(clap::Args, Clone)]
+pub struct Which {
+    /// Board: a name from boards/, or a path to a .toml file.
+    #[arg(default_value = "duo")]
+    pub board: String,
+    /// How the kernels are built.
+    #[arg(long, value_enum, default_value = "kernel")]
+    pub profile: Profile,
+}
+
+/// Options of a start.
+#[derive(clap::Args, Clone)]
+pub struct How {
+    /// The kernels.
+    #[command(flatten)]
+    pub which: Which,
+    /// Name of this instance and of its folder under run/. By default, the board's name.
+    #[arg(long)]
+    name: Option<String>,
+    /// Count instructions (boards with one domain and one core).
+    #[arg(long)]
+    icount: bool,
+    /// Run in the lab: exact chip time and energy (boards with one core per domain).
+    #[arg(long)]
+    lab: bool,
+    /// In the lab: what is measured: `time`, `energy`, `sanitizer` (any board) or `full`.
+    #[arg(long, value_parser = model::mode, default_value = "energy", requires = "lab")]
+    mode: lab::model::Mode,
+    /// In the lab: how far a domain may run past another; 0 is the slow reference.
+    #[arg(long, default_value_t = 1000, value_name = "NS")]
+    quantum: u64,
+    /// In the lab: set every cost but the instruction's to zero.
+    #[arg(long)]
+    no_costs: bool,
+    /// Command line of the kernels, instead of the board's.
+    #[arg(long)]
+    arguments: Option<String>,
+    /// Use no system disk: the console is the kernels' monitor.
+    #[arg(long)]
+    bare: bool,
+    /// The board ends with one program, and its disk is a copy. Whether that needs all programs.
+    #[arg(skip)]
+    lent: Option<bool>,
+}
+
+impl How {
+    /// Options of a board for one program: one of its system (`programs`), or a file.
+    pub fn lent(board: &str, name: String, programs: bool) -> How {
+        How {
+            which: Which { board: board.to_string(), profile: Profile::Kernel },
+            name: Some(name),
+            icount: false,
+            lab: false,
+            mode: lab::model::Mode::Energy,
+            quantum: 1000,
+            no_costs: false,
+            arguments: None,
+            bare: false,
+            lent: Some(programs),
+        }
+    }
+
+    /// Returns the options for QEMU and soc.
+    fn options(&self) -> anyhow::Result<machine::Options> {
+        let choice =
+            model::Choice { quantum_ns: self.quantum, no_costs: self.no_costs, mode: self.mode };
+        let lab = if self.lab { Some((choice, plugin()?)) } else { None };
+        Ok(machine::Options {
+            icount: self.icount,
+            lab,
+            arguments: self.arguments.clone(),
+            outlives: self.lent.is_none(),
+        })
+    }
+}
+
+/// Builds a board's kernels, and at the same time the system's programs if it has them: neither
+/// needs the other, and each build leaves cores idle while its last crates are compiled.
+fn build_all(
+    place: &Place,
+    board: &Board,
+    profile: Profile,
+    has_programs: bool,
+) -> anyhow::Result<(Vec<Built>, Option<Vec<apps::Built>>)> {
+    std::thread::scope(|scope| {
+        let programs = scope.spawn(|| has_programs.then(|| apps::build(place, &[])).transpose());
+        let kernels = kernels::build(place, &kernels::isas(board), profile)?;
+        let programs = programs.join();
+        let programs = programs.map_err(|_| anyhow!("the build of the programs panicked"))??;
+        Ok((kernels, programs))
+    })
+}
+
+/// `pen up`
+pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
+    let file = find(place, &how.which.board)?;
+    let name = how.name.clone().map_or_else(|| board::read(&file).map(|b| b.name), Ok)?;
+    let instance = Instance::named(place, &name)?;
+    if instance.soc().is_some() {
+        return Err(InstanceError::Running(name).into());
+    }
+    let board = board::read(&file)?;
+    let mut options = how.options()?;
+    let has_system = !how.bare && !options.is_exact() && system::fits(&board);
+    let has_programs = has_system && how.lent != Some(false);
+    let (kernels, programs) = build_all(place, &board, how.which.profile, has_programs)?;
+    if has_system {
+        options.arguments = Some(if how.lent.is_some() {
+            let own = Instance::named(place, &board.name)?;
+            system::lend(place, &own, &instance, &board, programs.as_deref())?
+        } else {
+            let (programs, key) = (programs.unwrap_or_default(), instance.lasting_key()?);
+            system::prepare(place, &instance, &board, &programs, &key)?;
+            system::arguments(options.arguments.as_deref().unwrap_or(&board.arguments))
+        });
+    }
+    let step = Step::begin(&format!("starting {}", instance.name));
+    instance.start(&soc_binary()?, &file, &kernels, &options)?;
+    step.done();
+    if how.lent.is_some() {
+        return Ok(instance);
+    }
+    eprintln!("pen: {} is up: ./pen console {0}, ./pen down {0}", instance.name);
+    Ok(instance)
+}
+
+/// Returns the only running board, if there is one. A board that ends with its program does not
+/// count.
+pub fn only(place: &Place) -> anyhow::Result<Option<Instance>> {
+    let free = |i: &Instance| i.soc().is_some() && !i.name.starts_with(BORROWED);
+    let mut running: Vec<Instance> = Instance::all(place).into_iter().filter(free).collect();
+    match (running.pop(), running.len()) {
+        (one, 0) => Ok(one),
+        (_, _) => bail!("several boards are running: say which (`./pen ps` lists them)"),
+    }
+}

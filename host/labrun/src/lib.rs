@@ -1,0 +1,187 @@
+//! `pen lab`: boards in exact chip time. Runs scenarios, and writes records for `pen report`.
+//!
+//! ```text
+//!   lab/*.toml --scenario--> run: power-on to power-off --> Outcome --records--> target/lab
+//!                             |
+//!                            kit --> checks (pen test): charges, killed, seeds, statistical
+//!                              \---> figures (pen bench): table4, table5, table6
+//!   lab/linux ---linux------> Debian's kernel in the same lab
+//! ```
+//! Contract: the same run takes the same picoseconds, whatever else this host does, if the board
+//! has one core in each domain. The model of a board, and how it is started, are in `workbench`.
+
+mod charges;
+pub mod checks;
+pub mod figures;
+mod killed;
+pub mod kit;
+pub mod linux;
+mod records;
+pub mod run;
+mod scenario;
+mod seeds;
+mod statistical;
+mod table4;
+mod table5;
+mod table6;
+
+use anyhow::{Context, bail};
+use builds::kernels::Profile;
+use lab::model::Mode;
+use run::{Bench, Outcome};
+use scenario::Scenario;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tree::place::Place;
+use tree::progress::Step;
+use workbench::model::{self, Choice};
+use workbench::{findings, prepare};
+
+/// Subcommands of the lab.
+#[derive(clap::Subcommand)]
+pub enum Verb {
+    /// Debian's stock arm64 kernel with our benchmarks, on one core.
+    Linux {
+        /// What to do with it.
+        #[command(subcommand)]
+        verb: linux::Verb,
+    },
+}
+
+/// Arguments of `pen lab`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Line {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// A name from lab/, or a path to a .toml file; without it, list the scenarios.
+    scenario: Option<String>,
+    /// Number of repetitions, instead of the file's.
+    #[arg(long, value_name = "COUNT")]
+    repetitions: Option<u32>,
+    /// Mode, instead of the file's: `time`, `energy`, `sanitizer` or `full`.
+    #[arg(long, value_parser = model::mode)]
+    mode: Option<Mode>,
+    /// Set every cost but the instruction's to zero.
+    #[arg(long)]
+    no_costs: bool,
+    /// Keep this many of the host's cores busy meanwhile; the result must not change.
+    #[arg(long, default_value_t = 0, value_name = "CORES")]
+    load: usize,
+}
+
+/// `pen lab`
+pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
+    if let Some(Verb::Linux { verb }) = &line.verb {
+        return linux::linux(place, verb);
+    }
+    let folder = place.root.join("lab");
+    let Some(name) = &line.scenario else { return list(&folder) };
+    let named = folder.join(format!("{name}.toml"));
+    let path = if named.exists() { named } else { PathBuf::from(name) };
+    if !path.exists() {
+        list(&folder)?;
+        bail!("there is no scenario \"{name}\" in lab/, and no such file");
+    }
+    let mut scenario = Scenario::read(&path)?;
+    scenario.mode = line.mode.unwrap_or(scenario.mode);
+    scenario.repetitions = line.repetitions.unwrap_or(scenario.repetitions).max(1);
+    let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let load = Load::begin(line.load);
+    let result = series(place, &title, &scenario, line);
+    drop(load);
+    result
+}
+
+fn list(folder: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        println!("{name:<14} {}", Scenario::read(&file)?.description);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs all quanta and repetitions; the records go to one file.
+fn series(
+    place: &Place,
+    title: &str,
+    scenario: &Scenario,
+    line: &Line,
+) -> anyhow::Result<ExitCode> {
+    let (_, kernels) = prepare::board_and_kernels(place, &scenario.board, Profile::KernelTrials)?;
+    let folder = place.target.join("lab");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{title}.jsonl"));
+    let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    let (mut agreed, mut found) = (true, 0);
+    for &quantum_ns in &scenario.quanta_ns {
+        let choice = Choice { quantum_ns, no_costs: line.no_costs, mode: scenario.mode };
+        let mut outcomes: Vec<Outcome> = vec![];
+        for repetition in 1..=scenario.repetitions {
+            let of = scenario.repetitions;
+            let step = Step::begin(&format!("{title}, quantum {quantum_ns} ns, {repetition}/{of}"));
+            let bench = Bench {
+                folder: folder.join(title),
+                board: &place.board_file(&scenario.board),
+                kernels: &kernels,
+                arguments: scenario.arguments(),
+                choice: Some(choice),
+            };
+            let outcome = bench.run()?;
+            step.done();
+            let about = records::About { title, board: &scenario.board, choice, repetition };
+            for record in records::of(&about, &outcome) {
+                writeln!(file, "{record}")?;
+            }
+            found += findings::show(&bench.folder)?;
+            let first = outcomes.first().filter(|_| outcome.lab.is_exact());
+            let same = first.is_none_or(|first| records::agree(first, &outcome));
+            agreed &= same;
+            println!("{}", records::summary(&about, &outcome, same));
+            outcomes.push(outcome);
+        }
+        if let Some(spread) = records::spread(&outcomes) {
+            println!("{spread}");
+        }
+    }
+    println!("records: {}; `./pen report` makes a page of them", path.display());
+    if !agreed {
+        bail!("repetitions differ, on a board whose time is exact: the lab is wrong");
+    }
+    if found > 0 {
+        bail!("the sanitizer has {found} findings; see above and the records");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps cores busy until dropped.
+struct Load(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Load {
+    fn begin(cores: usize) -> Load {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        for _ in 0..cores {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Load(stop)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}

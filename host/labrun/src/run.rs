@@ -1,0 +1,199 @@
+//! A run of a board in the lab, from power-on to power-off, and its results: the kernels' records,
+//! residency, energy, counts, changes of state.
+
+use anyhow::{Context, bail, ensure};
+use builds::kernels::Built;
+use lab::energy::{self, Share};
+use lab::model::{Domain, Lab, PAGE};
+use lab::page::{Change, Count, Page, State};
+use records::said::{Said, said};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tree::interrupt;
+use workbench::findings::{self, Finding};
+use workbench::instance::{Instance, tail};
+use workbench::machine::Options;
+use workbench::model::Choice;
+use workbench::prepare;
+
+/// Longer than any run takes on a loaded host.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The results of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The model.
+    pub lab: Lab,
+    /// Records on the console.
+    pub values: Vec<Said>,
+    /// Energy of each domain, by state.
+    pub shares: Vec<Vec<Share>>,
+    /// Counts of each domain.
+    pub counts: Vec<[u64; COUNTS.len()]>,
+    /// Changes of state.
+    pub changes: Vec<Change>,
+    /// Its phases, if energy is measured.
+    pub phases: Vec<Phase>,
+    /// The time in picoseconds when the last domain stopped.
+    pub end: u64,
+    /// The sanitizer's findings, if it was active.
+    pub findings: Vec<Finding>,
+    /// Delay of doorbells in picoseconds: mean and maximum.
+    pub late_ps: (f64, u64),
+    /// Host time in seconds.
+    pub host: f64,
+}
+
+/// A phase of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Its duration in picoseconds.
+    pub time: u64,
+    /// Energy of each domain in picojoule; empty if a domain has several cores.
+    pub energy_pj: Vec<u128>,
+}
+
+/// The counters, in the order of [`Outcome::counts`].
+pub const COUNTS: [(&str, Count); 5] = [
+    ("instructions", Count::Instructions),
+    ("doorbells_sent", Count::Rings),
+    ("doorbells_received", Count::Arrivals),
+    ("sync_points", Count::Syncs),
+    ("exceptions", Count::Exceptions),
+];
+
+/// Parameters of a run.
+pub struct Bench<'a> {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// The board file.
+    pub board: &'a Path,
+    /// The kernels.
+    pub kernels: &'a [Built],
+    /// The kernels' command line, which ends with a power-off.
+    pub arguments: String,
+    /// The lab's options; `None`: plain emulation, of which only the host time is meaningful.
+    pub choice: Option<Choice>,
+}
+
+impl Bench<'_> {
+    /// Does the run.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        let instance = Instance::at(self.folder.clone());
+        let plugin = prepare::plugin()?;
+        let options = Options {
+            lab: self.choice.map(|choice| (choice, plugin)),
+            arguments: Some(self.arguments.clone()),
+            ..Options::default()
+        };
+        let start = Instant::now();
+        instance.start(&prepare::soc_binary()?, self.board, self.kernels, &options)?;
+        let ended = wait(&instance);
+        let host = start.elapsed().as_secs_f64();
+        instance.stop()?;
+        ensure!(!interrupt::came(), "interrupted");
+        if !ended {
+            let last = tail(&instance.path("console.log"), 5);
+            bail!("the board did not end within {} s; last output:\n{last}", PATIENCE.as_secs());
+        }
+        self.harvest(&instance, host)
+    }
+
+    fn harvest(&self, instance: &Instance, host: f64) -> anyhow::Result<Outcome> {
+        let log = instance.path("console.log");
+        let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
+        let text = String::from_utf8_lossy(&text);
+        if !text.contains("powering off") {
+            bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
+        }
+        if let Some(line) = text.lines().find_map(|line| line.strip_prefix("! ")) {
+            bail!("a command of the run failed: {line}; all of it is in {}", log.display());
+        }
+        let values = text.lines().filter_map(said).collect();
+        let mut outcome = Outcome { values, host, ..Outcome::default() };
+        if self.choice.is_none() {
+            return Ok(outcome);
+        }
+        outcome.lab = Lab::read(&self.folder)?;
+        outcome.findings = findings::read(&self.folder)?;
+        if outcome.lab.mode.takes_turns() {
+            let marks: Vec<_> = text.lines().filter_map(mark).collect();
+            outcome.account(&Page::open(&instance.path(PAGE))?, &marks)?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    /// Reads time and, if it is measured, energy from the page.
+    fn account(&mut self, page: &Page, marks: &[(String, u64)]) -> anyhow::Result<()> {
+        let domains = &self.lab.domains;
+        let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
+        self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
+        let sum = |what| domains.iter().map(|d| page.counted(d.slot, what)).sum::<u64>() as f64;
+        let latest = domains.iter().map(|domain| page.counted(domain.slot, Count::Latest)).max();
+        let mean = sum(Count::Late) / sum(Count::Arrivals).max(1.0);
+        self.late_ps = (mean, latest.unwrap_or(0));
+        self.end = domains.iter().map(|domain| page.accounted(domain.slot)).max().unwrap_or(0);
+        if !self.lab.mode.tells_energy() {
+            return Ok(());
+        }
+        self.shares = domains.iter().map(|domain| energy::shares(page, domain)).collect();
+        // For seats with several cores the page records no changes of state.
+        let exact = self.lab.is_exact();
+        let (changes, count) = if exact { page.changes() } else { (vec![], 0) };
+        if marks.len() > 1 && changes.len() < count {
+            let kept = changes.len();
+            bail!("the phases are too long: {count} changes of state, of which {kept} were kept");
+        }
+        let phase = |pair: &[_]| phase(&self.lab, &changes, pair, self.end);
+        self.phases = marks.windows(2).map(phase).collect();
+        if !exact {
+            self.phases.iter_mut().for_each(|phase| phase.energy_pj.clear());
+        }
+        self.changes = changes;
+        Ok(())
+    }
+}
+
+/// Returns a domain's cycles while active, and the number of its power points in use.
+pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
+    let active = shares.iter().filter_map(|share| match share.state {
+        State::Active(point) => Some((share.time, domain.powers.points[point].khz)),
+        State::Idle(_) | State::Gated(_) | State::Inactive | State::Off => None,
+    });
+    let cycles = active.map(|(time, khz)| time as f64 * f64::from(khz) / 1e9).collect::<Vec<_>>();
+    (cycles.iter().sum(), cycles.len())
+}
+
+/// Waits until the soc has ended. Returns false after too long a time.
+fn wait(instance: &Instance) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && !interrupt::came() {
+        if instance.soc().is_none() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+/// Parses `phase NAME NANOSECONDS`; the time is in picoseconds.
+fn mark(line: &str) -> Option<(String, u64)> {
+    let mut words = line.split_whitespace();
+    if words.next() != Some("phase") {
+        return None;
+    }
+    let name = words.next()?.to_owned();
+    Some((name, words.next()?.parse::<u64>().ok()?.saturating_mul(1000)))
+}
+
+/// Returns the phase between two marks.
+fn phase(lab: &Lab, changes: &[Change], marks: &[(String, u64)], end: u64) -> Phase {
+    let (name, (from, to)) = (marks[0].0.clone(), (marks[0].1, marks[1].1));
+    let used = |domain| energy::between_pj(changes, domain, (from, to), end);
+    let energy_pj = lab.domains.iter().map(used).collect();
+    Phase { name, time: to.saturating_sub(from), energy_pj }
+}

@@ -1,0 +1,90 @@
+//! A lab scenario: a data file that defines the board, the commands, the repetitions and the
+//! quanta. `lab/*.toml`.
+
+use abi::boot::MAX_ARGUMENTS;
+use lab::model::Mode;
+use serde::Deserialize;
+use std::path::Path;
+
+/// A scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// A description of one line.
+    pub description: String,
+    /// The board. Its time is exact if each domain has one core.
+    pub board: String,
+    /// Commands of the monitor, separated by `;`. The board is powered off after them.
+    #[serde(default)]
+    pub run: String,
+    /// Commands after those, in phases that are accounted for separately.
+    #[serde(default)]
+    pub phase: Vec<Phase>,
+    /// What is measured.
+    #[serde(default)]
+    pub mode: Mode,
+    /// How far a domain may run past another, in ns; one series of repetitions for each value.
+    #[serde(default = "usual_quanta")]
+    pub quanta_ns: Vec<u64>,
+    /// Number of repetitions; those of one quantum must agree if time is exact.
+    #[serde(default = "once")]
+    pub repetitions: u32,
+}
+
+/// A part of a scenario with its own account of time and energy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name, one word.
+    pub name: String,
+    /// Its commands.
+    pub run: String,
+}
+
+fn usual_quanta() -> Vec<u64> {
+    vec![1000]
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// Name of the mark at the end of the last phase.
+pub const END: &str = "end";
+
+impl Scenario {
+    /// Reads the file; errors include the line.
+    pub fn read(path: &Path) -> anyhow::Result<Scenario> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+        let scenario: Scenario =
+            toml::from_str(&text).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+        let length = scenario.arguments().len();
+        if length >= MAX_ARGUMENTS {
+            anyhow::bail!("{name}: its commands have {length} characters of {MAX_ARGUMENTS}");
+        }
+        if scenario.run.is_empty() && scenario.phase.is_empty() {
+            anyhow::bail!("{name}: it has neither `run` nor a [[phase]]");
+        }
+        let word = |name: &str| !name.is_empty() && !name.contains([' ', ';']) && name != END;
+        if let Some(phase) = scenario.phase.iter().find(|phase| !word(&phase.name)) {
+            anyhow::bail!("{name}: {:?} is no name of a phase: one word, not {END}", phase.name);
+        }
+        if scenario.quanta_ns.is_empty() || scenario.repetitions == 0 {
+            anyhow::bail!("{name}: nothing to do: quanta_ns or repetitions is empty");
+        }
+        Ok(scenario)
+    }
+
+    /// Returns the kernels' command line.
+    pub fn arguments(&self) -> String {
+        let mut commands = Vec::from_iter((!self.run.is_empty()).then(|| self.run.clone()));
+        for Phase { name, run } in &self.phase {
+            commands.push(format!("phase {name};{run}"));
+        }
+        if !self.phase.is_empty() {
+            commands.push(format!("phase {END}"));
+        }
+        format!("run={};poweroff", commands.join(";"))
+    }
+}

@@ -1,0 +1,208 @@
+//! `pen`: the single command of the tree. Parses the command line and dispatches; errors end here.
+//!
+//! The script `./pen` at the root of the tree builds and starts this binary.
+
+mod bench;
+mod commands;
+mod console;
+mod debug;
+mod doctor;
+mod fuzz;
+mod new;
+mod test;
+
+use builds::apps;
+use clap::{Parser, Subcommand};
+use deploy::up::{self, How, Which};
+use deploy::{exec, install, transfer};
+use records::figures;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tree::place;
+
+#[derive(Parser)]
+#[command(name = "pen", about = "Penumbra: build, run, test and measure", version)]
+struct Line {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Build, boot and attach this terminal; ctrl-a x leaves and ends the board.
+    Run(How),
+    /// Build and boot in the background.
+    Up(How),
+    /// Attach this terminal to a running board; ctrl-a x leaves it running.
+    Console {
+        /// Board. Optional if only one is running.
+        name: Option<String>,
+    },
+    /// End running boards.
+    Down {
+        /// Board. Optional if only one is running.
+        name: Option<String>,
+        /// End all of them.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Put a file into a running board.
+    Push {
+        /// A file of the host.
+        file: PathBuf,
+        /// Its path on the board. By default, its own name; after a `/` at the end, its own name is
+        /// added.
+        path: Option<String>,
+        /// Board. Optional if only one is running.
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Get a file out of a running board.
+    Pull {
+        /// Its path on the board.
+        path: String,
+        /// A file of the host. By default, its own name.
+        file: Option<PathBuf>,
+        /// Board. Optional if only one is running.
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Install a program on a running board, for each of its ISAs.
+    Install(install::Line),
+    /// Run a program on a board, with this terminal's input and output, and end as it ends.
+    Exec(exec::Line),
+    /// List boards that run, with the state of each domain.
+    Ps,
+    /// Debug a kernel with gdb: a running one, or the memory of one that died.
+    Debug(debug::Line),
+    /// Build kernels and stage their images.
+    Build(Which),
+    /// Build programs that run on the boards: `target/apps/NAME.wasm`.
+    Apps {
+        /// Programs to build. By default, all of `apps/apps.toml`.
+        names: Vec<String>,
+    },
+    /// Run the tests: on the host, then scenarios on boards.
+    Test {
+        /// Only tests whose name contains this.
+        filter: Option<String>,
+        /// Run the long ones too.
+        #[arg(long)]
+        nightly: bool,
+        /// Folder for the boards. By default, target/tests.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+    },
+    /// Run the checks that are not tests: formatting, style, words, layers, licences, lints, bans
+    /// in services, what the fault path reaches, layouts of shared state, advisories.
+    Check {
+        /// Run only this check.
+        name: Option<String>,
+        /// `check words`: record the counts of rejected phrasings, which may only fall.
+        #[arg(long)]
+        update: bool,
+    },
+    /// Let libFuzzer search for harmful calls; needs a C++ compiler.
+    Fuzz {
+        /// Duration in seconds.
+        #[arg(default_value_t = 180)]
+        seconds: u32,
+    },
+    /// Measure, and print a table next to Linux's values.
+    Bench {
+        /// Only records whose name begins with this.
+        #[arg(default_value = "")]
+        prefix: String,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put records of measurements into the documentation's tables.
+    Figures {
+        /// Files of records, as `bench --json` prints them; `-` is standard input. Without any, the
+        /// tables are written again.
+        files: Vec<PathBuf>,
+    },
+    /// Run a scenario in exact chip time and energy; without one, list them.
+    Lab(labrun::Line),
+    /// Make one page from records of measurements.
+    Report {
+        /// Files of records, and folders whose .jsonl files are read. By default, target/lab.
+        paths: Vec<PathBuf>,
+        /// The page. By default, target/report.html.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Start a program, a board, a scenario or a service from an example that works.
+    New(new::Line),
+    /// Check tools, disk space and leftovers, and say what to do.
+    Doctor,
+    /// Install what is missing (the script does this before the tools are built).
+    Setup,
+}
+
+/// Makes `pen ... | head` end like other tools when its reader has gone: silently, with the exit
+/// code of SIGPIPE. The signal itself stays ignored, so that a console that disappears is reported
+/// as an error.
+fn end_with_the_reader() {
+    const CODE: i32 = 128 + 13;
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload_as_str().unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            std::process::exit(CODE);
+        }
+        report(panic);
+    }));
+}
+
+fn main() -> ExitCode {
+    end_with_the_reader();
+    match run(Line::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("pen: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    let place = place::Place::find()?;
+    match verb {
+        Verb::Run(how) => commands::run(&place, &how),
+        Verb::Up(how) => up::up(&place, &how).map(|_| ExitCode::SUCCESS),
+        Verb::Console { name } => commands::console(&place, name.as_deref()),
+        Verb::Down { name, all } => commands::down(&place, name.as_deref(), all),
+        Verb::Push { file, path, name } => {
+            commands::with_running(&place, name.as_deref(), |instance| {
+                transfer::push(instance, &file, path.as_deref())
+            })
+        }
+        Verb::Pull { path, file, name } => {
+            commands::with_running(&place, name.as_deref(), |instance| {
+                transfer::pull(instance, &path, file.as_deref())
+            })
+        }
+        Verb::Install(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            install::install(&place, instance, &line)
+        }),
+        Verb::Exec(line) => Ok(exec::exec(&place, &line)),
+        Verb::Ps => commands::ps(&place),
+        Verb::Debug(line) => debug::debug(&place, &line),
+        Verb::Build(which) => commands::build(&place, &which),
+        Verb::Apps { names } => apps::apps(&place, &names),
+        Verb::Test { filter, nightly, folder } => {
+            test::test(&place, &test::Wanted { filter: filter.as_deref(), nightly, folder })
+        }
+        Verb::Check { name, update } => checks::check(&place, name.as_deref(), update),
+        Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
+        Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Figures { files } => figures::figures(&place, &files),
+        Verb::Lab(line) => labrun::lab(&place, &line),
+        Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
+        Verb::New(line) => new::new(&place, &line),
+        Verb::Doctor => doctor::doctor(&place),
+        Verb::Setup => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,305 @@
+//! `pen test`: tests on the host, then the simulator's many seeds (nightly), then scenarios on
+//! boards, all two at a time; times are printed, and the folder of a failed scenario is kept.
+
+mod host;
+mod pool;
+mod tally;
+
+use anyhow::ensure;
+use board::Isa;
+use builds::kernels::{self, Built, Profile};
+use lab::model::Mode;
+use labrun::checks::{self, Check};
+use labrun::kit::{Kit, LeftOut};
+use pool::{Job, Passed, WORKERS};
+use scenarios::{Failure, Scenario};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use tally::Tally;
+use tree::interrupt;
+use tree::place::Place;
+use tree::progress::Step;
+use workbench::findings;
+use workbench::machine::Options;
+use workbench::model::Choice;
+use workbench::prepare;
+use workbench::rig::{Parts, Rig};
+
+/// What to test.
+pub struct Wanted<'a> {
+    /// Only tests whose name contains this.
+    pub filter: Option<&'a str>,
+    /// The long ones too.
+    pub nightly: bool,
+    /// Where boards have their folders; `target/tests` without.
+    pub folder: Option<PathBuf>,
+}
+
+impl Wanted<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.filter.is_none_or(|filter| name.contains(filter))
+    }
+
+    /// Names of Rust's tests have no dots, those of scenarios and checks have.
+    fn has_host(&self) -> bool {
+        self.filter.is_none_or(|filter| !filter.contains('.') || filter.contains(".rs"))
+    }
+}
+
+/// All that stages work with.
+struct Bench<'a> {
+    place: &'a Place,
+    wanted: &'a Wanted<'a>,
+    folder: PathBuf,
+    tally: Tally,
+}
+
+/// `pen test [FILTER] [--nightly]`
+pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
+    let folder = wanted.folder.clone().unwrap_or_else(|| place.target.join("tests"));
+    let mut bench = Bench { place, wanted, folder, tally: Tally::default() };
+    // From here on a signal takes the boards down in order first.
+    interrupt::listen()?;
+    bench.run()?;
+    let Bench { tally, .. } = bench;
+    let (passed, failed) = tally.counts();
+    print!("{}", tally.report());
+    for failure in tally.failures() {
+        println!("failed: {failure}");
+    }
+    println!("{passed} passed, {failed} failed");
+    let nothing = passed + failed == 0;
+    if nothing {
+        println!("no test matches; a filter is a part of a test's name");
+    }
+    Ok(if failed == 0 && !nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Bench<'_> {
+    fn run(&mut self) -> anyhow::Result<()> {
+        let Wanted { filter, nightly, .. } = *self.wanted;
+        if self.wanted.has_host() {
+            self.stage("host tests", |it| host::run(it.place, filter, &mut it.tally))?;
+        }
+        if nightly && self.wanted.has("sim.nightly") {
+            self.stage("simulator, 100,000 seeds", |it| it.many("sim"))?;
+        }
+        if nightly && self.wanted.has("abuse.nightly") {
+            self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse"))?;
+        }
+        let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
+        let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
+        let chosen: Vec<&Scenario> = chosen.collect();
+        if !chosen.is_empty() {
+            self.stage("scenarios", |it| it.scenarios(&chosen))?;
+        }
+        let watched = scenarios::ALL.iter().filter(|s| nightly || SANITIZED.contains(&s.name));
+        let watched = watched.filter(|s| !UNWATCHED.iter().any(|area| s.name.starts_with(area)));
+        let watched: Vec<_> = watched.filter(|s| self.wanted.has(&sanitized(s))).collect();
+        if !watched.is_empty() {
+            self.stage("scenarios under the sanitizer", |it| it.sanitizer(&watched))?;
+        }
+        let asked = |c: &&Check| nightly || c.nightly.is_none() || filter == Some(c.name);
+        let checks = checks::ALL.iter().filter(|c| self.wanted.has(c.name)).filter(asked);
+        let checks: Vec<&Check> = checks.collect();
+        if !checks.is_empty() {
+            self.stage("the lab", |it| it.lab(&checks))?;
+        }
+        Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&mut Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        ensure!(!interrupt::came(), "interrupted");
+        let start = Instant::now();
+        run(self)?;
+        self.tally.stage(name, start.elapsed());
+        Ok(())
+    }
+
+    /// Runs the binary of a package over many seeds.
+    fn many(&mut self, package: &str) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["run", "-q", "--release", "-p", package, "--", "--seeds", "100000"]);
+        let (name, start) = (format!("{package}.nightly"), Instant::now());
+        let step = Step::begin(&name);
+        let good = cargo.status()?.success();
+        step.done();
+        match good {
+            true => self.tally.passed(&name, start.elapsed()),
+            false => self.tally.failed(&name, start.elapsed(), "see above"),
+        }
+        Ok(())
+    }
+
+    fn scenarios(&mut self, chosen: &[&Scenario]) -> anyhow::Result<()> {
+        let mut isas = BTreeSet::new();
+        for scenario in chosen {
+            isas.extend(kernels::isas(&board::read(&self.place.board_file(scenario.board))?));
+        }
+        let isas: Vec<_> = isas.into_iter().collect();
+        let built = kernels::build(self.place, &isas, Profile::KernelCheck)?;
+        if chosen.iter().any(|scenario| SHIPPED.contains(&scenario.name)) {
+            // Built here, and not while other boards run.
+            kernels::build(self.place, &isas, Profile::Kernel)?;
+        }
+        let soc = prepare::soc_binary()?;
+        let jobs = chosen.iter().map(|scenario| {
+            let parts = self.parts(scenario.name, scenario, &soc, &built);
+            let folder = parts.folder.clone();
+            let run = move || one(scenario, &parts).map(|()| Passed::Itself);
+            let alone = ALONE.contains(&scenario.name);
+            Job { name: scenario.name.into(), folder, alone, run: Box::new(run) }
+        });
+        let jobs = jobs.collect();
+        pool::run(jobs, WORKERS, &mut self.tally)
+    }
+
+    fn parts(&self, name: &str, scenario: &Scenario, soc: &Path, built: &[Built]) -> Parts {
+        Parts {
+            folder: self.folder.join(name),
+            soc: soc.to_path_buf(),
+            board_file: self.place.board_file(scenario.board),
+            kernels: built.to_vec(),
+            options: Options::default(),
+        }
+    }
+
+    /// The same boards with every access watched: nothing may be found. One record tells how much
+    /// was.
+    fn sanitizer(&mut self, chosen: &[&Scenario]) -> anyhow::Result<()> {
+        let isas = [Isa::Aarch64, Isa::Riscv64];
+        let built = kernels::build(self.place, &isas, Profile::KernelCheck)?;
+        let (soc, plugin) = (prepare::soc_binary()?, prepare::plugin()?);
+        let choice = Choice { mode: Mode::Sanitizer, ..Choice::default() };
+        let found = AtomicUsize::new(0);
+        let jobs = chosen.iter().map(|scenario| {
+            let name = sanitized(scenario);
+            let mut parts = self.parts(&name, scenario, &soc, &built);
+            parts.options.lab = Some((choice, plugin.clone()));
+            let (folder, found) = (parts.folder.clone(), &found);
+            let run = move || {
+                one(scenario, &parts)?;
+                let all = findings::read(&parts.folder)?;
+                found.fetch_add(all.len(), Ordering::Relaxed);
+                let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+                ensure!(texts.is_empty(), "{}", texts.join("\n"));
+                Ok(Passed::Itself)
+            };
+            Job { name, folder, alone: false, run: Box::new(run) }
+        });
+        let jobs = jobs.collect();
+        pool::run(jobs, WORKERS, &mut self.tally)?;
+        let (found, count) = (found.into_inner(), chosen.len());
+        println!("record sanitizer.false_reports {found} reports over {count} scenarios");
+        Ok(())
+    }
+
+    /// The lab's own tests, with the kernels that it measures.
+    fn lab(&mut self, chosen: &[&Check]) -> anyhow::Result<()> {
+        let isas = [Isa::Aarch64, Isa::Riscv64];
+        let built = kernels::build(self.place, &isas, Profile::KernelTrials)?;
+        if chosen.iter().any(|check| check.name.starts_with("sanitizer.seeded")) {
+            // Built here, and not while boards run.
+            kernels::build(self.place, &isas, Profile::KernelSeeded)?;
+        }
+        let (place, built) = (self.place, &built);
+        let jobs = chosen.iter().map(|check| {
+            let folder = self.folder.join(check.name);
+            let kit = Kit { place, kernels: built, folder: folder.clone() };
+            let run = move || (check.run)(&kit).map(|()| Passed::Itself);
+            Job { name: check.name.into(), folder, alone: false, run: Box::new(run) }
+        });
+        let jobs = jobs.collect();
+        pool::run(jobs, WORKERS, &mut self.tally)
+    }
+}
+
+/// Scenarios that keep all cores busy: beside another one they take many times as long, because
+/// each message between kernels then waits for a time slice of the host.
+const ALONE: &[&str] = &["programs.hostile", "programs.many"];
+
+/// Scenarios that start a board as a person does, with the kernels that ship.
+const SHIPPED: &[&str] = &["exec.alone"];
+
+/// Scenarios that the sanitizer watches in every run of the tests: all that is shared between
+/// domains, in four minutes. Nightly it watches all.
+const SANITIZED: &[&str] = &[
+    "boot.duo-1x1",
+    "devices.solo-1",
+    "domain.power",
+    "domain.panic",
+    "domain.main-killed",
+    "rpc.nested",
+    "services.shadowed",
+    "services.overlap",
+    "services.lost",
+    "disk.ext2",
+    "programs.shadowed",
+    "net.shadowed",
+    "devices.dma-shadowed",
+];
+
+/// What computes too much to be watched; what kernels do for it, others do watched. And what
+/// restarts its board, which an exact run refuses.
+const UNWATCHED: &[&str] = &["corpus.", "programs.hostile", "disk.reboot", "system.reboot"];
+
+/// Name of a scenario's test under the sanitizer.
+pub fn sanitized(scenario: &Scenario) -> String {
+    format!("sanitizer.clean.{}", scenario.name)
+}
+
+/// Runs a scenario; the board goes down however it ends.
+fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
+    let mut rig = Rig::start(parts)?;
+    let result = (scenario.run)(&mut rig);
+    // The transcript helps to understand a failure; it is no failure of its own.
+    let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
+    match result {
+        Err(Failure::LeftOut(why)) => Err(LeftOut(why).into()),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What runs only under `--nightly`, and why, as docs/reference/testing.md has it.
+    fn nightly() -> String {
+        let scenarios = scenarios::ALL.iter().map(|it| (it.name, it.nightly));
+        let all = scenarios.chain(checks::ALL.iter().map(|it| (it.name, it.nightly)));
+        let rows = all.filter_map(|(name, why)| Some(format!("| `{name}` | {} |\n", why?)));
+        rows.collect()
+    }
+
+    #[test]
+    fn what_is_nightly_is_documented_with_its_reason() {
+        let text = include_str!("../../../docs/reference/testing.md");
+        assert!(text.contains(&nightly()), "docs/reference/testing.md must have\n{}", nightly());
+    }
+
+    #[test]
+    fn scenarios_with_a_treatment_of_their_own_are_daily_ones() {
+        for name in SANITIZED.iter().chain(ALONE).chain(SHIPPED) {
+            let found = scenarios::ALL.iter().find(|it| it.name == *name);
+            assert!(found.is_some_and(|it| it.nightly.is_none()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_filter_with_a_dot_needs_no_test_of_the_host() {
+        let wanted = |filter| Wanted { filter, nightly: false, folder: None };
+        assert!(wanted(None).has_host() && wanted(Some("fs::")).has_host());
+        assert!(
+            !wanted(Some("disk.reboot")).has_host()
+                && wanted(Some("disk.reboot")).has("disk.reboot")
+        );
+    }
+}

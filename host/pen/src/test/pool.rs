@@ -1,0 +1,245 @@
+//! Runs tests two at a time: most of them wait most of the time. Results are printed in the order
+//! of the list, and a line every ten seconds says what is running.
+
+use super::tally::Tally;
+use anyhow::{anyhow, ensure};
+use labrun::kit::LeftOut;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tree::interrupt;
+
+/// Tests at a time. Boards of two domains keep two cores busy at times, and idle at others.
+pub const WORKERS: usize = 2;
+/// Nothing is silent for longer.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// A test that is still to run.
+pub struct Job<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its folder: made by the test, removed when it has passed.
+    pub folder: PathBuf,
+    /// Nothing else runs meanwhile.
+    pub alone: bool,
+    /// What it does.
+    pub run: Box<dyn FnOnce() -> anyhow::Result<Passed> + Send + 'a>,
+}
+
+/// What has passed.
+pub enum Passed {
+    /// The test itself.
+    Itself,
+    /// Several, each with its time.
+    These(Vec<(String, Duration)>),
+}
+
+/// What the workers tell.
+enum Event {
+    Begun(usize),
+    Ended(usize, Duration, anyhow::Result<Passed>),
+}
+
+/// Runs all `jobs`, so many at a time.
+pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Result<()> {
+    let told: Vec<(String, PathBuf)> =
+        jobs.iter().map(|job| (job.name.clone(), job.folder.clone())).collect();
+    let next = AtomicUsize::new(0);
+    let slots: Vec<_> = jobs.into_iter().map(|job| std::sync::Mutex::new(Some(job))).collect();
+    let machine = RwLock::new(());
+    let (events, inbox) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let events = events.clone();
+            scope.spawn(|| work(&slots, &next, &machine, events));
+        }
+        drop(events);
+        tell(&told, &inbox, tally)
+    })?;
+    ensure!(!interrupt::came(), "interrupted");
+    Ok(())
+}
+
+type Slot<'a> = std::sync::Mutex<Option<Job<'a>>>;
+
+fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: Sender<Event>) {
+    while !interrupt::came() {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(slot) = slots.get(index) else { return };
+        let Some(job) = slot.lock().ok().and_then(|mut slot| slot.take()) else { return };
+        // It guards nothing that a panic could leave half done.
+        let _alone = job.alone.then(|| machine.write().unwrap_or_else(PoisonError::into_inner));
+        let _shared = (!job.alone).then(|| machine.read().unwrap_or_else(PoisonError::into_inner));
+        // The receiver is gone only after an error in `tell`.
+        let _ = events.send(Event::Begun(index));
+        let start = Instant::now();
+        // A panic is a failure like any other, and boards go down as it unwinds.
+        let result = catch_unwind(AssertUnwindSafe(job.run));
+        let result = result.unwrap_or_else(|_| Err(anyhow!("it panicked; see above")));
+        let _ = events.send(Event::Ended(index, start.elapsed(), result));
+    }
+}
+
+/// Says how each went, in their order.
+fn tell(
+    all: &[(String, PathBuf)],
+    inbox: &Receiver<Event>,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let mut running: BTreeMap<usize, Instant> = BTreeMap::new();
+    let mut ended = BTreeMap::new();
+    let (mut next, mut said) = (0, Instant::now());
+    loop {
+        match inbox.recv_timeout(REMINDER.saturating_sub(said.elapsed())) {
+            Ok(Event::Begun(index)) => drop(running.insert(index, Instant::now())),
+            Ok(Event::Ended(index, took, result)) => {
+                running.remove(&index);
+                ended.insert(index, (took, result));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                said = Instant::now();
+                eprintln!("pen: {}", under_way(all, &running, ended.len() + next));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        while let Some((took, result)) = ended.remove(&next) {
+            one(&all[next], took, result, tally)?;
+            (next, said) = (next + 1, Instant::now());
+        }
+    }
+    // An interrupt leaves gaps in the order.
+    for (index, (took, result)) in ended {
+        one(&all[index], took, result, tally)?;
+    }
+    Ok(())
+}
+
+fn under_way(
+    all: &[(String, PathBuf)],
+    running: &BTreeMap<usize, Instant>,
+    ended: usize,
+) -> String {
+    let names = running.iter().map(|(index, begun)| {
+        format!("{} ({} s so far)", all[*index].0, begun.elapsed().as_secs())
+    });
+    let names: Vec<String> = names.collect();
+    format!("{ended} of {}; running: {}", all.len(), names.join(", "))
+}
+
+/// Says how one went; the folder of a failed one is kept.
+fn one(
+    (name, folder): &(String, PathBuf),
+    took: Duration,
+    result: anyhow::Result<Passed>,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let seconds = took.as_secs_f64();
+    match result {
+        // Nothing in it matches.
+        Ok(Passed::These(parts)) if parts.is_empty() => {}
+        Ok(passed) => {
+            println!("{name:<40} ok      {seconds:>6.1} s");
+            match passed {
+                Passed::Itself => tally.passed(name, took),
+                Passed::These(parts) => parts.iter().for_each(|part| tally.passed(&part.0, part.1)),
+            }
+            if folder.exists() {
+                std::fs::remove_dir_all(folder)?;
+            }
+        }
+        Err(why) if why.is::<LeftOut>() => println!("{name:<40} {why}"),
+        Err(why) => {
+            println!("{name:<40} FAILED  {seconds:>6.1} s");
+            println!("{why:#}\nits folder: {}", folder.display());
+            tally.failed(name, took, &format!("{why:#}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+    use std::sync::Barrier;
+
+    fn job<'a>(name: &str, run: impl FnOnce() -> anyhow::Result<Passed> + Send + 'a) -> Job<'a> {
+        let folder = "no-such-folder".into();
+        Job { name: name.into(), folder, alone: false, run: Box::new(run) }
+    }
+
+    #[test]
+    fn two_run_at_a_time_and_failures_are_kept_in_order() {
+        // Both must be there at once, in either order of their ends.
+        let both = Barrier::new(2);
+        let (late, meet) = (Duration::from_millis(50), || {
+            both.wait();
+        });
+        let jobs = vec![
+            job("first", || {
+                meet();
+                std::thread::sleep(late);
+                bail!("one")
+            }),
+            job("second", || {
+                meet();
+                bail!("two")
+            }),
+            job("third", || Ok(Passed::Itself)),
+        ];
+        let mut tally = Tally::default();
+        run(jobs, 2, &mut tally).unwrap();
+        assert_eq!(tally.failures(), ["first: one", "second: two"]);
+        assert_eq!(tally.counts(), (1, 2));
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_and_the_others_run() {
+        let jobs = vec![
+            job("first", || std::panic::resume_unwind(Box::new("meant"))),
+            job("second", || Ok(Passed::Itself)),
+        ];
+        let mut tally = Tally::default();
+        run(jobs, 1, &mut tally).unwrap();
+        assert_eq!(tally.failures(), ["first: it panicked; see above"]);
+        assert_eq!(tally.counts(), (1, 1));
+    }
+
+    #[test]
+    fn nothing_runs_beside_a_test_that_runs_alone() {
+        let now = AtomicUsize::new(0);
+        let one = |alone: bool| {
+            let now = &now;
+            move || {
+                let others = now.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                let left = now.fetch_sub(1, Ordering::SeqCst) - 1;
+                ensure!(!alone || others + left == 0, "another one runs");
+                Ok(Passed::Itself)
+            }
+        };
+        let jobs =
+            (0..9).map(|n| Job { alone: n % 3 == 1, ..job(&n.to_string(), one(n % 3 == 1)) });
+        let mut tally = Tally::default();
+        run(jobs.collect(), 2, &mut tally).unwrap();
+        assert_eq!(tally.counts(), (9, 0));
+    }
+
+    #[test]
+    fn one_worker_runs_one_at_a_time() {
+        let now = AtomicUsize::new(0);
+        let alone = || {
+            ensure!(now.fetch_add(1, Ordering::SeqCst) == 0, "another one runs");
+            std::thread::sleep(Duration::from_millis(5));
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Passed::These(vec![("a".into(), Duration::ZERO), ("b".into(), Duration::ZERO)]))
+        };
+        let mut tally = Tally::default();
+        run((0..5).map(|n| job(&n.to_string(), alone)).collect(), 1, &mut tally).unwrap();
+        assert_eq!(tally.counts(), (10, 0));
+    }
+}

@@ -1,0 +1,178 @@
+//! System tests: each boots a board and checks its behaviour as a user would.
+//!
+//! ```text
+//!   ALL, found() --> pen test --> Rig (workbench): a board in its own folder
+//!                                  |
+//!                    scenario: types at its console, runs programs on it (deploy)
+//! ```
+//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`: kernels and the chip
+//! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`: what kernels share
+//! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
+//! - `programs`, `allowed`, `crowd`, `file`, `folders`, `forged`, `hostile`: programs
+//! - `corpus`: programs of others, compared with wasmtime on this host (`reference`)
+//! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
+//!
+//! Contract: a scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion
+//! about host time except time limits that only a hang exceeds.
+
+mod allowed;
+mod alone;
+mod balloon;
+mod boot;
+mod calls;
+mod clock;
+mod corpus;
+mod crowd;
+mod debug;
+mod disk;
+mod dma;
+mod file;
+mod files;
+mod folders;
+mod forged;
+mod found;
+mod host;
+mod hostile;
+mod left;
+mod machine;
+mod net;
+mod overlap;
+mod peers;
+mod programs;
+mod reboot;
+mod reference;
+mod services;
+mod statics;
+mod system;
+mod twins;
+mod weak;
+
+pub use found::found;
+use services::Ends;
+pub use workbench::rig::{Failure, PATIENCE, Rig};
+
+/// A system test.
+pub struct Scenario {
+    /// Its name: `subject.what-it-shows`.
+    pub name: &'static str,
+    /// Name of its board.
+    pub board: &'static str,
+    /// Why it runs only under `--nightly`; `None`: it runs daily.
+    pub nightly: Option<&'static str>,
+    /// The test itself.
+    pub run: Run,
+}
+
+type Run = fn(&mut Rig) -> Result<(), Failure>;
+
+const fn on(name: &'static str, board: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: None, run }
+}
+
+const fn nightly(name: &'static str, board: &'static str, why: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: Some(why), run }
+}
+
+const CUTS: &str = "200 power cuts, each with two boots, instead of 20";
+const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
+const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
+const ASLEEP: &str = "50 rounds instead of 4";
+const STRONG: &str = "50 rounds instead of 2";
+const STOPPED: &str = "200 rounds instead of 6";
+const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
+const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
+const COMPILERS: &str = "builds `pen-compile`; every program of the corpus by both compilers";
+const HEAVY: &str = "megabytes to sort and a proof to find: minutes of emulation";
+
+/// All of them, in order.
+pub const ALL: &[Scenario] = &[
+    on("boot.solo", "solo", boot::to_prompt),
+    on("boot.solo-1", "solo-1", boot::to_prompt),
+    on("boot.duo", "duo", boot::to_prompt),
+    on("boot.duo-1x1", "duo-1x1", boot::to_prompt),
+    on("boot.twin", "twin", boot::to_prompt),
+    on("tests.left", "duo-1x1", left::nothing),
+    on("memory.protection", "duo", machine::protection),
+    on("memory.balloon", "duo", balloon::to_and_fro),
+    on("cores.threads", "solo", machine::threads),
+    on("cores.shootdown", "twin", machine::shootdown),
+    on("cores.bench", "duo", machine::bench),
+    on("devices.solo-1", "solo-1", machine::devices),
+    on("devices.dma-solo-1", "solo-1", dma::solo),
+    on("devices.dma-shadowed", "duo", dma::shared),
+    on("devices.dma-delegated", "duo-delegated", dma::shared),
+    on("devices.dma-apart", "rpx", dma::apart),
+    on("domain.sleepers", "duo", clock::sleepers),
+    on("domain.clock", "duo", clock::wakes),
+    on("rpc.storm", "duo", peers::storm),
+    on("rpc.nested", "duo", calls::nested),
+    on("rpc.hung-peer", "duo", calls::hung),
+    on("disk.ext2", "duo", |rig| disk::kept(rig, 1024)),
+    on("disk.ext2-delegated", "duo-delegated", |rig| disk::kept(rig, 4096)),
+    on("disk.ext2-solo", "solo", disk::alone),
+    on("disk.root", "duo", disk::root),
+    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..21)),
+    nightly("disk.cuts-often", "duo", CUTS, |rig| disk::cuts(rig, 100..300)),
+    on("disk.lost", "duo", disk::lost),
+    on("disk.reboot", "solo", reboot::kept),
+    on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
+    on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
+    on("files.proc", "duo", files::proc),
+    on("disk.weak-lost", "duo", weak::lost),
+    on("host.files", "duo", host::files),
+    on("host.files-delegated", "duo-delegated", host::files),
+    on("services.solo", "solo", services::alone),
+    on("services.delegated", "duo-delegated", services::together),
+    on("services.shadowed", "duo", services::shared),
+    on("services.harts", "duo-1x3", services::shared),
+    on("services.overlap", "duo", overlap::explained),
+    on("services.overlap-delegated", "duo-delegated", overlap::explained),
+    on("services.death", "duo-delegated", services::survives),
+    on("services.lost", "duo", |rig| services::loses(rig, Ends::Killed, 8)),
+    on("services.cold", "duo", |rig| services::loses(rig, Ends::Cold, 6)),
+    on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
+    on("services.strong-asleep", "duo", |rig| services::strong_sleeps(rig, 2)),
+    on("services.stopped", "duo", |rig| services::stopped(rig, 6)),
+    on("services.twins", "duo-twins", twins::followed),
+    on("services.strays", "duo", twins::refused),
+    nightly("services.lost-often", "duo", LOST, |rig| services::loses(rig, Ends::Killed, 200)),
+    nightly("services.asleep-often", "duo", ASLEEP, |rig| services::sleeps(rig, 50)),
+    nightly("services.strong-asleep-often", "duo", STRONG, |rig| services::strong_sleeps(rig, 50)),
+    nightly("services.stopped-often", "duo", STOPPED, |rig| services::stopped(rig, 200)),
+    on("programs.solo", "solo", |rig| programs::exec(rig, &["main"])),
+    on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
+    on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),
+    on("programs.traps", "duo", programs::traps),
+    on("programs.forged", "duo", forged::refused),
+    on("programs.killed", "duo", programs::killed),
+    on("programs.lost", "duo", programs::lost),
+    on("exec.dir", "duo", folders::served),
+    on("exec.file", "duo", file::executed),
+    on("exec.alone", "duo", alone::started),
+    on("system.shell", "duo", system::shell),
+    on("system.down", "duo", system::down),
+    nightly("system.reboot", "duo", REBOOT, system::restarted),
+    on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
+    nightly("programs.hostile-often", "duo", HOSTILE, |rig| hostile::endured(rig, 2, 500)),
+    on("corpus.light", "duo", corpus::light),
+    on("corpus.sqlite", "duo", corpus::database),
+    nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),
+    nightly("corpus.compilers", "duo", COMPILERS, corpus::compilers),
+    on("programs.many", "duo", crowd::many),
+    on("programs.placed", "duo", crowd::placed),
+    on("programs.allowed", "duo", allowed::manifests),
+    on("programs.signals", "duo", allowed::signals),
+    on("programs.short", "duo", allowed::short),
+    on("net.solo", "solo", net::alone),
+    on("net.delegated", "duo-delegated", net::together),
+    on("net.shadowed", "duo", net::shared),
+    on("domain.debug", "duo", debug::seen),
+    on("domain.power", "duo", peers::power),
+    on("domain.off-twice", "duo", peers::off_twice),
+    on("domain.off-busy", "duo-1x3", peers::off_busy),
+    on("domain.panic", "duo", peers::panic),
+    on("domain.kills", "duo", |rig| peers::kills(rig, 15)),
+    nightly("domain.kills-often", "duo", KILLS, |rig| peers::kills(rig, 50)),
+    on("domain.main-killed", "duo", peers::main_killed),
+    on("domain.soc-killed", "duo", peers::soc_killed),
+];

@@ -1,0 +1,140 @@
+//! The sanitizer's findings on a board, in readable form, with function names from the staged
+//! images in the run folder.
+
+use abi::boot::{IMAGE_MAGIC, ImageHeader, Symbol};
+use anyhow::Context;
+use lab::model::{FILE, Lab, REPORTS};
+use lab::report::{self, DEVICES, Place, Report};
+use rustc_demangle::demangle;
+use std::path::Path;
+use zerocopy::FromBytes;
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The kind of error.
+    pub kind: String,
+    /// The accessing party first, then the last writer, and the party with missing maintenance.
+    pub parties: Vec<String>,
+    /// Physical address of the line.
+    pub line: u64,
+    /// A sentence with all of it.
+    pub text: String,
+}
+
+/// Reads the findings of the board in `folder`, each once; empty if the sanitizer was not active.
+pub fn read(folder: &Path) -> anyhow::Result<Vec<Finding>> {
+    let reports =
+        report::read(folder).with_context(|| folder.join(REPORTS).display().to_string())?;
+    if reports.is_empty() || !folder.join(FILE).exists() {
+        return Ok(Vec::new());
+    }
+    let names = Names::read(folder)?;
+    Ok(reports.iter().map(|report| names.finding(report)).collect())
+}
+
+/// Prints the findings. Returns their number.
+pub fn show(folder: &Path) -> anyhow::Result<usize> {
+    let all = read(folder)?;
+    for finding in &all {
+        println!("sanitizer: {}", finding.text);
+    }
+    Ok(all.len())
+}
+
+/// Names of domains, devices, functions and memory areas.
+struct Names {
+    lab: Lab,
+    images: Vec<Option<Image>>,
+}
+
+impl Names {
+    fn read(folder: &Path) -> anyhow::Result<Names> {
+        let lab = Lab::read(folder)?;
+        let image =
+            |name: &str| Image::read(&std::fs::read(folder.join(format!("{name}.img"))).ok()?);
+        let images = lab.domains.iter().map(|domain| image(&domain.name)).collect();
+        Ok(Names { lab, images })
+    }
+
+    fn party(&self, party: u8) -> &str {
+        match self.lab.domains.get(usize::from(party)) {
+            Some(domain) => &domain.name,
+            None => "devices",
+        }
+    }
+
+    fn place(&self, Place { party, pc }: Place) -> String {
+        if party == DEVICES {
+            let mut devices = self.lab.memory.devices.iter();
+            let name = devices.find(|(at, _)| *at == pc).map_or("soc", |(_, name)| name);
+            return format!("device {name}");
+        }
+        let physical =
+            if self.lab.memory.contains(pc) { pc } else { pc.wrapping_sub(self.lab.memory.offset) };
+        let image = self.images.get(usize::from(party)).and_then(Option::as_ref);
+        let function = image.and_then(|image| image.function(physical));
+        let function = function.unwrap_or_else(|| "its stub, or no function".to_owned());
+        format!("{} at {pc:#x} ({function})", self.party(party))
+    }
+
+    fn finding(&self, it: &Report) -> Finding {
+        let mut text =
+            format!("{}: {} {} line {:#x}", it.kind, self.place(it.access), it.event, it.line);
+        match &it.missing {
+            Some(missing) => {
+                let article = if missing.operation.starts_with('i') { "an" } else { "a" };
+                let by = self.party(missing.by);
+                text += &format!(" without {article} {} by {by}", missing.operation);
+            }
+            None => text += &format!(", shared with {}", self.party(it.other)),
+        }
+        let sides = [("last written by", it.writer), ("last brought into a cache by", it.reader)];
+        for (what, side) in sides {
+            text += &side.map_or(String::new(), |side| format!("; {what} {}", self.place(side)));
+        }
+        if it.kind == report::MORE {
+            text = it.kind.clone();
+        }
+        let parties = [Some(it.access.party), it.writer.map(|writer| writer.party)];
+        let parties = parties.into_iter().chain([it.missing.as_ref().map(|missing| missing.by)]);
+        let parties = parties.flatten().map(|party| self.party(party).to_owned()).collect();
+        Finding { kind: it.kind.clone(), parties, line: it.line, text }
+    }
+}
+
+/// The functions of a staged image.
+struct Image {
+    load: u64,
+    symbols: Vec<Symbol>,
+    names: Vec<u8>,
+}
+
+impl Image {
+    fn read(staged: &[u8]) -> Option<Image> {
+        let (header, _) = ImageHeader::read_from_prefix(staged).ok()?;
+        if header.magic != IMAGE_MAGIC {
+            return None;
+        }
+        let mut rest = staged.get(header.symbols as usize..)?;
+        let mut symbols = Vec::new();
+        for _ in 0..header.symbol_count {
+            let (symbol, behind) = Symbol::read_from_prefix(rest).ok()?;
+            symbols.push(symbol);
+            rest = behind;
+        }
+        let names = rest.get(..header.names_size as usize)?.to_vec();
+        Some(Image { load: header.load_pa, symbols, names })
+    }
+
+    fn function(&self, physical: u64) -> Option<String> {
+        let at = u32::try_from(physical.checked_sub(self.load)?).ok()?;
+        let index = self.symbols.partition_point(|symbol| symbol.address <= at).checked_sub(1)?;
+        let symbol = &self.symbols[index];
+        let inside = at - symbol.address < symbol.size;
+        let (from, size) = (symbol.name as usize, symbol.name_size as usize);
+        let name = self.names.get(from..from.checked_add(size)?).filter(|_| inside)?;
+        let name = format!("{:#}", demangle(std::str::from_utf8(name).ok()?));
+        Some(format!("{name}+{:#x}", at - symbol.address))
+    }
+}

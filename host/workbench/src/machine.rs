@@ -1,0 +1,187 @@
+//! Command lines of the QEMU of each domain, and the rest of the soc's configuration.
+//!
+//! Two rules that must never be broken (otherwise atomic updates between processes are lost): a
+//! machine never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`. Paths
+//! are relative to the run folder, which is the working directory.
+
+use crate::model::Choice;
+use crate::run_files::{CONSOLE, VSOCK};
+use board::{Board, DeviceKind, Domain, Isa, Restart};
+use lab::model::Mode;
+use soc::config;
+use std::path::PathBuf;
+
+/// Options of a start.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Count instructions: one nanosecond of guest time each. Only for a board with one domain.
+    pub icount: bool,
+    /// Run in the lab, with this plugin.
+    pub lab: Option<(Choice, PathBuf)>,
+    /// Command line of the kernels, instead of the board's own.
+    pub arguments: Option<String>,
+    /// Whether the board survives `pen`; otherwise it ends with it, as in tests and measurements.
+    pub outlives: bool,
+}
+
+impl Options {
+    fn mode(&self) -> Option<Mode> {
+        self.lab.as_ref().map(|(choice, _)| choice.mode)
+    }
+
+    /// Returns whether time is the chip's.
+    pub fn takes_turns(&self) -> bool {
+        self.mode().is_some_and(Mode::takes_turns)
+    }
+
+    /// Returns whether the run must be reproducible bit by bit.
+    pub fn is_exact(&self) -> bool {
+        self.icount || self.lab.is_some()
+    }
+
+    /// Returns whether the sanitizer is active.
+    pub fn is_watched(&self) -> bool {
+        self.mode().is_some_and(Mode::watches_caches)
+    }
+}
+
+/// Returns QEMU's memory options. RAM between the window's end and QEMU's limit is checked by the
+/// board.
+fn memory(board: &Board, domain: &Domain) -> [String; 4] {
+    let offset = board.offset(domain.ram.base);
+    let backend = format!(
+        "memory-backend-file,id=ram,mem-path=ram,size={},offset={offset},share=on",
+        domain.ram.size
+    );
+    ["-m".to_string(), format!("{}M", domain.ram.size >> 20), "-object".to_string(), backend]
+}
+
+/// Returns the path of the domain's doorbell socket in the run folder.
+pub fn slot_socket(domain: &Domain) -> String {
+    format!("slot{}.sock", domain.slot)
+}
+
+/// Returns the path of the domain's QMP socket in the run folder.
+pub fn qmp(domain: &Domain) -> String {
+    format!("{}.qmp", domain.name)
+}
+
+/// Returns the path of the socket of the domain's gdbstub in the run folder.
+pub fn gdb(domain: &Domain) -> String {
+    format!("{}.gdb", domain.name)
+}
+
+/// Returns the path of the kernel's symbols in the run folder.
+pub fn symbols(isa: Isa) -> String {
+    format!("kernel-{}.elf", isa.name())
+}
+
+/// Returns the complete command, program first.
+pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
+    let (program, machine) = match domain.isa {
+        Isa::Aarch64 => ("qemu-system-aarch64", "virt,gic-version=2,memory-backend=ram"),
+        Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
+    };
+    let cores = domain.cores;
+    // The lab's plugin delivers doorbells itself.
+    let eventfds = if options.takes_turns() { ",ioeventfd=off" } else { "" };
+    let mut line: Vec<String> =
+        [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
+    line.push(format!("{cores},maxcpus={}", cores.max(2)));
+    line.extend(memory(board, domain));
+    line.extend(["-nodefaults", "-display", "none"].map(String::from));
+    if domain.isa == Isa::Riscv64 {
+        line.extend(["-bios", "none"].map(String::from));
+    }
+    line.extend(["-kernel".to_string(), stub.to_string()]);
+    line.extend([
+        "-chardev".to_string(),
+        format!("file,id=uart,path={}.log,append=on", domain.name),
+        "-serial".to_string(),
+        "chardev:uart".to_string(),
+        "-chardev".to_string(),
+        format!("socket,id=iv,path={}", slot_socket(domain)),
+        "-device".to_string(),
+        format!("ivshmem-doorbell,chardev=iv,vectors={}{eventfds}", board.fabric.vectors),
+        "-qmp".to_string(),
+        format!("unix:{},server=on,wait=off", qmp(domain)),
+        "-gdb".to_string(),
+        format!("unix:{},server=on,wait=off", gdb(domain)),
+    ]);
+    if let Some((_, plugin)) = &options.lab {
+        line.push("-plugin".to_string());
+        line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
+    }
+    if options.takes_turns() {
+        line.extend(["-rtc", "clock=vm", "-seed", "1"].map(String::from));
+    }
+    if options.icount {
+        line.extend(["-icount", "shift=0,sleep=off"].map(String::from));
+    } else {
+        line.extend(["-accel", "tcg,thread=multi"].map(String::from));
+    }
+    line
+}
+
+/// Returns the soc's configuration for `board`.
+pub fn config(board: &Board, options: &Options) -> config::Config {
+    let domains = board.domains.iter().map(|d| config::Domain {
+        name: d.name.clone(),
+        slot: d.slot as u16,
+        slot_socket: slot_socket(d).into(),
+        qmp: qmp(d).into(),
+        command: command(board, d, &format!("stub-{}", d.isa.name()), options),
+        log: format!("{}.qemu.log", d.name).into(),
+        stub_table_pa: d.stub + abi::boot::STUB_TABLE,
+        image: Some(format!("{}.img", d.name).into()),
+        staging_pa: d.staging.base,
+        staging_size: d.staging.size,
+        restart: d.restart == Restart::Always,
+        essential: d.restart == Restart::Never,
+        start: config::Start::On,
+    });
+    let devices = board.devices.iter().map(|d| config::Device {
+        name: d.name.clone(),
+        kind: match d.kind {
+            DeviceKind::Console => config::DeviceKind::Console,
+            DeviceKind::Block => config::DeviceKind::Block,
+            DeviceKind::Rng => config::DeviceKind::Rng,
+            DeviceKind::Dma => config::DeviceKind::Dma,
+            DeviceKind::Vsock => config::DeviceKind::Vsock,
+        },
+        vector: d.vector as u16,
+        kick: d.kick as u16,
+        registers: d.registers,
+        path: match d.kind {
+            DeviceKind::Console => Some(CONSOLE.into()),
+            DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
+            DeviceKind::Vsock => Some(VSOCK.into()),
+            DeviceKind::Rng | DeviceKind::Dma => None,
+        },
+        log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
+        read_only: false,
+        dma: d.dma.as_ref().map(|dma| config::Dma {
+            channels: dma.channels.value as u16,
+            home: d.home as u16,
+            rings: d.memory.base,
+            setup_ns: dma.setup_ns.value,
+            bandwidth_mbps: dma.bandwidth_mbps.value,
+        }),
+    });
+    config::Config {
+        soc_slot: Board::SOC_SLOT as u16,
+        vectors: board.fabric.vectors as u16,
+        blob: "blob.bin".into(),
+        blob_pa: board.layout.blob,
+        bar2_size: 4096,
+        max_deaths: 1000,
+        boot_patience_ms: 60_000,
+        lab: options.takes_turns(),
+        watched: options.is_watched(),
+        exact: options.is_exact(),
+        tied: !options.outlives,
+        ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
+        domains: domains.collect(),
+        devices: devices.collect(),
+    }
+}
