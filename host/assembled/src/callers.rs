@@ -5,12 +5,16 @@
 //! files are gone, and requests fail. Nothing else may fail, and a file that is there has what was
 //! written to it.
 
+use crate::processes;
 use crate::turn::control;
+use ::processes::client::Spawn;
 use abi::fs::{Errno, flag};
+use abi::process::{End, Errno as ProcessErrno};
 use base::id::DomainId;
 use base::prng::Prng;
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_node::movable;
 use kernel_platform::peers::Procedure;
 use kernel_services::files::with_files;
 use kernel_services::kernel::{self, Kernel};
@@ -54,8 +58,9 @@ fn deaths(kernel: &Kernel) -> u64 {
 }
 
 /// Returns how often the services that callers use have started.
-fn lives(kernel: &Kernel) -> [u32; 2] {
-    let lives = [kernel.services.fs.lives(), kernel.services.net.lives()];
+fn lives(kernel: &Kernel) -> [u32; 3] {
+    let services = &kernel.services;
+    let lives = [services.fs.lives(), services.net.lives(), services.processes.lives()];
     let most = 1 + deaths(kernel) as u32;
     assert!(lives.iter().all(|&lives| lives <= most), "{lives:?} lives after {most} - 1 deaths");
     lives
@@ -67,7 +72,7 @@ struct Caller {
     name: String,
     files: BTreeMap<String, Known>,
     /// [`lives`] when it last looked.
-    lives: [u32; 2],
+    lives: [u32; 3],
 }
 
 /// What is known of a file.
@@ -94,13 +99,15 @@ impl Caller {
     }
 
     fn round(&mut self) {
-        match self.random.below(10) {
+        match self.random.below(13) {
             0..=2 => self.write(),
             3..=4 => self.read(),
             5 => self.remove(),
             6 => self.pipe(),
             7 => self.sockets(),
             8 => self.call(),
+            9..=10 => self.process(),
+            11 => self.memory(),
             _ => self.sleep(),
         }
     }
@@ -252,6 +259,45 @@ impl Caller {
                 }
             }
         }
+    }
+
+    /// Starts a process on some kernel, and waits for its end.
+    fn process(&mut self) {
+        let kernel = self.kernel();
+        let home = self.random.below(kernel.blob.domains().len() as u64) as u8;
+        let status = self.random.below(256) as u32;
+        let mut start = vec![0; 4 + self.random.below(processes::START as u64 - 4) as usize];
+        start[..4].copy_from_slice(&status.to_le_bytes());
+        self.has_lost();
+        let before = (self.lives, deaths(kernel), kernel.soc.state(DomainId(home)));
+        let spawn = Spawn {
+            kernel: home.into(),
+            flags: abi::process::flag::WATCHED | abi::process::flag::NEW_GROUP,
+            beginning: &start,
+            ..Spawn::default()
+        };
+        let ended = processes::with_table(&self.session, |client| {
+            let pid = client.spawn(spawn)?;
+            client.wait(0, i32::try_from(pid).map_err(|_| ProcessErrno::Inval)?)
+        });
+        self.has_lost();
+        let after = (self.lives, deaths(kernel), kernel.soc.state(DomainId(home)));
+        let excused = before != after || after.2.1 != abi::soc::state::RUNNING;
+        match ended.map(|ended| (ended.end, ended.status)) {
+            Ok((End::Exit, found)) => assert_eq!(found, status, "{}: a status differs", self.name),
+            // That kernel has not asked for tasks since it or the table started.
+            Err(ProcessErrno::Hostunreach) => {}
+            other => assert!(excused, "{}: process: {other:?}, and nothing died", self.name),
+        }
+    }
+
+    /// Takes much of the kernel's memory, so that it asks for more of the chip's. All callers
+    /// together leave something of what the smaller kernel has.
+    fn memory(&mut self) {
+        let made = movable::fill(1000 + self.random.below(1400));
+        let count = movable::check();
+        assert_eq!(count.wrong, 0, "{}: a page has other contents", self.name);
+        movable::drop_pages(made);
     }
 
     fn sleep(&mut self) {

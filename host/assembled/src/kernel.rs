@@ -1,11 +1,11 @@
 //! One kernel: the parts as shipped, in a process of its own. What the image adds on a board
 //! (programs, the monitor, devices, power-off) is left out; callers take the place of programs.
 
-use crate::callers;
 use crate::chip::MINE;
 use crate::layout::{HIGH, at};
 use crate::raw;
 use crate::turn::control;
+use crate::{callers, processes};
 use abi::boot::{BLOCK, Blob};
 use arch::handlers::Handlers;
 use arch::mmu::PageTable;
@@ -139,6 +139,9 @@ pub fn run(blob: &Blob, d: usize, epoch: u64, cache: &raw::File) -> ! {
 }
 
 fn start_callers(kernel: &'static Kernel) {
+    if kernel.spawn("processes", None, processes::serve, 0).is_err() {
+        panic!("no memory for the thread of processes");
+    }
     for index in 0..callers::COUNT as usize {
         if kernel.spawn("caller", None, callers::caller, index).is_err() {
             panic!("no memory for a caller");

@@ -10,7 +10,7 @@
 //! ```
 //! - [`plan`]: what the seed decides
 //! - [`soc`]: the power controller, over processes
-//! - [`kernel`]: a kernel's process; [`callers`]: what runs on it
+//! - [`kernel`]: a kernel's process; [`callers`], [`processes`]: what runs on it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
 //! - [`turn`]: which process runs
 //! - [`layout`], [`raw`]: addresses, and the home of `unsafe`
@@ -20,6 +20,7 @@ mod chip;
 mod kernel;
 mod layout;
 mod plan;
+mod processes;
 mod raw;
 mod soc;
 mod turn;

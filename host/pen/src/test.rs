@@ -1,5 +1,5 @@
 //! `pen test`: tests on the host, then the simulator's many seeds (nightly), then scenarios on
-//! boards, all two at a time; times are printed, and the folder of a failed scenario is kept.
+//! boards, several at a time; times are printed, and the folder of a failed scenario is kept.
 
 mod host;
 mod pool;
@@ -11,13 +11,13 @@ use builds::kernels::{self, Built, Profile};
 use lab::model::Mode;
 use labrun::checks::{self, Check};
 use labrun::kit::{Kit, LeftOut};
-use pool::{Job, Passed, WORKERS};
+use pool::{BOARDS, BUSY, Job, Passed};
 use scenarios::{Failure, Scenario};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use tally::Tally;
 use tree::interrupt;
 use tree::place::Place;
@@ -85,14 +85,22 @@ impl Bench<'_> {
             self.stage("host tests", |it| host::run(it.place, filter, &mut it.tally))?;
         }
         if nightly && self.wanted.has("sim.nightly") {
-            self.stage("simulator, 100,000 seeds", |it| it.many("sim"))?;
+            self.stage("simulator, 100,000 seeds", |it| it.many("sim", 100_000, None))?;
+        }
+        if nightly && self.wanted.has("assembled.nightly") {
+            // Others each time.
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+            let run = |it: &mut Self| it.many("assembled", 10_000, Some(now * 1000));
+            self.stage("assembled kernels, 10,000 seeds", run)?;
         }
         if nightly && self.wanted.has("abuse.nightly") {
-            self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse"))?;
+            self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse", 100_000, None))?;
         }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
         let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
-        let chosen: Vec<&Scenario> = chosen.collect();
+        let mut chosen: Vec<&Scenario> = chosen.collect();
+        let place = |s: &&Scenario| FIRST.iter().position(|name| *name == s.name);
+        chosen.sort_by_key(|s| place(s).unwrap_or(FIRST.len()));
         if !chosen.is_empty() {
             self.stage("scenarios", |it| it.scenarios(&chosen))?;
         }
@@ -124,9 +132,12 @@ impl Bench<'_> {
     }
 
     /// Runs the binary of a package over many seeds.
-    fn many(&mut self, package: &str) -> anyhow::Result<()> {
+    fn many(&mut self, package: &str, seeds: u64, start: Option<u64>) -> anyhow::Result<()> {
         let mut cargo = self.place.cargo();
-        cargo.args(["run", "-q", "--release", "-p", package, "--", "--seeds", "100000"]);
+        cargo.args(["run", "-q", "--release", "-p", package, "--", "--seeds", &seeds.to_string()]);
+        if let Some(start) = start {
+            cargo.args(["--start", &start.to_string()]);
+        }
         let (name, start) = (format!("{package}.nightly"), Instant::now());
         let step = Step::begin(&name);
         let good = cargo.status()?.success();
@@ -158,7 +169,7 @@ impl Bench<'_> {
             Job { name: scenario.name.into(), folder, alone, run: Box::new(run) }
         });
         let jobs = jobs.collect();
-        pool::run(jobs, WORKERS, &mut self.tally)
+        pool::run(jobs, BOARDS, &mut self.tally)
     }
 
     fn parts(&self, name: &str, scenario: &Scenario, soc: &Path, built: &[Built]) -> Parts {
@@ -195,7 +206,7 @@ impl Bench<'_> {
             Job { name, folder, alone: false, run: Box::new(run) }
         });
         let jobs = jobs.collect();
-        pool::run(jobs, WORKERS, &mut self.tally)?;
+        pool::run(jobs, BUSY, &mut self.tally)?;
         let (found, count) = (found.into_inner(), chosen.len());
         println!("record sanitizer.false_reports {found} reports over {count} scenarios");
         Ok(())
@@ -217,13 +228,31 @@ impl Bench<'_> {
             Job { name: check.name.into(), folder, alone: false, run: Box::new(run) }
         });
         let jobs = jobs.collect();
-        pool::run(jobs, WORKERS, &mut self.tally)
+        pool::run(jobs, BUSY, &mut self.tally)
     }
 }
 
 /// Scenarios that keep all cores busy: beside another one they take many times as long, because
 /// each message between kernels then waits for a time slice of the host.
 const ALONE: &[&str] = &["programs.hostile", "programs.many"];
+
+/// Scenarios that begin first: those that run alone, and the longest, so that no long one is left
+/// at the end.
+const FIRST: &[&str] = &[
+    "programs.hostile",
+    "programs.many",
+    "system.shell",
+    "disk.cuts",
+    "exec.dir",
+    "rpc.hung-peer",
+    "services.stopped",
+    "system.down",
+    "programs.traps",
+    "programs.short",
+    "programs.shadowed",
+    "exec.alone",
+    "domain.kills",
+];
 
 /// Scenarios that start a board as a person does, with the kernels that ship.
 const SHIPPED: &[&str] = &["exec.alone"];
@@ -287,7 +316,7 @@ mod tests {
 
     #[test]
     fn scenarios_with_a_treatment_of_their_own_are_daily_ones() {
-        for name in SANITIZED.iter().chain(ALONE).chain(SHIPPED) {
+        for name in SANITIZED.iter().chain(ALONE).chain(FIRST).chain(SHIPPED) {
             let found = scenarios::ALL.iter().find(|it| it.name == *name);
             assert!(found.is_some_and(|it| it.nightly.is_none()), "{name}");
         }

@@ -1,7 +1,7 @@
 //! Tests on the host: cargo builds them, and their programs run two at a time, as scenarios do.
 //! (`cargo test` runs one program after the other, many of which end with one long test.)
 
-use super::pool::{self, Job, Passed, WORKERS};
+use super::pool::{self, BUSY, Job, Passed};
 use super::tally::Tally;
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::{Artifact, Message};
@@ -30,7 +30,7 @@ pub fn run(place: &Place, filter: Option<&str>, tally: &mut Tally) -> anyhow::Re
         alone: false,
         run: Box::new(move || one(program, filter)),
     });
-    pool::run(jobs.collect(), WORKERS, tally)
+    pool::run(jobs.collect(), BUSY, tally)
 }
 
 fn build(place: &Place) -> anyhow::Result<Vec<Program>> {

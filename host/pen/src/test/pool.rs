@@ -1,5 +1,5 @@
-//! Runs tests two at a time: most of them wait most of the time. Results are printed in the order
-//! of the list, and a line every ten seconds says what is running.
+//! Runs several tests at a time: most of them wait most of the time. Results are printed in the
+//! order of the list, and a line every ten seconds says what is running.
 
 use super::tally::Tally;
 use anyhow::{anyhow, ensure};
@@ -13,8 +13,11 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tree::interrupt;
 
-/// Tests at a time. Boards of two domains keep two cores busy at times, and idle at others.
-pub const WORKERS: usize = 2;
+/// Boards at a time whose time is the host's. They use a third of two cores on average: they wait
+/// for timeouts, sleep, and boot.
+pub const BOARDS: usize = 4;
+/// Tests at a time that compute, and boards at a time that an emulated clock keeps busy.
+pub const BUSY: usize = 2;
 /// Nothing is silent for longer.
 const REMINDER: Duration = Duration::from_secs(10);
 
