@@ -3,10 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::frame::TrapFrame;
-use super::machine;
-use crate::handlers::Handlers;
-use crate::types::{Fault, Interrupt, Rights};
+use crate::types::{Interrupt, Rights};
 
 /// What a simulated chip does for the one core of its kernel. Addresses are virtual.
 pub trait Chip: Sync {
@@ -53,25 +50,4 @@ pub(super) fn chip() -> Option<&'static dyn Chip> {
 /// Returns whether this process is a kernel on a simulated chip.
 pub fn is_simulated() -> bool {
     chip().is_some()
-}
-
-/// Handles a fault of the code that `frame` describes, as an exception does: with interrupts
-/// masked. The caller continues at the frame's pc and sp. Returns false before the kernel has
-/// installed its handlers.
-pub fn fault(frame: &mut TrapFrame, fault: Fault) -> bool {
-    let handlers: Option<&'static Handlers> = machine::handlers();
-    let on = machine::set_irqs(false);
-    if let Some(handlers) = handlers {
-        (handlers.fault)(frame, fault);
-    }
-    machine::set_irqs(on);
-    handlers.is_some()
-}
-
-/// Delivers pending interrupts, if they are unmasked. Called by the chip where it may interrupt the
-/// kernel.
-pub fn interrupt() {
-    if machine::irqs_on() {
-        machine::unmask();
-    }
 }

@@ -2,9 +2,8 @@
 
 use base::id::CoreId;
 
-pub use super::chip;
 use super::chip::chip;
-pub use super::machine;
+pub use super::{chip, delivery, machine};
 
 /// None of the boards' ISAs.
 pub const ISA: u32 = 0;

@@ -189,7 +189,7 @@ impl Caller {
             (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
             (Some(known), Ok(bytes)) if known.fits(&bytes) => self.know(path, bytes, has_lost),
             (Some(_), Ok(bytes)) => panic!("{path}: its {} bytes were never written", bytes.len()),
-            (None, Ok(_)) => panic!("{path}: a file that nobody made"),
+            (None, Ok(_)) => panic!("{path}: a file that no caller made"),
             (_, Err(why)) => assert!(has_lost, "{path}: {why:?}, though no state was lost"),
         }
     }
@@ -202,7 +202,7 @@ impl Caller {
             (None, Err(Errno::Noent)) => {}
             (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
             (Some(_), Ok(())) => drop(self.files.remove(&path)),
-            (None, Ok(())) => panic!("{path}: removed, though nobody made it"),
+            (None, Ok(())) => panic!("{path}: removed, though no caller made it"),
             // It may have had its effect.
             (Some(known), Err(_)) if has_lost => known.is_unsure = true,
             (_, Err(why)) => assert!(has_lost, "{path}: {why:?}, though no state was lost"),

@@ -62,14 +62,22 @@ pub struct Mine {
     /// Address of the shared block; 0 until the kernel has set it up.
     block: AtomicU64,
     soc_slot: AtomicU64,
+    /// Address of the [`raw::File`] that is its cache.
+    cache: AtomicU64,
 }
 
-pub static MINE: Mine =
-    Mine { me: AtomicUsize::new(0), block: AtomicU64::new(0), soc_slot: AtomicU64::new(0) };
+pub static MINE: Mine = Mine {
+    me: AtomicUsize::new(0),
+    block: AtomicU64::new(0),
+    soc_slot: AtomicU64::new(0),
+    cache: AtomicU64::new(0),
+};
 
 impl Mine {
-    pub fn start(&self, me: usize, soc_slot: u32) {
+    /// Starts as domain `me`, whose cache outlives this process.
+    pub fn start(&self, me: usize, soc_slot: u32, cache: &raw::File) {
         self.me.store(me, Relaxed);
+        self.cache.store(std::ptr::from_ref(cache) as u64, Relaxed);
         self.soc_slot.store(soc_slot.into(), Relaxed);
     }
 
@@ -84,7 +92,7 @@ impl Mine {
     /// One step: drains a store now and then, may pass the turn, and delivers interrupts.
     fn step(&self) {
         self.step_masked();
-        arch::cpu::chip::interrupt();
+        arch::cpu::delivery::interrupt();
     }
 
     fn step_masked(&self) {
@@ -307,7 +315,8 @@ impl Chip for Mine {
     fn pages(&self, virt: u64, bytes: u64) {
         assert_eq!(bytes, BLOCK, "only the shared block has such pages");
         self.block.store(virt, Relaxed);
-        crate::kernel::hide_block(virt);
+        let cache: &raw::File = raw::shared(self.cache.load(Relaxed));
+        cache.map(virt, BLOCK, true);
     }
 
     fn set_page(&self, virt: u64, rights: Option<Rights>) {

@@ -6,7 +6,7 @@ use crate::layout::{HIGH, at};
 use crate::raw;
 use crate::turn::control;
 use crate::{callers, processes};
-use abi::boot::{BLOCK, Blob};
+use abi::boot::Blob;
 use arch::handlers::Handlers;
 use arch::mmu::PageTable;
 use arch::trap::TrapFrame;
@@ -21,7 +21,6 @@ use kernel_sched::{PRIORITY_SERVE, SpawnError};
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::{assembly, hooks, interrupts, procedures};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 static HANDLERS: Handlers = Handlers { interrupt, fault };
 
@@ -101,22 +100,11 @@ fn handler(argument: usize) {
 /// Bytes that count as occupied by the kernel's image.
 const IMAGE: u64 = 1 << 20;
 
-/// The cache of this kernel, to map where the kernel sets up the shared block.
-static CACHE: AtomicU64 = AtomicU64::new(0);
-
-/// Maps this kernel's view of the shared block, without any right.
-pub fn hide_block(virt: u64) {
-    // SAFETY is `raw`'s: the file outlives the process's use of it.
-    let file: &raw::File = raw::shared(CACHE.load(Relaxed));
-    file.map(virt, BLOCK, true);
-}
-
 /// The body of a kernel's process.
 pub fn run(blob: &Blob, d: usize, epoch: u64, cache: &raw::File) -> ! {
     while !control().wait_for_turn(d) {}
     std::panic::set_hook(Box::new(panicked));
-    MINE.start(d, blob.soc_slot);
-    CACHE.store(std::ptr::from_ref(cache) as u64, Relaxed);
+    MINE.start(d, blob.soc_slot, cache);
     arch::cpu::chip::install(&MINE);
     arch::trap::install(&HANDLERS);
     raw::catch_faults();

@@ -27,7 +27,7 @@ pub fn serve(_: usize) {
     let session = Session::at(kernel, Level(0));
     loop {
         // A table that has restarted does not know the process any more.
-        if with_table(&session, |client| one(client)).is_err() {
+        if with_table(&session, one).is_err() {
             kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
         }
     }

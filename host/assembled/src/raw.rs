@@ -32,24 +32,29 @@ fn is_kernels(at: *mut u8) -> bool {
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match IN_KERNEL.load(Ordering::Relaxed) {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the caller's promise.
             true => unsafe { HEAP.alloc(layout) },
+            // SAFETY: the caller's promise.
             false => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         match is_kernels(at) {
+            // SAFETY: allocated there; the caller's promise.
             true if IN_KERNEL.load(Ordering::Relaxed) => unsafe { HEAP.dealloc(at, layout) },
             // A process that ends: what its kernel allocated goes with it.
             true => {}
+            // SAFETY: allocated there; the caller's promise.
             false => unsafe { System.dealloc(at, layout) },
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         match is_kernels(at) {
+            // SAFETY: allocated there; the caller's promise.
             true => unsafe { HEAP.realloc(at, layout, size) },
+            // SAFETY: allocated there; the caller's promise.
             false => unsafe { System.realloc(at, layout, size) },
         }
     }
@@ -270,7 +275,7 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c
     let access = if is_write { Access::Write } else { Access::Read };
     let [pc, sp] = [libc::REG_RIP, libc::REG_RSP].map(|register| register as usize);
     let mut frame = TrapFrame::at(registers[pc] as u64, registers[sp] as u64);
-    if !arch::cpu::chip::fault(&mut frame, Fault::Page { address, access }) {
+    if !arch::cpu::delivery::fault(&mut frame, Fault::Page { address, access }) {
         say(b"a page fault before the kernel handles faults\n");
         exit(3);
     }

@@ -149,7 +149,7 @@ impl Soc<'_> {
         Ok(())
     }
 
-    /// A process that ended by itself had the turn.
+    /// A process that ended without being killed had the turn.
     fn check_processes(&mut self) -> Result<(), String> {
         for (d, domain) in self.domains.iter_mut().enumerate() {
             if let Some(status) = domain.pid.and_then(|pid| raw::ended(pid, false)) {
