@@ -11,7 +11,7 @@ use builds::kernels::{self, Built, Profile};
 use lab::model::Mode;
 use labrun::checks::{self, Check};
 use labrun::kit::{Kit, LeftOut};
-use pool::{BOARDS, BUSY, Job, Passed};
+use pool::{BOARDS, BUSY, EXACT, Job, Passed};
 use scenarios::{Failure, Scenario};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -228,7 +228,7 @@ impl Bench<'_> {
             Job { name: check.name.into(), folder, alone: false, run: Box::new(run) }
         });
         let jobs = jobs.collect();
-        pool::run(jobs, BUSY, &mut self.tally)
+        pool::run(jobs, EXACT, &mut self.tally)
     }
 }
 

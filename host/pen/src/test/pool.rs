@@ -16,8 +16,11 @@ use tree::interrupt;
 /// Boards at a time whose time is the host's. They use a third of two cores on average: they wait
 /// for timeouts, sleep, and boot.
 pub const BOARDS: usize = 4;
-/// Tests at a time that compute, and boards at a time that an emulated clock keeps busy.
+/// Tests at a time that compute.
 pub const BUSY: usize = 2;
+/// Checks of the lab at a time: its domains take turns, and beside another board each turn waits
+/// for a time slice of the host. Two at a time take longer than one after the other.
+pub const EXACT: usize = 1;
 /// Nothing is silent for longer.
 const REMINDER: Duration = Duration::from_secs(10);
 

@@ -59,7 +59,7 @@ impl Tally {
         };
         let stages: String = self.stages.iter().map(line).collect();
         let slowest: String = slowest.into_iter().map(line).collect();
-        format!("where the time went, two tests at a time:\n{stages}the slowest tests:\n{slowest}")
+        format!("where the time went:\n{stages}the slowest tests:\n{slowest}")
     }
 }
 
