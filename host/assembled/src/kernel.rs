@@ -27,7 +27,10 @@ static HANDLERS: Handlers = Handlers { interrupt, fault };
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
     match kernel::get() {
-        Some(kernel) => interrupts::interrupt(kernel, interrupt, frame.pc()),
+        Some(kernel) => {
+            interrupts::serve(kernel, interrupt, frame.pc());
+            interrupts::end(kernel, interrupt);
+        }
         None => interrupts::count_interrupt(interrupt),
     }
 }

@@ -17,11 +17,12 @@ pub static HANDLERS: Handlers = Handlers { interrupt, fault };
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
     let Some(kernel) = kernel::get() else { return interrupts::count_interrupt(interrupt) };
+    interrupts::serve(kernel, interrupt, frame.pc());
     #[cfg(feature = "trials")]
     if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_dsm as u8)) {
         kernel_trials::pingpong::heard(kernel);
     }
-    interrupts::interrupt(kernel, interrupt, frame.pc());
+    interrupts::end(kernel, interrupt);
     prepare_return(kernel, frame);
 }
 

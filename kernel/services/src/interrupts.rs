@@ -18,9 +18,9 @@ fn count(counter: Option<&AtomicU64>) {
     }
 }
 
-/// Handles an interrupt of the code at `pc`. Interrupts are masked. May switch threads.
+/// Does the work that an interrupt of the code at `pc` announces. Interrupts are masked.
 #[inline]
-pub fn interrupt(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
+pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
     match interrupt {
         Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), pc),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
@@ -32,8 +32,12 @@ pub fn interrupt(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
         _ => {}
     }
+}
+
+/// Ends an interrupt after [`serve`]: this core polls again, and another thread may run.
+#[inline]
+pub fn end(kernel: &'static Kernel, interrupt: Interrupt) {
     idle::awake(kernel);
-    // Counted after the urgent work.
     count_interrupt(interrupt);
     kernel.scheduler.on_interrupt(interrupt);
 }
@@ -71,7 +75,7 @@ fn chip_changed(kernel: &Kernel) {
     }
 }
 
-/// Counts an interrupt that [`interrupt`] does not handle, because there is no kernel yet.
+/// Counts an interrupt; also one that nothing serves, because there is no kernel yet.
 pub fn count_interrupt(interrupt: Interrupt) {
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
