@@ -23,6 +23,8 @@ const PROTOCOL: i64 = 0;
 const SHARED_PAGE: i64 = -1;
 /// A client that does not accept its handshake within this time is disconnected.
 const HANDSHAKE: Duration = Duration::from_secs(1);
+/// Pause after a failed handshake.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// A doorbell: rings are edges and coalesce.
 #[derive(Debug)]
@@ -164,22 +166,28 @@ impl Slot {
     /// Listens; must be called before the QEMU starts.
     pub fn listen(number: usize, path: &Path) -> std::io::Result<Slot> {
         let listener = listen(path)?;
+        listener.set_nonblocking(false)?;
         Ok(Slot { number, listener, connection: None })
     }
 
-    /// Returns the listener, which is readable when a QEMU connects.
-    pub fn listener(&self) -> &UnixListener {
-        &self.listener
+    /// Serves every QEMU that connects, in a thread of its own. A QEMU that starts waits for its
+    /// doorbells, and in the lab all others, the soc included, may be waiting for that QEMU's turn.
+    pub fn serve(mut self, fabric: Fabric) -> std::io::Result<()> {
+        let server = std::thread::Builder::new().name(format!("slot {}", self.number));
+        server.spawn(move || {
+            loop {
+                if let Err(e) = self.accept(&fabric) {
+                    log::error!("The doorbells of slot {} are not handed over: {e}.", self.number);
+                    std::thread::sleep(RETRY);
+                }
+            }
+        })?;
+        Ok(())
     }
 
-    /// Serves a QEMU that connects; the previous one has ended.
-    pub fn accept(&mut self, fabric: &Fabric) -> std::io::Result<()> {
-        let stream = match self.listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        stream.set_nonblocking(false)?;
+    /// Serves the next QEMU; the previous one has ended.
+    fn accept(&mut self, fabric: &Fabric) -> std::io::Result<()> {
+        let (stream, _) = self.listener.accept()?;
         fabric.welcome(self.number, &stream)?;
         self.connection = Some(stream);
         Ok(())

@@ -87,7 +87,6 @@ struct Ready {
     doorbell: bool,
     signal: bool,
     outcome: bool,
-    slots: Vec<bool>,
     ended: Vec<bool>,
     control: bool,
 }
@@ -126,10 +125,15 @@ impl Supervisor {
     pub fn run(mut self) -> End {
         let gate = self.gate().clone();
         gate.visit(|| self.power_on());
+        for slot in std::mem::take(&mut self.parts.slots) {
+            if let Err(e) = slot.serve(self.parts.fabric.clone()) {
+                log::error!("The soc has no thread for the doorbells of a domain: {e}.");
+                self.end = Some(End::Lost("the soc itself".into()));
+            }
+        }
         while self.end.is_none() {
             match self.wait() {
                 Ok(ready) => {
-                    self.introduce(&ready);
                     if !ready.is_empty() {
                         gate.visit(|| {
                             self.serve(&ready);
@@ -184,7 +188,6 @@ impl Supervisor {
         let wait = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let fixed = [self.doorbell(), self.bell.as_fd(), self.signals()];
         let mut waits: Vec<PollFd<'_>> = fixed.into_iter().map(wait).collect();
-        waits.extend(self.parts.slots.iter().map(|s| PollFd::new(s.listener(), PollFlags::IN)));
         let running: Vec<usize> =
             (0..self.qemus.len()).filter(|&d| self.qemus[d].is_some()).collect();
         waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
@@ -193,10 +196,9 @@ impl Supervisor {
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
         let (doorbell, outcome, signal) = (next(), next(), next());
-        let slots = self.parts.slots.iter().map(|_| next()).collect();
         let mut ended = vec![false; self.qemus.len()];
         running.into_iter().for_each(|d| ended[d] = next());
-        Ok(Ready { doorbell, signal, outcome, slots, ended, control: flags.any(|flag| flag) })
+        Ok(Ready { doorbell, signal, outcome, ended, control: flags.any(|flag| flag) })
     }
 
     fn doorbell(&self) -> BorrowedFd<'_> {
@@ -206,16 +208,6 @@ impl Supervisor {
 
     fn signals(&self) -> BorrowedFd<'_> {
         self.parts.signals.as_fd()
-    }
-
-    /// Hands a starting QEMU its doorbells. This is not an event on the chip: the QEMU has a turn
-    /// only afterwards.
-    fn introduce(&mut self, ready: &Ready) {
-        for (d, _) in ready.slots.iter().enumerate().filter(|(_, ready)| **ready) {
-            if let Err(e) = self.parts.slots[d].accept(&self.parts.fabric) {
-                log::error!("The doorbells of {} could not be handed over: {e}.", self.name(d));
-            }
-        }
     }
 
     fn serve(&mut self, ready: &Ready) {
