@@ -325,7 +325,6 @@ impl Chip for Mine {
         let offset = number as u64 * PAGE;
         let mut now = page.load(Relaxed) & !line::WRITABLE;
         if rights.is_some() && now & line::CACHED == 0 {
-            // As early as a real cache could fetch it.
             raw::copy(MEMORY + offset, cache(self.me()) + offset, PAGE);
             now = line::CACHED;
             control().moves.fetch_add(1, Relaxed);

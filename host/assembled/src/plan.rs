@@ -7,7 +7,7 @@ use base::prng::Prng;
 /// Something that happens to a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Its power fails at once, wherever it is.
+    /// Its power fails at some step.
     Kill(usize),
     /// It is stopped where it is, and runs again when a peer wakes it, or later.
     Stop(usize),

@@ -79,7 +79,7 @@ pub struct Control {
     pub cores: [Core; MAX_DOMAINS],
     pub failed: AtomicU32,
     message: [AtomicU8; MESSAGE],
-    /// Mixes all that happens: equal for equal seeds.
+    /// Mixes turns, interrupts and ends of callers: equal for equal seeds.
     pub trace: AtomicU64,
     /// What the chip fails to do: a number of [`crate::chip::Broken`], or 0.
     pub broken: AtomicU32,
@@ -131,7 +131,7 @@ impl Control {
         self.trace.store(mixed.rotate_left(23), Relaxed);
     }
 
-    /// Ends the run: something is wrong. Does not return in a kernel's process.
+    /// Marks the run as failed. It ends when the soc has the turn next.
     pub fn fail(&self, why: &str) {
         if self.failed.swap(1, Relaxed) == 0 {
             for (to, from) in self.message.iter().zip(why.bytes().chain([0])) {

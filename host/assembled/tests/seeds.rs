@@ -31,6 +31,8 @@ fn equal_seeds_are_equal_runs() {
 
 #[test]
 fn what_the_chip_forgets_is_found() {
+    let whole = assembled(&["--seeds", "20"]);
+    assert!(whole.status.success(), "{}", text(&whole));
     for name in ["barrier", "clean", "invalidate", "ring"] {
         let output = assembled(&["--seeds", "20", "--break", name]);
         assert!(!output.status.success(), "{name}: all runs went well");
