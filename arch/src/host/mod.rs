@@ -16,7 +16,6 @@ pub mod early;
 mod frame;
 pub mod image;
 pub mod irq;
-
 pub mod machine;
 pub mod mmu;
 pub mod power;

@@ -106,7 +106,7 @@ impl Mine {
     }
 
     /// Passes the turn on, and returns when it is back.
-    pub fn pass(&self) {
+    fn pass(&self) {
         if !control().pass(self.me()) {
             while !control().wait_for_turn(self.me()) {}
         }
@@ -120,7 +120,7 @@ impl Mine {
         (block != 0 && offset < BLOCK).then_some((offset / PAGE) as usize)
     }
 
-    /// Runs `work` on the pages of `[at, at + bytes)`: number, address in this cache, address in
+    /// Runs `work` on the pages of `[at, at + bytes)`: state, address in this cache, address in
     /// memory.
     fn each(&self, at: usize, bytes: usize, work: impl Fn(&AtomicU8, u64, u64)) {
         let Some(first) = self.page(at as u64) else { return };

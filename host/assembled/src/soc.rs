@@ -6,7 +6,7 @@ use crate::layout::{MEMORY, at, cache};
 use crate::plan::{Act, Plan};
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
-use abi::boot::{BLOCK, MAX_DOMAINS};
+use abi::boot::BLOCK;
 use abi::soc::{
     ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, command, error, state, unpack_state,
 };
@@ -337,5 +337,3 @@ impl Soc<'_> {
         self.ring_chip(d);
     }
 }
-
-const _: () = assert!(MAX_DOMAINS >= 2);
