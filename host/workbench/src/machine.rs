@@ -9,7 +9,7 @@ use crate::run_files::{CONSOLE, VSOCK};
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use lab::model::Mode;
 use soc::config;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of a start.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,11 @@ impl Options {
     /// Returns whether time is the chip's.
     pub fn takes_turns(&self) -> bool {
         self.mode().is_some_and(Mode::takes_turns)
+    }
+
+    /// Returns whether cores run at the same time, as the host lets them.
+    fn runs_freely(&self) -> bool {
+        !self.icount && !self.takes_turns()
     }
 
     /// Returns whether the run must be reproducible bit by bit.
@@ -76,8 +81,8 @@ pub fn symbols(isa: Isa) -> String {
     format!("kernel-{}.elf", isa.name())
 }
 
-/// Returns the complete command, program first.
-pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
+/// Returns the complete command, program first. `spin` is the plugin of boards that run freely.
+fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Vec<String> {
     let (program, machine) = match domain.isa {
         Isa::Aarch64 => ("qemu-system-aarch64", "virt,gic-version=2,memory-backend=ram"),
         Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
@@ -93,8 +98,9 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     if domain.isa == Isa::Riscv64 {
         line.extend(["-bios", "none"].map(String::from));
     }
-    line.extend(["-kernel".to_string(), stub.to_string()]);
     line.extend([
+        "-kernel".to_string(),
+        format!("stub-{}", domain.isa.name()),
         "-chardev".to_string(),
         format!("file,id=uart,path={}.log,append=on", domain.name),
         "-serial".to_string(),
@@ -112,6 +118,9 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         line.push("-plugin".to_string());
         line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
     }
+    if options.runs_freely() {
+        line.extend(["-plugin".to_string(), spin.display().to_string()]);
+    }
     if options.takes_turns() {
         line.extend(["-rtc", "clock=vm", "-seed", "1"].map(String::from));
     }
@@ -123,14 +132,14 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     line
 }
 
-/// Returns the soc's configuration for `board`.
-pub fn config(board: &Board, options: &Options) -> config::Config {
+/// Returns the soc's configuration for `board`. `spin` is the plugin of boards that run freely.
+pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
     let domains = board.domains.iter().map(|d| config::Domain {
         name: d.name.clone(),
         slot: d.slot as u16,
         slot_socket: slot_socket(d).into(),
         qmp: qmp(d).into(),
-        command: command(board, d, &format!("stub-{}", d.isa.name()), options),
+        command: command(board, d, spin, options),
         log: format!("{}.qemu.log", d.name).into(),
         stub_table_pa: d.stub + abi::boot::STUB_TABLE,
         image: Some(format!("{}.img", d.name).into()),

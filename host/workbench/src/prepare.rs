@@ -7,8 +7,10 @@ use builds::kernels::{self, Built, Profile};
 use std::path::PathBuf;
 use tree::place::Place;
 
-/// File name of the plugin, which is next to this program.
+/// File name of the lab's plugin, which is next to this program.
 const PLUGIN: &str = "libpenumbra_lab.so";
+/// File name of the plugin of boards that run freely, which is next to the soc.
+pub const SPIN: &str = "libpenumbra_spin.so";
 
 /// Reads the board and builds its kernels.
 pub fn board_and_kernels(
@@ -46,7 +48,7 @@ pub fn soc_binary() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the path of the plugin.
+/// Returns the path of the lab's plugin.
 pub fn plugin() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(PLUGIN);
     if !path.exists() {

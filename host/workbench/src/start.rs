@@ -3,6 +3,7 @@
 use crate::instance::{Instance, InstanceError, Outcome, ROOM, START, file, tail};
 use crate::machine::{self, Options};
 use crate::model::{self, Choice};
+use crate::prepare::SPIN;
 use crate::run_files::{CONSOLE, KEY_FILE};
 use board::{Board, DeviceKind};
 use builds::image;
@@ -40,7 +41,9 @@ impl Instance {
         if let Some((choice, _)) = &options.lab {
             self.model(&board, *choice, kernels)?;
         }
-        let config = machine::config(&board, options);
+        let spin = soc.with_file_name(SPIN);
+        file(&spin, std::fs::metadata(&spin))?;
+        let config = machine::config(&board, &spin, options);
         self.launch(soc, &board, (arguments, options.is_exact()), &config)
     }
 
@@ -55,7 +58,7 @@ impl Instance {
     ) -> Outcome<()> {
         let board = self.begin(board_file)?;
         lab.write(&self.folder)?;
-        let mut config = machine::config(&board, &Options::default());
+        let mut config = machine::config(&board, &soc.with_file_name(SPIN), &Options::default());
         config.lab = true;
         config.exact = true;
         for domain in &mut config.domains {
