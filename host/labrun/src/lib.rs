@@ -29,6 +29,7 @@ use anyhow::{Context, bail};
 use builds::kernels::Profile;
 use lab::model::Mode;
 use run::{Bench, Outcome};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use scenario::Scenario;
 use std::io::Write;
 use std::path::PathBuf;
@@ -171,6 +172,8 @@ impl Load {
         for _ in 0..cores {
             let stop = stop.clone();
             std::thread::spawn(move || {
+                // Wherever the board runs.
+                let _ = sched_setaffinity(None, &everywhere());
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
@@ -178,6 +181,13 @@ impl Load {
         }
         Load(stop)
     }
+}
+
+/// All processors.
+fn everywhere() -> CpuSet {
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+    all
 }
 
 impl Drop for Load {

@@ -2,18 +2,21 @@
 //! boards, several at a time; times are printed, and the folder of a failed scenario is kept.
 
 mod host;
+mod lanes;
 mod pool;
 mod tally;
 
-use anyhow::ensure;
+use anyhow::{Context, bail, ensure};
 use board::Isa;
 use builds::kernels::{self, Built, Profile};
 use lab::model::Mode;
 use labrun::checks::{self, Check};
 use labrun::kit::{Kit, LeftOut};
-use pool::{BOARDS, BUSY, EXACT, Job, Passed};
+use lanes::{BOARDS, BUSY, Lanes};
+use pool::{Job, Passed};
 use scenarios::{Failure, Scenario};
 use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +63,7 @@ struct Bench<'a> {
 /// `pen test [FILTER] [--nightly]`
 pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
     let folder = wanted.folder.clone().unwrap_or_else(|| place.target.join("tests"));
+    let _mine = claim(&folder)?;
     let mut bench = Bench { place, wanted, folder, tally: Tally::default() };
     // From here on a signal takes the boards down in order first.
     interrupt::listen()?;
@@ -76,6 +80,23 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
         println!("no test matches; a filter is a part of a test's name");
     }
     Ok(if failed == 0 && !nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Claims a folder for the boards of one run, as long as the result lives: what an earlier run has
+/// left there is removed before each test.
+fn claim(folder: &Path) -> anyhow::Result<File> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| path.display().to_string())?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| path.display().to_string()),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another `./pen test` runs in {}: wait for it, or give this one a folder of its own \
+             with --folder DIR",
+            folder.display()
+        ),
+    }
 }
 
 impl Bench<'_> {
@@ -225,16 +246,16 @@ impl Bench<'_> {
             let folder = self.folder.join(check.name);
             let kit = Kit { place, kernels: built, folder: folder.clone() };
             let run = move || (check.run)(&kit).map(|()| Passed::Itself);
-            Job { name: check.name.into(), folder, alone: false, run: Box::new(run) }
+            let alone = ALONE.contains(&check.name);
+            Job { name: check.name.into(), folder, alone, run: Box::new(run) }
         });
         let jobs = jobs.collect();
-        pool::run(jobs, EXACT, &mut self.tally)
+        pool::run(jobs, Lanes::Own, &mut self.tally)
     }
 }
 
-/// Scenarios that keep all cores busy: beside another one they take many times as long, because
-/// each message between kernels then waits for a time slice of the host.
-const ALONE: &[&str] = &["programs.hostile", "programs.many"];
+/// Tests that keep all cores busy, and would hold up those beside them.
+const ALONE: &[&str] = &["programs.hostile", "programs.many", "lab.exact"];
 
 /// Scenarios that begin first: those that run alone, and the longest, so that no long one is left
 /// at the end.
@@ -315,11 +336,24 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_with_a_treatment_of_their_own_are_daily_ones() {
+    fn tests_with_a_treatment_of_their_own_are_daily_ones() {
+        let scenarios = scenarios::ALL.iter().map(|it| (it.name, it.nightly));
+        let checks = checks::ALL.iter().map(|it| (it.name, it.nightly));
+        let daily = scenarios.chain(checks).filter(|(_, nightly)| nightly.is_none());
+        let daily: BTreeSet<&str> = daily.map(|(name, _)| name).collect();
         for name in SANITIZED.iter().chain(ALONE).chain(FIRST).chain(SHIPPED) {
-            let found = scenarios::ALL.iter().find(|it| it.name == *name);
-            assert!(found.is_some_and(|it| it.nightly.is_none()), "{name}");
+            assert!(daily.contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_folder_is_for_one_run_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = claim(folder.path()).unwrap();
+        let refused = claim(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("another `./pen test` runs in"), "{refused}");
+        drop(mine);
+        claim(folder.path()).unwrap();
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Tests on the host: cargo builds them, and their programs run two at a time, as scenarios do.
 //! (`cargo test` runs one program after the other, many of which end with one long test.)
 
-use super::pool::{self, BUSY, Job, Passed};
+use super::lanes::BUSY;
+use super::pool::{self, Job, Passed};
 use super::tally::Tally;
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::{Artifact, Message};

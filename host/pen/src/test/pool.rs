@@ -1,26 +1,20 @@
 //! Runs several tests at a time: most of them wait most of the time. Results are printed in the
 //! order of the list, and a line every ten seconds says what is running.
 
+use super::lanes::Lanes;
 use super::tally::Tally;
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use labrun::kit::LeftOut;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tree::interrupt;
 
-/// Boards at a time whose time is the host's. They use a third of two cores on average: they wait
-/// for timeouts, sleep, and boot.
-pub const BOARDS: usize = 4;
-/// Tests at a time that compute.
-pub const BUSY: usize = 2;
-/// Checks of the lab at a time: its domains take turns, and beside another board each turn waits
-/// for a time slice of the host. Two at a time take longer than one after the other.
-pub const EXACT: usize = 1;
 /// Nothing is silent for longer.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -50,8 +44,8 @@ enum Event {
     Ended(usize, Duration, anyhow::Result<Passed>),
 }
 
-/// Runs all `jobs`, so many at a time.
-pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Result<()> {
+/// Runs all `jobs`.
+pub fn run(jobs: Vec<Job<'_>>, lanes: Lanes, tally: &mut Tally) -> anyhow::Result<()> {
     let told: Vec<(String, PathBuf)> =
         jobs.iter().map(|job| (job.name.clone(), job.folder.clone())).collect();
     let next = AtomicUsize::new(0);
@@ -59,12 +53,15 @@ pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Res
     let machine = RwLock::new(());
     let (events, inbox) = channel();
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            let events = events.clone();
-            scope.spawn(|| work(&slots, &next, &machine, events));
+        for lane in 0..lanes.count() {
+            let (slots, next, machine, events) = (&slots, &next, &machine, events.clone());
+            scope.spawn(move || {
+                lanes.enter(lane);
+                work(slots, next, machine, &events);
+            });
         }
         drop(events);
-        tell(&told, &inbox, tally)
+        tell(&told, inbox, tally)
     })?;
     ensure!(!interrupt::came(), "interrupted");
     Ok(())
@@ -72,7 +69,7 @@ pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Res
 
 type Slot<'a> = std::sync::Mutex<Option<Job<'a>>>;
 
-fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: Sender<Event>) {
+fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: &Sender<Event>) {
     while !interrupt::came() {
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some(slot) = slots.get(index) else { return };
@@ -80,20 +77,35 @@ fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: Se
         // It guards nothing that a panic could leave half done.
         let _alone = job.alone.then(|| machine.write().unwrap_or_else(PoisonError::into_inner));
         let _shared = (!job.alone).then(|| machine.read().unwrap_or_else(PoisonError::into_inner));
-        // The receiver is gone only after an error in `tell`.
-        let _ = events.send(Event::Begun(index));
         let start = Instant::now();
+        // The receiver is gone after an error in `tell`: no caller reads the rest.
+        if events.send(Event::Begun(index)).is_err() {
+            return;
+        }
         // A panic is a failure like any other, and boards go down as it unwinds.
-        let result = catch_unwind(AssertUnwindSafe(job.run));
+        let run = || clear(&job.folder).and_then(|()| (job.run)());
+        let result = catch_unwind(AssertUnwindSafe(run));
         let result = result.unwrap_or_else(|_| Err(anyhow!("it panicked; see above")));
-        let _ = events.send(Event::Ended(index, start.elapsed(), result));
+        if events.send(Event::Ended(index, start.elapsed(), result)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Removes what an earlier run has left in a test's folder.
+fn clear(folder: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} cannot be removed", folder.display()))
+        }
+        _ => Ok(()),
     }
 }
 
 /// Says how each went, in their order.
 fn tell(
     all: &[(String, PathBuf)],
-    inbox: &Receiver<Event>,
+    inbox: Receiver<Event>,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut running: BTreeMap<usize, Instant> = BTreeMap::new();
@@ -153,11 +165,12 @@ fn one(
                 Passed::Itself => tally.passed(name, took),
                 Passed::These(parts) => parts.iter().for_each(|part| tally.passed(&part.0, part.1)),
             }
-            if folder.exists() {
-                std::fs::remove_dir_all(folder)?;
-            }
+            clear(folder)?;
         }
-        Err(why) if why.is::<LeftOut>() => println!("{name:<40} {why}"),
+        Err(why) if why.is::<LeftOut>() => {
+            println!("{name:<40} {why}");
+            clear(folder)?;
+        }
         Err(why) => {
             println!("{name:<40} FAILED  {seconds:>6.1} s");
             println!("{why:#}\nits folder: {}", folder.display());
@@ -198,7 +211,7 @@ mod tests {
             job("third", || Ok(Passed::Itself)),
         ];
         let mut tally = Tally::default();
-        run(jobs, 2, &mut tally).unwrap();
+        run(jobs, Lanes::Free(2), &mut tally).unwrap();
         assert_eq!(tally.failures(), ["first: one", "second: two"]);
         assert_eq!(tally.counts(), (1, 2));
     }
@@ -210,9 +223,41 @@ mod tests {
             job("second", || Ok(Passed::Itself)),
         ];
         let mut tally = Tally::default();
-        run(jobs, 1, &mut tally).unwrap();
+        run(jobs, Lanes::Free(1), &mut tally).unwrap();
         assert_eq!(tally.failures(), ["first: it panicked; see above"]);
         assert_eq!(tally.counts(), (1, 1));
+    }
+
+    #[test]
+    fn a_test_begins_without_what_an_earlier_run_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("old.disk"), "old").unwrap();
+        let path = folder.path().to_path_buf();
+        let look = {
+            let path = path.clone();
+            move || {
+                ensure!(!path.exists(), "it is still there");
+                std::fs::create_dir(path)?;
+                Ok(Passed::Itself)
+            }
+        };
+        let mut tally = Tally::default();
+        let jobs = vec![Job { folder: path.clone(), ..job("one", look) }];
+        run(jobs, Lanes::Free(1), &mut tally).unwrap();
+        assert_eq!(tally.counts(), (1, 0), "{:?}", tally.failures());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lane_stays_on_one_processor() {
+        let where_it_is = || {
+            let set = rustix::thread::sched_getaffinity(None)?;
+            ensure!(set.count() == 1, "{} processors", set.count());
+            Ok(Passed::Itself)
+        };
+        let mut tally = Tally::default();
+        run(vec![job("one", where_it_is)], Lanes::Own, &mut tally).unwrap();
+        assert_eq!(tally.counts(), (1, 0), "{:?}", tally.failures());
     }
 
     #[test]
@@ -231,7 +276,7 @@ mod tests {
         let jobs =
             (0..9).map(|n| Job { alone: n % 3 == 1, ..job(&n.to_string(), one(n % 3 == 1)) });
         let mut tally = Tally::default();
-        run(jobs.collect(), 2, &mut tally).unwrap();
+        run(jobs.collect(), Lanes::Free(2), &mut tally).unwrap();
         assert_eq!(tally.counts(), (9, 0));
     }
 
@@ -245,7 +290,8 @@ mod tests {
             Ok(Passed::These(vec![("a".into(), Duration::ZERO), ("b".into(), Duration::ZERO)]))
         };
         let mut tally = Tally::default();
-        run((0..5).map(|n| job(&n.to_string(), alone)).collect(), 1, &mut tally).unwrap();
+        run((0..5).map(|n| job(&n.to_string(), alone)).collect(), Lanes::Free(1), &mut tally)
+            .unwrap();
         assert_eq!(tally.counts(), (10, 0));
     }
 }
