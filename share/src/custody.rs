@@ -40,6 +40,13 @@ impl Marks {
 /// Exclusive access to an arena, and what is known of its contents. The defaults are for a kernel
 /// with an arena of its own, whose contents cannot be lost.
 pub trait Custody: Exclusive<Arena> {
+    /// Returns the life before the first one of an arena that has no other users. A kernel that has
+    /// died and started again counts on: a caller on another kernel may still have handles of the
+    /// earlier life, and must not reach with them what others have opened since.
+    fn before(&self) -> u32 {
+        0
+    }
+
     /// Begins a step: marks this kernel as busy in the latest life and returns the combined marks,
     /// or `None` if the arena has no other users.
     fn enter(&self) -> Option<Marks> {

@@ -106,7 +106,7 @@ where
         let started = self.with(|arena| {
             let before = match self.arena.enter() {
                 Some(marks) => marks.lives,
-                None => arena.lives(Self::TAG).unwrap_or(0),
+                None => arena.lives(Self::TAG).unwrap_or(0).max(self.arena.before()),
             };
             self.restart(arena, before)
         });

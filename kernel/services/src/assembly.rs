@@ -95,7 +95,7 @@ pub fn assemble(
         devices: Box::new(Devices::new(blob, me)),
         others: kernel_platform::twins::new(blob, me),
     };
-    kernel::set(Kernel { platform, services: Services::new(blob, me) })
+    kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)) })
 }
 
 /// Starts to serve peers, joins the shared services, starts the devices, and reports READY.

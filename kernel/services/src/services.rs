@@ -87,8 +87,8 @@ macro_rules! services {
         }
 
         impl Registry {
-            fn new(blob: &'static Blob, me: DomainId) -> Registry {
-                Registry { $($field: Served::new(blob, me, services!(@device $($device)?)),)* }
+            fn new(blob: &'static Blob, life: (DomainId, Epoch)) -> Registry {
+                Registry { $($field: Served::new(blob, life, services!(@device $($device)?)),)* }
             }
 
             /// Returns all services.
@@ -160,9 +160,9 @@ impl Deref for Services {
 impl Services {
     /// Creates the services at boot, and starts those that this kernel has alone. Shared ones are
     /// attached by [`Services::start`].
-    pub fn new(blob: &'static Blob, me: DomainId) -> Services {
+    pub fn new(blob: &'static Blob, life: (DomainId, Epoch)) -> Services {
         Services {
-            registry: Registry::new(blob, me),
+            registry: Registry::new(blob, life),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn every_declared_service_is_registered_once() {
         let named = ALL.map(|kind| (kind.name, mode::SHADOWED));
-        let registry = Registry::new(Box::leak(blob(&named)), DomainId(0));
+        let registry = Registry::new(Box::leak(blob(&named)), (DomainId(0), Epoch(1)));
         let mut indices: Vec<u32> = registry.all().map(Registered::index).into();
         indices.sort_unstable();
         assert!(indices.into_iter().eq(0..ALL.len() as u32));

@@ -115,10 +115,14 @@ impl Custody for Kernel {
 
 type Counting = Instance<Counter, Kernel, NoHeap>;
 
-fn two() -> (Rc<Chip>, [Counting; 2]) {
+fn leaked() -> Arena {
     let memory = Box::leak(vec![0u8; 1 << 17].into_boxed_slice());
     let skip = memory.as_ptr().align_offset(4096);
-    let arena = RefCell::new(Arena::of(&mut memory[skip..skip + (1 << 16)]).unwrap());
+    Arena::of(&mut memory[skip..skip + (1 << 16)]).unwrap()
+}
+
+fn two() -> (Rc<Chip>, [Counting; 2]) {
+    let arena = RefCell::new(leaked());
     let chip = Rc::new(Chip { arena, marks: Default::default(), mended: Cell::new(0) });
     let kernel = |me| {
         let chip = Rc::clone(&chip);
@@ -211,4 +215,32 @@ fn pages_known_to_be_lost_restart_the_service_before_the_step() {
     assert_eq!(ask(&main, 5).0, life(1, 5));
     main.arena.whole.set(false);
     assert_eq!(ask(&main, 1), (life(2, 1), true));
+}
+
+/// An arena without other users, in a kernel that has started `before + 1` times.
+struct Own {
+    arena: RefCell<Arena>,
+    before: u32,
+}
+
+impl Exclusive<Arena> for Own {
+    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+        work(&mut self.arena.borrow_mut());
+    }
+}
+
+impl Custody for Own {
+    fn before(&self) -> u32 {
+        self.before
+    }
+}
+
+#[test]
+fn a_kernel_that_starts_again_has_another_life_of_its_own_services() {
+    let start = |before| {
+        let arena = RefCell::new(leaked());
+        Instance::<Counter, Own, NoHeap>::new(Own { arena, before }).start()
+    };
+    assert_eq!(start(0), Ok(1));
+    assert_eq!(start(2), Ok(3), "handles of the first two lives are not valid in the third");
 }

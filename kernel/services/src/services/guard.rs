@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use arch::exclusion::Exclusion;
 use arch::shared::Window;
 use base::addr::PhysAddr;
-use base::id::DomainId;
+use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel_node::Node;
@@ -32,13 +32,16 @@ struct Shared {
 /// A service's arena with its locks.
 pub struct ArenaGuard {
     arena: Exclusion<Arena>,
+    /// [`Custody::before`].
+    before: u32,
     shared: Option<Shared>,
 }
 
 impl ArenaGuard {
-    /// An arena in memory of this kernel only.
-    pub fn alone(arena: Arena) -> ArenaGuard {
-        ArenaGuard { arena: Exclusion::new(kernel_node::ranks::SERVICE, None, arena), shared: None }
+    /// An arena in memory of this kernel only, in its life `epoch`.
+    pub fn alone(epoch: Epoch, arena: Arena) -> ArenaGuard {
+        let arena = Exclusion::new(kernel_node::ranks::SERVICE, None, arena);
+        ArenaGuard { arena, before: u32::from(epoch.0).saturating_sub(1), shared: None }
     }
 
     /// An arena in the shared block. `between` is the lock between kernels; `index` is the
@@ -60,15 +63,15 @@ impl ArenaGuard {
             shared.write_mark(0);
         }
         let arena = Exclusion::new(kernel_node::ranks::SERVICE, Some(between), arena);
-        Some(ArenaGuard { arena, shared: Some(shared) })
+        Some(ArenaGuard { arena, before: 0, shared: Some(shared) })
     }
 }
 
 impl ArenaGuard {
-    /// Returns how often the service has started: more than once if its shared state was lost. 1 if
-    /// it is not shared.
+    /// Returns how often the service has started: more than once if its shared state was lost, or
+    /// this kernel's earlier life with it.
     pub fn lives(&self) -> u32 {
-        self.shared.as_ref().map_or(1, |shared| {
+        self.shared.as_ref().map_or(self.before + 1, |shared| {
             let found = shared.marks.iter().map(|mark| mark.load(0));
             found.fold(Marks::default(), Marks::with).lives
         })
@@ -107,6 +110,10 @@ impl Exclusive<Arena> for ArenaGuard {
 }
 
 impl Custody for ArenaGuard {
+    fn before(&self) -> u32 {
+        self.before
+    }
+
     #[inline]
     fn enter(&self) -> Option<Marks> {
         let shared = self.shared.as_ref()?;

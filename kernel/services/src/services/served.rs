@@ -89,11 +89,11 @@ fn count(counter: &AtomicU64) {
 impl<S: Service + Shareable> Served<S> {
     /// Creates the service in the mode that the board picks. Starts it if this kernel executes it
     /// and does not share its state.
-    pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
+    pub fn new(blob: &'static Blob, (me, epoch): (DomainId, Epoch), drives: Drives) -> Self {
         let (index, mode) = mode_of(blob, S::NAME);
         let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
         let instance = Once::new();
-        if is_here && let Some(local) = start::<S>(blob, mode) {
+        if is_here && let Some(local) = start::<S>(blob, mode, epoch) {
             let _ = instance.set(local);
         }
         let zero = || AtomicU64::new(0);
@@ -413,7 +413,7 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
 
 /// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
 /// service does not exist here, or without memory.
-fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
+fn start<S: Service + Shareable>(blob: &Blob, mode: Mode, epoch: Epoch) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
     }
@@ -425,7 +425,7 @@ fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
         kernel_node::log!("{}: no memory for it", S::NAME);
         return None;
     };
-    let instance = Instance::new(ArenaGuard::alone(arena));
+    let instance = Instance::new(ArenaGuard::alone(epoch, arena));
     arch::hold::begin();
     let started = instance.start();
     let _ = arch::hold::end();
