@@ -18,6 +18,10 @@ impl Prng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+    /// Returns the seed of a generator that continues this one's sequence.
+    pub const fn state(&self) -> u64 {
+        self.0
+    }
     /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound

@@ -6,8 +6,10 @@
 //! written to it.
 
 use crate::processes;
+use crate::report::Count;
 use crate::turn::control;
 use ::processes::client::Spawn;
+use abi::boot::MAX_DOMAINS;
 use abi::fs::{Errno, flag};
 use abi::process::{End, Errno as ProcessErrno};
 use base::id::DomainId;
@@ -30,6 +32,12 @@ const ROUNDS: u64 = 12;
 /// Longest write.
 const LONGEST: u64 = 6000;
 
+/// Services that callers use.
+const FS: usize = 0;
+const NET: usize = 1;
+const PROCESSES: usize = 2;
+const SERVICES: usize = 3;
+
 /// The body of a caller's thread.
 pub fn caller(index: usize) {
     let Some(kernel) = kernel::get() else { return };
@@ -40,11 +48,10 @@ pub fn caller(index: usize) {
         name: format!("d{}e{}c{index}", kernel.me.0, kernel.epoch.0),
         files: BTreeMap::new(),
         lives: lives(kernel),
+        called: [None; MAX_DOMAINS],
+        started: [None; MAX_DOMAINS],
     };
-    for _ in 0..ROUNDS {
-        caller.round();
-        control().requests.fetch_add(1, Relaxed);
-    }
+    (0..ROUNDS).for_each(|_| caller.round());
     if let Err(violation) = kernel.audit() {
         panic!("the page table violates an invariant: {violation:?}");
     }
@@ -57,13 +64,18 @@ fn deaths(kernel: &Kernel) -> u64 {
     (0..kernel.blob.domains().len() as u8).map(|d| kernel.soc.deaths(DomainId(d))).sum()
 }
 
-/// Returns how often the services that callers use have started.
-fn lives(kernel: &Kernel) -> [u32; 3] {
+/// Returns how often the services that callers use have started. One that another kernel executes
+/// starts again with its kernel.
+fn lives(kernel: &Kernel) -> [u32; SERVICES] {
     let services = &kernel.services;
     let lives = [services.fs.lives(), services.net.lives(), services.processes.lives()];
     let most = 1 + deaths(kernel) as u32;
     assert!(lives.iter().all(|&lives| lives <= most), "{lives:?} lives after {most} - 1 deaths");
-    lives
+    lives.map(|lives| if lives == 0 { most } else { lives })
+}
+
+fn count(what: Count) {
+    control().counts.add(what, 1);
 }
 
 struct Caller {
@@ -72,14 +84,18 @@ struct Caller {
     name: String,
     files: BTreeMap<String, Known>,
     /// [`lives`] when it last looked.
-    lives: [u32; 3],
+    lives: [u32; SERVICES],
+    /// For each kernel, the epoch in which it last answered a call.
+    called: [Option<u64>; MAX_DOMAINS],
+    /// And its epoch and the table's life when it last ran a process.
+    started: [Option<(u64, u32)>; MAX_DOMAINS],
 }
 
 /// What is known of a file.
 #[derive(Default)]
 struct Known {
-    /// It has one of these contents, if it is there.
-    contents: Vec<Vec<u8>>,
+    /// It has these contents, if it is there.
+    contents: Option<Vec<u8>>,
     /// Or a part of one of these, whose write was interrupted, from their start.
     parts: Vec<Vec<u8>>,
     /// It may be gone.
@@ -88,7 +104,7 @@ struct Known {
 
 impl Known {
     fn fits(&self, found: &[u8]) -> bool {
-        self.contents.iter().any(|content| content == found)
+        self.contents.as_deref() == Some(found)
             || self.parts.iter().any(|part| part.starts_with(found))
     }
 }
@@ -112,26 +128,33 @@ impl Caller {
         }
     }
 
-    /// Returns whether a service has lost its state since the previous call.
-    fn has_lost(&mut self) -> bool {
-        let now = lives(self.kernel());
-        let has_lost = std::mem::replace(&mut self.lives, now) != now;
-        if has_lost {
+    /// Returns whether `service` has lost its state since the previous call for it.
+    fn has_lost(&mut self, service: usize) -> bool {
+        let now = lives(self.kernel())[service];
+        // Its first start loses nothing.
+        let has_lost = std::mem::replace(&mut self.lives[service], now).max(1) < now;
+        if has_lost && service == FS {
             self.files.values_mut().for_each(|known| known.is_unsure = true);
+        }
+        if has_lost {
+            count(Count::Losses);
         }
         has_lost
     }
 
-    /// Returns the value of a request that may fail only if a service has lost its state.
-    fn judge<T>(&mut self, what: &str, result: Result<T, String>) -> Option<T> {
-        let has_lost = self.has_lost();
+    /// Returns the value of a request that may fail only if `service` has lost its state meanwhile.
+    fn judge<T>(&mut self, what: Count, service: usize, result: Result<T, String>) -> Option<T> {
+        let has_lost = self.has_lost(service);
         match result {
-            Ok(value) => Some(value),
+            Ok(value) => {
+                count(what);
+                Some(value)
+            }
             Err(why) if has_lost => {
                 control().note(why.len() as u64);
                 None
             }
-            Err(why) => panic!("{}: {what}: {why}, though no state was lost", self.name),
+            Err(why) => panic!("{}: {what:?}: {why}, though no state was lost", self.name),
         }
     }
 
@@ -144,7 +167,7 @@ impl Caller {
         &mut self,
         work: impl FnOnce(&mut Client<'_>, u64) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.has_lost();
+        self.has_lost(FS);
         with_files(&self.session, |client| client.at_root(work))
     }
 
@@ -158,10 +181,10 @@ impl Caller {
             let done = client.write_all(file, &bytes);
             client.close(file).and(done)
         });
-        let before = self.lives;
-        match self.judge("write", written.map_err(text)) {
+        let before = self.lives[FS];
+        match self.judge(Count::Writes, FS, written.map_err(text)) {
             // It may be lost already.
-            Some(()) => self.know(path, bytes, self.lives != before),
+            Some(()) => self.know(path, bytes, self.lives[FS] != before),
             None => {
                 let known = self.files.entry(path).or_default();
                 known.is_unsure = true;
@@ -171,7 +194,7 @@ impl Caller {
     }
 
     fn know(&mut self, path: String, bytes: Vec<u8>, is_unsure: bool) {
-        let known = Known { contents: vec![bytes], parts: Vec::new(), is_unsure };
+        let known = Known { contents: Some(bytes), parts: Vec::new(), is_unsure };
         self.files.insert(path, known);
     }
 
@@ -182,12 +205,15 @@ impl Caller {
             let bytes = read_all(client, file);
             client.close(file).and(bytes)
         });
-        let has_lost = self.has_lost();
+        let has_lost = self.has_lost(FS);
         let known = self.files.get(&path);
         match (known, found) {
             (None, Err(Errno::Noent)) => {}
             (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
-            (Some(known), Ok(bytes)) if known.fits(&bytes) => self.know(path, bytes, has_lost),
+            (Some(known), Ok(bytes)) if known.fits(&bytes) => {
+                count(Count::Reads);
+                self.know(path, bytes, has_lost);
+            }
             (Some(_), Ok(bytes)) => panic!("{path}: its {} bytes were never written", bytes.len()),
             (None, Ok(_)) => panic!("{path}: a file that no caller made"),
             (_, Err(why)) => assert!(has_lost, "{path}: {why:?}, though no state was lost"),
@@ -197,11 +223,14 @@ impl Caller {
     fn remove(&mut self) {
         let path = self.path();
         let removed = self.files(|client, root| client.unlink(root, path.as_bytes()));
-        let has_lost = self.has_lost();
+        let has_lost = self.has_lost(FS);
         match (self.files.get_mut(&path), removed) {
             (None, Err(Errno::Noent)) => {}
             (Some(known), Err(Errno::Noent)) if known.is_unsure => drop(self.files.remove(&path)),
-            (Some(_), Ok(())) => drop(self.files.remove(&path)),
+            (Some(_), Ok(())) => {
+                count(Count::Removals);
+                self.files.remove(&path);
+            }
             (None, Ok(())) => panic!("{path}: removed, though no caller made it"),
             // It may have had its effect.
             (Some(known), Err(_)) if has_lost => known.is_unsure = true,
@@ -211,7 +240,7 @@ impl Caller {
 
     fn pipe(&mut self) {
         let bytes: Vec<u8> = (0..self.random.below(3000)).map(|at| at as u8).collect();
-        let passed = with_files(&self.session, |client| {
+        let passed = self.files(|client, _| {
             let (reader, writer) = client.pipe(0)?;
             let done = client.write_all(writer, &bytes);
             client.close(writer)?;
@@ -219,7 +248,7 @@ impl Caller {
             client.close(reader)?;
             done.and(read)
         });
-        if let Some(read) = self.judge("pipe", passed.map_err(text)) {
+        if let Some(read) = self.judge(Count::Pipes, FS, passed.map_err(text)) {
             assert!(read == bytes, "{}: a pipe changed its bytes", self.name);
         }
     }
@@ -227,17 +256,22 @@ impl Caller {
     /// The network's self-test, which compares every byte.
     fn sockets(&mut self) {
         let (seed, lost) = (self.random.next(), abi::net::Reply::error(abi::net::Errno::Io));
+        self.has_lost(NET);
         let net = &self.kernel().services.net;
         let (checked, failed) =
             net.asking(&self.session, lost, |ask| net::check::check(seed, 1, ask));
         let outcome = match (checked, failed) {
             (Ok(_), None) => Ok(()),
             // The service's memory is small, and a dead kernel's sockets are closed a little later.
-            (Err(Wrong::Refused(abi::net::Errno::Nobufs | abi::net::Errno::Nfile)), None) => Ok(()),
+            (Err(Wrong::Refused(abi::net::Errno::Nobufs | abi::net::Errno::Nfile)), None)
+                if deaths(self.kernel()) > 0 =>
+            {
+                return;
+            }
             (Err(Wrong::Content), _) => panic!("{}: a socket changed its bytes", self.name),
             (checked, failed) => Err(format!("{:?}, {failed:?}", checked.err())),
         };
-        self.judge("sockets", outcome);
+        self.judge(Count::Sockets, NET, outcome);
     }
 
     /// Calls a peer, which may die meanwhile.
@@ -248,13 +282,19 @@ impl Caller {
         let kind = if self.random.below(2) == 0 { Procedure::Echo } else { Procedure::SlowEcho };
         for peer in kernel.others() {
             let mut buffer = [0; 8];
-            match self.session.call(peer, kind, &payload, &mut buffer) {
-                Ok(length) => assert_eq!((length, buffer), (8, payload), "an echo differs"),
+            let answer = self.session.call(peer, kind, &payload, &mut buffer);
+            let (epoch, state) = kernel.soc.state(peer);
+            let called = &mut self.called[peer.index()];
+            match answer {
+                Ok(length) => {
+                    assert_eq!((length, buffer), (8, payload), "an echo differs");
+                    count(Count::Calls);
+                    *called = Some(epoch);
+                }
                 // It has not booted yet, or died.
                 Err(why) => {
-                    let (epoch, state) = kernel.soc.state(peer);
-                    let excused =
-                        state != abi::soc::state::RUNNING || epoch != 1 || deaths(kernel) != before;
+                    let answers = state == abi::soc::state::RUNNING && *called == Some(epoch);
+                    let excused = !answers || deaths(kernel) != before;
                     assert!(excused, "a call failed, though no kernel died: {}", why.text());
                 }
             }
@@ -268,8 +308,8 @@ impl Caller {
         let status = self.random.below(256) as u32;
         let mut start = vec![0; 4 + self.random.below(processes::START as u64 - 4) as usize];
         start[..4].copy_from_slice(&status.to_le_bytes());
-        self.has_lost();
-        let before = (self.lives, deaths(kernel), kernel.soc.state(DomainId(home)));
+        self.has_lost(PROCESSES);
+        let before = deaths(kernel);
         let spawn = Spawn {
             kernel: home.into(),
             flags: abi::process::flag::WATCHED | abi::process::flag::NEW_GROUP,
@@ -280,13 +320,20 @@ impl Caller {
             let pid = client.spawn(spawn)?;
             client.wait(0, i32::try_from(pid).map_err(|_| ProcessErrno::Inval)?)
         });
-        self.has_lost();
-        let after = (self.lives, deaths(kernel), kernel.soc.state(DomainId(home)));
-        let excused = before != after || after.2.1 != abi::soc::state::RUNNING;
+        let (epoch, state) = kernel.soc.state(DomainId(home));
+        let excused = self.has_lost(PROCESSES)
+            || deaths(kernel) != before
+            || state != abi::soc::state::RUNNING;
+        let (life, started) = ((epoch, self.lives[PROCESSES]), &mut self.started[home as usize]);
         match ended.map(|ended| (ended.end, ended.status)) {
-            Ok((End::Exit, found)) => assert_eq!(found, status, "{}: a status differs", self.name),
+            Ok((End::Exit, found)) => {
+                assert_eq!(found, status, "{}: a status differs", self.name);
+                count(Count::Processes);
+                // It may have run in the life that has just ended.
+                *started = (!excused).then_some(life);
+            }
             // That kernel has not asked for tasks since it or the table started.
-            Err(ProcessErrno::Hostunreach) => {}
+            Err(ProcessErrno::Hostunreach) if *started != Some(life) => {}
             other => assert!(excused, "{}: process: {other:?}, and nothing died", self.name),
         }
     }
@@ -295,8 +342,9 @@ impl Caller {
     /// together leave something of what the smaller kernel has.
     fn memory(&mut self) {
         let made = movable::fill(1000 + self.random.below(1400));
-        let count = movable::check();
-        assert_eq!(count.wrong, 0, "{}: a page has other contents", self.name);
+        control().counts.add(Count::PagesFilled, made);
+        let wrong = movable::check().wrong;
+        assert_eq!(wrong, 0, "{}: pages have other contents", self.name);
         movable::drop_pages(made);
     }
 

@@ -6,7 +6,8 @@
 
 use crate::layout::{MEMORY, cache};
 use crate::raw;
-use crate::turn::{Control, Core, control, state};
+use crate::report::Count;
+use crate::turn::{Control, Core, PAGES, Store, control, state};
 use abi::boot::BLOCK;
 use arch::cpu::chip::Chip;
 use arch::types::{Interrupt, Rights};
@@ -55,6 +56,8 @@ impl Broken {
 /// is the timer.
 pub const DOORBELL: u32 = 8;
 const TIMER: u32 = 4;
+/// Bytes that a cache writes back at once.
+const LINE: usize = 64;
 
 /// The chip of the kernel in this process.
 pub struct Mine {
@@ -62,22 +65,21 @@ pub struct Mine {
     /// Address of the shared block; 0 until the kernel has set it up.
     block: AtomicU64,
     soc_slot: AtomicU64,
-    /// Address of the [`raw::File`] that is its cache.
-    cache: AtomicU64,
+    cache: raw::SharedFile,
 }
 
 pub static MINE: Mine = Mine {
     me: AtomicUsize::new(0),
     block: AtomicU64::new(0),
     soc_slot: AtomicU64::new(0),
-    cache: AtomicU64::new(0),
+    cache: raw::SharedFile::none(),
 };
 
 impl Mine {
-    /// Starts as domain `me`, whose cache outlives this process.
-    pub fn start(&self, me: usize, soc_slot: u32, cache: &raw::File) {
+    /// Starts as domain `me`.
+    pub fn start(&self, me: usize, soc_slot: u32, cache: raw::File) {
         self.me.store(me, Relaxed);
-        self.cache.store(std::ptr::from_ref(cache) as u64, Relaxed);
+        self.cache.set(cache);
         self.soc_slot.store(soc_slot.into(), Relaxed);
     }
 
@@ -99,6 +101,9 @@ impl Mine {
         let control = control();
         if control.below(4) == 0 {
             drain_one(control, self.core());
+        }
+        if control.below(16) == 0 {
+            evict(control, self.me());
         }
         if control.step(self.me()) {
             self.pass();
@@ -132,34 +137,40 @@ impl Mine {
     }
 }
 
+/// The stores of a buffer that memory does not have yet.
+fn waiting(core: &Core) -> impl Iterator<Item = &Store> {
+    core.buffer.iter().filter(|store| store.bytes.load(Relaxed) != 0)
+}
+
+/// The same, only those to a word: the eight bytes around `at`.
+fn waiting_for(core: &Core, at: u64) -> impl Iterator<Item = &Store> {
+    waiting(core).filter(move |store| store.at.load(Relaxed) & !7 == at & !7)
+}
+
+fn number(store: &&Store) -> u64 {
+    store.number.load(Relaxed)
+}
+
 /// Writes a random store of the buffer to memory, but none before an older one to the same word.
 fn drain_one(control: &Control, core: &Core) {
-    let used = || core.buffer.iter().filter(|store| store.bytes.load(Relaxed) != 0);
-    let count = used().count() as u64;
-    if count == 0 {
-        return;
-    }
-    let Some(picked) = used().nth(control.below(count) as usize) else { return };
-    let word = |at: u64| at & !7;
-    let at = word(picked.at.load(Relaxed));
-    let oldest = used()
-        .filter(|store| word(store.at.load(Relaxed)) == at)
-        .min_by_key(|store| store.number.load(Relaxed));
-    if let Some(store) = oldest {
+    let count = waiting(core).count() as u64;
+    let picked = (count != 0).then(|| control.below(count) as usize);
+    let Some(picked) = picked.and_then(|picked| waiting(core).nth(picked)) else { return };
+    if let Some(store) = waiting_for(core, picked.at.load(Relaxed)).min_by_key(number) {
         write(store);
     }
 }
 
-fn write(store: &crate::turn::Store) {
+fn write(store: &Store) {
     let bytes = store.bytes.swap(0, Relaxed);
-    raw::store(store.at.load(Relaxed), bytes as usize, store.value.load(Relaxed));
+    let (at, value) = (store.at.load(Relaxed), store.value.load(Relaxed));
+    control().note(at ^ value.rotate_left(32));
+    raw::store(at, bytes as usize, value);
 }
 
 /// Writes all stores of the buffer to memory.
 pub fn drain(core: &Core) {
-    loop {
-        let used = core.buffer.iter().filter(|store| store.bytes.load(Relaxed) != 0);
-        let Some(store) = used.min_by_key(|store| store.number.load(Relaxed)) else { return };
+    while let Some(store) = waiting(core).min_by_key(number) {
         write(store);
     }
 }
@@ -174,23 +185,32 @@ pub fn lose(control: &Control, d: usize) {
         }
     }
     for (number, page) in core.pages.iter().enumerate() {
-        let is_dirty = page.swap(0, Relaxed) & line::DIRTY != 0;
-        if is_dirty && control.below(2) == 0 {
-            let offset = number as u64 * PAGE;
-            raw::copy(cache(d) + offset, MEMORY + offset, PAGE);
+        if page.swap(0, Relaxed) & line::DIRTY == 0 {
+            continue;
         }
+        let page = number as u64 * PAGE;
+        for offset in (page..page + PAGE).step_by(LINE) {
+            if control.below(2) == 0 {
+                raw::copy(cache(d) + offset, MEMORY + offset, LINE as u64);
+            }
+        }
+    }
+}
+
+/// A cache may write a changed page back at any time, though its kernel did not ask for it.
+fn evict(control: &Control, d: usize) {
+    let number = control.below(PAGES as u64);
+    if control.cores[d].pages[number as usize].load(Relaxed) & line::DIRTY != 0 {
+        let offset = number * PAGE;
+        raw::copy(cache(d) + offset, MEMORY + offset, PAGE);
+        control.counts.add(Count::Evictions, 1);
     }
 }
 
 impl Chip for Mine {
     fn load(&self, at: usize, bytes: usize) -> u64 {
         self.step();
-        let word = at as u64 & !7;
-        let own =
-            self.core().buffer.iter().filter(|store| {
-                store.bytes.load(Relaxed) != 0 && store.at.load(Relaxed) & !7 == word
-            });
-        match own.max_by_key(|store| store.number.load(Relaxed)) {
+        match waiting_for(self.core(), at as u64).max_by_key(number) {
             Some(store)
                 if store.at.load(Relaxed) == at as u64
                     && store.bytes.load(Relaxed) == bytes as u64 =>
@@ -223,12 +243,7 @@ impl Chip for Mine {
 
     fn swap(&self, at: usize, value: u64) -> u64 {
         self.step();
-        let waits = |store: &&crate::turn::Store| {
-            store.bytes.load(Relaxed) != 0 && store.at.load(Relaxed) == at as u64
-        };
-        while let Some(store) =
-            self.core().buffer.iter().filter(waits).min_by_key(|store| store.number.load(Relaxed))
-        {
+        while let Some(store) = waiting_for(self.core(), at as u64).min_by_key(number) {
             write(store);
         }
         let before = raw::load(at as u64, 8);
@@ -245,10 +260,8 @@ impl Chip for Mine {
 
     fn ring(&self, slot: u32, vector: u32) {
         let control = control();
-        if !Broken::Barrier.is_set() {
-            drain(self.core());
-        }
-        control.rings.fetch_add(1, Relaxed);
+        drain(self.core());
+        control.counts.add(Count::Doorbells, 1);
         if Broken::Ring.is_set() && control.below(8) == 0 {
             return;
         }
@@ -315,8 +328,7 @@ impl Chip for Mine {
     fn pages(&self, virt: u64, bytes: u64) {
         assert_eq!(bytes, BLOCK, "only the shared block has such pages");
         self.block.store(virt, Relaxed);
-        let cache: &raw::File = raw::shared(self.cache.load(Relaxed));
-        cache.map(virt, BLOCK, true);
+        self.cache.get().map(virt, BLOCK, true);
     }
 
     fn set_page(&self, virt: u64, rights: Option<Rights>) {
@@ -327,7 +339,7 @@ impl Chip for Mine {
         if rights.is_some() && now & line::CACHED == 0 {
             raw::copy(MEMORY + offset, cache(self.me()) + offset, PAGE);
             now = line::CACHED;
-            control().moves.fetch_add(1, Relaxed);
+            control().counts.add(Count::PagesMoved, 1);
         }
         if rights == Some(Rights::ReadWrite) {
             now |= line::DIRTY | line::WRITABLE;

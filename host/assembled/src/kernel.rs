@@ -2,7 +2,6 @@
 //! (programs, the monitor, devices, power-off) is left out; callers take the place of programs.
 
 use crate::chip::MINE;
-use crate::layout::{HIGH, at};
 use crate::raw;
 use crate::turn::control;
 use crate::{callers, processes};
@@ -104,14 +103,13 @@ fn handler(argument: usize) {
 const IMAGE: u64 = 1 << 20;
 
 /// The body of a kernel's process.
-pub fn run(blob: &Blob, d: usize, epoch: u64, cache: &raw::File) -> ! {
+pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
     while !control().wait_for_turn(d) {}
     std::panic::set_hook(Box::new(panicked));
     MINE.start(d, blob.soc_slot, cache);
     arch::cpu::chip::install(&MINE);
     arch::trap::install(&HANDLERS);
     raw::catch_faults();
-    map_memory(blob, d);
     let Ok(blob) = kernel_node::blob::read(blob.window.base) else { panic!("no valid blob") };
     let me = DomainId(d as u8);
     kernel_node::blob::set_me(me);
@@ -138,18 +136,6 @@ fn start_callers(kernel: &'static Kernel) {
             panic!("no memory for a caller");
         }
     }
-}
-
-/// Maps the domain's RAM, around the window, which is mapped already.
-fn map_memory(blob: &Blob, d: usize) {
-    let (domain, window) = (&blob.domains()[d], &blob.window);
-    let (start, end) = (at(domain.ram_base), at(domain.ram_base) + domain.ram_size);
-    let (first, last) = (at(window.base), at(window.base) + window.size);
-    assert!(start >= HIGH && start <= first && last <= end, "the window is in every domain's RAM");
-    if start < first {
-        raw::map("memory", start, first - start, false);
-    }
-    raw::map("memory", last, end - last, false);
 }
 
 fn panicked(info: &std::panic::PanicHookInfo<'_>) {

@@ -14,6 +14,8 @@ pub const MEMORY: u64 = 0x1300_0000_0000;
 const CACHES: u64 = 0x1400_0000_0000;
 /// [`crate::turn::Control`].
 pub const CONTROL: u64 = 0x1500_0000_0000;
+/// [`crate::report::totals`].
+pub const TOTALS: u64 = 0x1600_0000_0000;
 
 /// Added to a board file's physical address, gives the one that maps to [`HIGH`] in the kernels'
 /// linear map.
@@ -28,6 +30,17 @@ pub fn cache(d: usize) -> u64 {
 /// Returns the address at which every process sees a physical address.
 pub fn at(pa: u64) -> u64 {
     PhysAddr(pa).to_virt().0
+}
+
+/// Maps the memory of all domains but the shared block: what one kernel writes there is there for
+/// another that takes it for its own.
+pub fn map_memory(blob: &Blob) {
+    let domains = &blob.domains[..blob.domain_count as usize];
+    let start = domains.iter().map(|domain| at(domain.ram_base)).min().unwrap_or(HIGH);
+    let end = domains.iter().map(|domain| at(domain.ram_base) + domain.ram_size).max();
+    let end = end.unwrap_or(HIGH);
+    assert!(start >= HIGH && end <= HIGH_END, "the board's memory has its place here");
+    crate::raw::map("memory", start, end - start);
 }
 
 /// Moves the board to the addresses of this simulation, and removes its devices.

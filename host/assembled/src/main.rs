@@ -13,6 +13,7 @@
 //! - [`kernel`]: a kernel's process; [`callers`], [`processes`]: what runs on it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
 //! - [`turn`]: which process runs
+//! - [`report`]: what the runs have done
 //! - [`layout`], [`raw`]: addresses, and the home of `unsafe`
 
 mod callers;
@@ -22,16 +23,21 @@ mod layout;
 mod plan;
 mod processes;
 mod raw;
+mod report;
 mod soc;
 mod turn;
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 
 const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]
   --seeds N     run N seeds (10), from --start (0), on all cores
   --seed X      run one seed; with --trace, print the kernels' logs
   --break NAME  let the chip forget something, which must be found:
                 barrier, clean, invalidate, ring";
+
+/// So many runs do everything that is counted.
+const ENOUGH: u64 = 100;
 
 /// The command line.
 pub struct Options {
@@ -80,6 +86,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> ExitCode {
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let begun = std::time::Instant::now();
+    report::map();
     let pids: Vec<i32> = (0..workers.min(options.seeds))
         .map(|worker| {
             raw::fork(|| {
@@ -91,15 +98,23 @@ fn run(options: &Options) -> ExitCode {
         })
         .collect();
     let good = pids.iter().filter(|&&pid| raw::ended(pid, true) == Some(0)).count();
-    let all_good = good == pids.len();
-    println!(
-        "assembled: seeds {} to {}: {}, {:.1} s",
-        options.start,
-        options.start + options.seeds - 1,
-        if all_good { "all went well" } else { "failed, see above" },
-        begun.elapsed().as_secs_f64()
-    );
-    if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let missing = match options.seeds {
+        ENOUGH.. => report::totals().missing(),
+        _ => Vec::new(),
+    };
+    let outcome = match (good == pids.len(), missing.is_empty()) {
+        (true, true) => "all went well".to_owned(),
+        (false, _) => "failed, see above".to_owned(),
+        (true, false) => format!("failed: of all runs, none had {}", missing.join(" or ")),
+    };
+    let (first, last) = (options.start, options.start + options.seeds - 1);
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("assembled: seeds {first} to {last}: {outcome}, {seconds:.1} s");
+    println!("assembled: {}", report::totals());
+    match good == pids.len() && missing.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// Runs one seed in a process of its own. Returns false if it failed.
@@ -107,10 +122,12 @@ fn one(seed: u64, options: &Options) -> bool {
     let pid = raw::fork(|| {
         let plan = plan::Plan::new(seed);
         let result = plan.and_then(|plan| {
-            let tally = soc::run(&plan, seed, options);
-            let tally = tally.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
+            let result = soc::run(&plan, seed, options);
+            result.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
+            let turn::Control { counts, trace, .. } = turn::control();
+            report::totals().add_all(counts);
             if options.seeds == 1 {
-                println!("seed {seed}: {tally}");
+                println!("seed {seed}: trace {:016x}", trace.load(Relaxed));
             }
             Ok(())
         });

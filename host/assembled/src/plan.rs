@@ -34,10 +34,11 @@ pub struct Plan {
 const BOARD: &str = include_str!("../../../boards/duo-1x1.toml");
 
 /// The services whose mode differs between seeds, and the modes that the board file may give them.
+/// `main` and `shadow` are homes of a delegated one.
 const CHOICES: &[(&str, &[&str])] = &[
-    ("fs", &["shadowed", "shadowed", "delegated"]),
-    ("net", &["shadowed", "shadowed", "delegated"]),
-    ("processes", &["shadowed", "delegated"]),
+    ("fs", &["shadowed", "shadowed", "main", "shadow"]),
+    ("net", &["shadowed", "shadowed", "main", "shadow"]),
+    ("processes", &["shadowed", "main", "shadow"]),
     ("frames", &["independent", "shadowed"]),
 ];
 
@@ -51,8 +52,11 @@ impl Plan {
         let mut modes = String::new();
         for (name, choices) in CHOICES {
             let mode = choices[random.below(choices.len() as u64) as usize];
-            let home = if mode == "delegated" { ", home = \"main\"" } else { "" };
-            text = replace(&text, name, &format!("{name} = {{ mode = \"{mode}\"{home} }}"))?;
+            let how = match mode {
+                "main" | "shadow" => format!("\"delegated\", home = \"{mode}\""),
+                _ => format!("\"{mode}\""),
+            };
+            text = replace(&text, name, &format!("{name} = {{ mode = {how} }}"))?;
             modes += &format!("{name} {mode}, ");
         }
         let board = board::parse("duo-1x1", &text).map_err(|why| why.to_string())?;

@@ -2,8 +2,9 @@
 //! It runs in the process that forks the kernels.
 
 use crate::chip::{DOORBELL, drain, lose};
-use crate::layout::{MEMORY, at, cache};
+use crate::layout::{MEMORY, at, cache, map_memory};
 use crate::plan::{Act, Plan};
+use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
 use abi::boot::BLOCK;
@@ -17,27 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A run that takes more steps is stuck; most take a twentieth.
 const MOST_STEPS: u64 = 4_000_000;
-
-/// What a run did, for the report.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    pub steps: u64,
-    pub deaths: u64,
-    pub stops: u64,
-    pub rings: u64,
-    pub moves: u64,
-    pub requests: u64,
-    /// Equal for equal seeds.
-    pub trace: u64,
-}
-
-impl std::fmt::Display for Tally {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tally { steps, deaths, stops, rings, moves, requests, trace } = self;
-        write!(f, "{steps} steps, {requests} requests, {moves} pages moved, {rings} doorbells, ")?;
-        write!(f, "{deaths} deaths, {stops} stops, trace {trace:016x}")
-    }
-}
+/// Seconds of the host that a kernel may have the turn without a step: it is in a loop.
+const PATIENCE: u32 = 60;
 
 struct Domain {
     /// Process of its kernel.
@@ -55,15 +37,14 @@ pub struct Soc<'a> {
     acts: VecDeque<(u64, Act)>,
     power: Power,
     domains: Vec<Domain>,
-    tally: Tally,
 }
 
 /// Runs a plan to its end.
-pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<Tally, String> {
+pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<(), String> {
     let window = &plan.blob.window;
     crate::turn::map();
-    raw::map("the window", at(window.base), window.size, true);
-    raw::map("the shared block", MEMORY, BLOCK, true);
+    map_memory(&plan.blob);
+    raw::map("the shared block", MEMORY, BLOCK);
     raw::write(at(window.base), zerocopy::IntoBytes::as_bytes(&*plan.blob));
     let control = control();
     control.seed(seed);
@@ -80,20 +61,10 @@ pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<Tally, String> {
     let policy = |d| Policy { restart: true, essential: d == 0, max_deaths: 100 };
     let policies: Vec<Policy> = (0..domains.len()).map(policy).collect();
     let acts = plan.acts.iter().copied().collect();
-    let mut soc =
-        Soc { plan, acts, power: Power::new(&policies), domains, tally: Tally::default() };
+    let mut soc = Soc { plan, acts, power: Power::new(&policies), domains };
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
-    result?;
-    let counted = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
-    Ok(Tally {
-        steps: counted(&control.steps),
-        rings: counted(&control.rings),
-        moves: counted(&control.moves),
-        requests: counted(&control.requests),
-        trace: counted(&control.trace),
-        ..soc.tally
-    })
+    result
 }
 
 impl Soc<'_> {
@@ -114,11 +85,23 @@ impl Soc<'_> {
                 self.jump(control)?;
             }
             if !control.pass(SOC) {
-                while !control.wait_for_turn(SOC) {
-                    self.check_processes()?;
-                }
+                self.wait_for_turn(control)?;
             }
         }
+    }
+
+    fn wait_for_turn(&mut self, control: &Control) -> Result<(), String> {
+        let steps = || control.counts.get(Count::Steps);
+        let (mut before, mut seconds) = (steps(), 0);
+        while !control.wait_for_turn(SOC) {
+            self.check_processes()?;
+            seconds = if steps() == before { seconds + 1 } else { 0 };
+            before = steps();
+            if seconds > PATIENCE {
+                return Err(format!("a kernel has made no step for {PATIENCE} s"));
+            }
+        }
+        Ok(())
     }
 
     fn now(&self) -> u64 {
@@ -171,11 +154,11 @@ impl Soc<'_> {
             match act {
                 Act::Kill(d) => {
                     let alive = self.domains[d].pid.is_some();
-                    self.tally.deaths += u64::from(alive);
+                    control().counts.add(Count::Deaths, alive.into());
                     self.step(Event::Crash(d));
                 }
                 Act::Stop(d) => {
-                    self.tally.stops += 1;
+                    control().counts.add(Count::Stops, 1);
                     self.step(Event::Request(client, command::INACTIVE, d as u64, 0));
                 }
                 Act::Wake(d) => {
@@ -294,7 +277,7 @@ impl Soc<'_> {
         core.step_ns.store(self.plan.step_ns[d], Relaxed);
         core.state.store(core_state::RUNS, Relaxed);
         let (epoch, blob) = (domain.epoch, &self.plan.blob);
-        let cache = &domain.cache;
+        let cache = domain.cache;
         domain.pid = Some(raw::fork(|| kernel::run(blob, d, epoch, cache)));
     }
 
@@ -305,6 +288,7 @@ impl Soc<'_> {
         }
         lose(control(), d);
         control().cores[d].state.store(core_state::OFF, Relaxed);
+        control().cores[d].deadline.store(u64::MAX, Relaxed);
     }
 
     fn job(&mut self, d: usize, job: Job, number: u64) -> Event {

@@ -9,8 +9,10 @@
 
 use crate::layout::CONTROL;
 use crate::raw;
+use crate::report::{Count, Counts};
 use abi::boot::{BLOCK, MAX_DOMAINS};
 use base::addr::PAGE;
+use base::prng::Prng;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Number of the soc among the participants; kernels have their domain's.
@@ -71,7 +73,6 @@ pub struct Control {
     left: AtomicU32,
     /// Longest turn.
     pub longest: AtomicU32,
-    pub steps: AtomicU64,
     /// Steps after which a run counts as stuck.
     pub most: AtomicU64,
     pub soc_rung: AtomicU32,
@@ -85,10 +86,8 @@ pub struct Control {
     pub broken: AtomicU32,
     /// Print the kernels' logs.
     pub is_loud: AtomicU32,
-    /// Totals for the report: doorbells, faults of shared pages, requests of callers.
-    pub rings: AtomicU64,
-    pub moves: AtomicU64,
-    pub requests: AtomicU64,
+    /// For the report.
+    pub counts: Counts,
 }
 
 /// Returns the state that all processes share.
@@ -98,12 +97,7 @@ pub fn control() -> &'static Control {
 
 /// Maps it, in the process that forks the others.
 pub fn map() {
-    raw::map(
-        "the control page",
-        CONTROL,
-        (size_of::<Control>() as u64).next_multiple_of(PAGE),
-        true,
-    );
+    raw::map("the control page", CONTROL, (size_of::<Control>() as u64).next_multiple_of(PAGE));
 }
 
 impl Control {
@@ -113,11 +107,10 @@ impl Control {
 
     /// Returns the next random number of the run.
     pub fn random(&self) -> u64 {
-        let next = self.random.load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.random.store(next, Relaxed);
-        let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        let mut random = Prng::new(self.random.load(Relaxed));
+        let number = random.next();
+        self.random.store(random.state(), Relaxed);
+        number
     }
 
     /// Returns a random number below `bound`.
@@ -217,7 +210,7 @@ impl Control {
     /// Counts a step. Returns whether the turn is over.
     pub fn step(&self, me: usize) -> bool {
         self.clock.fetch_add(self.cores[me].step_ns.load(Relaxed), Relaxed);
-        if self.steps.fetch_add(1, Relaxed) > self.most.load(Relaxed) {
+        if self.counts.add(Count::Steps, 1) > self.most.load(Relaxed) {
             self.fail("no end: the callers do not finish");
         }
         let left = self.left.load(Relaxed).saturating_sub(1);

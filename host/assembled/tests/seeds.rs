@@ -23,10 +23,16 @@ fn kernels_answer_as_they_should_in_200_fresh_runs() {
 
 #[test]
 fn equal_seeds_are_equal_runs() {
-    let [first, second] = [(); 2].map(|()| text(&assembled(&["--seed", "3"])));
-    let [first, second] = [&first, &second].map(|text| text.lines().next().map(str::to_owned));
-    assert!(first.as_ref().is_some_and(|line| line.contains("trace")), "{first:?}");
-    assert_eq!(first, second);
+    let traces = [3, 4, 5, 17].map(|seed| {
+        let seed = seed.to_string();
+        let [first, second] = [(); 2].map(|()| text(&assembled(&["--seed", &seed])));
+        let trace =
+            |text: &str| text.lines().find(|line| line.contains("trace")).map(str::to_owned);
+        assert!(trace(&first).is_some(), "{first}");
+        assert_eq!(trace(&first), trace(&second));
+        first
+    });
+    assert!(traces.windows(2).all(|pair| pair[0] != pair[1]), "{traces:?}");
 }
 
 #[test]

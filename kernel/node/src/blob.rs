@@ -9,7 +9,6 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use zerocopy::{FromBytes, IntoBytes};
 
 static BLOB: Once<Blob> = Once::new();
-/// This domain, for a panic before the kernel is assembled.
 static ME: AtomicU8 = AtomicU8::new(0);
 
 /// Copies the blob from physical address `pa` and checks it. Call once.
@@ -33,8 +32,13 @@ pub fn set_me(me: DomainId) {
     ME.store(me.0, Ordering::Relaxed);
 }
 
+/// Returns the domain that this kernel runs; domain 0 before [`set_me`].
+pub fn me() -> DomainId {
+    DomainId(ME.load(Ordering::Relaxed))
+}
+
 /// Returns the symbol table of the running image; `None` before [`read`], or if none was staged.
 pub fn symbols() -> Option<Symbols> {
-    let domain = BLOB.get()?.domains().get(usize::from(ME.load(Ordering::Relaxed)))?;
+    let domain = BLOB.get()?.domains().get(me().index())?;
     Symbols::staged(arch::image::staging_pa(), domain.staging_size)
 }

@@ -1,8 +1,8 @@
 //! Movable pages, as test data for the balloon: pages that the monitor's `balloon fill` allocates,
 //! and that the frame allocator may move to empty a block.
 //!
-//! Each page is filled with words that depend on its number, so that [`check`] detects a page that
-//! is lost, torn or mixed up with another.
+//! Each page is filled with words that depend on its number and its kernel, so that [`check`]
+//! detects a page that is lost, torn or mixed up with another, or that another kernel uses, too.
 //!
 //! Pages are looked up by address, in one table of slots for each 2 MiB, so moving a page needs no
 //! search. A page that is being moved is in no table: the mover owns it, and copies it without the
@@ -91,6 +91,7 @@ pub struct Count {
 }
 
 fn word(name: u64, index: usize) -> u64 {
+    let name = name << 8 | u64::from(crate::blob::me().0);
     name.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64
 }
 

@@ -1,0 +1,99 @@
+//! What runs have done: a run in which no kernel dies, or no request succeeds, proves nothing.
+
+use crate::layout::TOTALS;
+use crate::raw;
+use base::addr::PAGE;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    Steps,
+    Deaths,
+    Stops,
+    Doorbells,
+    /// A cache got a page of the shared block.
+    PagesMoved,
+    /// A cache wrote a page back without being asked.
+    Evictions,
+    /// A service started again without its state.
+    Losses,
+    Writes,
+    Reads,
+    Removals,
+    Pipes,
+    Sockets,
+    Calls,
+    Processes,
+    /// Pages that the kernel had to find memory for.
+    PagesFilled,
+}
+
+const NAMES: [&str; COUNTS] = [
+    "steps",
+    "deaths",
+    "stops",
+    "doorbells",
+    "pages moved",
+    "evictions",
+    "services lost",
+    "writes",
+    "reads",
+    "removals",
+    "pipes",
+    "sockets",
+    "calls",
+    "processes",
+    "pages filled",
+];
+
+const COUNTS: usize = Count::PagesFilled as usize + 1;
+
+/// One number for each [`Count`]; of requests, those that succeeded.
+#[derive(Default)]
+pub struct Counts([AtomicU64; COUNTS]);
+
+impl Counts {
+    pub fn get(&self, what: Count) -> u64 {
+        self.0[what as usize].load(Relaxed)
+    }
+
+    pub fn add(&self, what: Count, number: u64) -> u64 {
+        self.0[what as usize].fetch_add(number, Relaxed) + number
+    }
+
+    pub fn add_all(&self, other: &Counts) {
+        for (mine, others) in self.0.iter().zip(&other.0) {
+            mine.fetch_add(others.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// What has never happened.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing = NAMES.iter().zip(&self.0).filter(|(_, count)| count.load(Relaxed) == 0);
+        missing.map(|(name, _)| *name).collect()
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut line = String::new();
+        for (name, count) in NAMES.iter().zip(&self.0) {
+            let comma = if line.is_empty() { "" } else { ", " };
+            write!(line, "{comma}{} {name}", count.load(Relaxed))?;
+        }
+        f.write_str(&line)
+    }
+}
+
+/// Sums over all seeds, which every process sees.
+pub fn totals() -> &'static Counts {
+    raw::shared(TOTALS)
+}
+
+/// Maps them, before any process is forked.
+pub fn map() {
+    raw::map("the totals", TOTALS, (size_of::<Counts>() as u64).next_multiple_of(PAGE));
+}
