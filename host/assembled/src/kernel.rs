@@ -10,7 +10,7 @@ use arch::handlers::Handlers;
 use arch::mmu::PageTable;
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
-use base::addr::PhysAddr;
+use base::addr::{PAGE, PhysAddr};
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::Stacks;
 use kernel_msg::{Refusal, Request};
@@ -99,8 +99,16 @@ fn handler(argument: usize) {
     kernel.peers.work(kernel, &OurProcedures, argument);
 }
 
-/// Bytes that count as occupied by the kernel's image.
-const IMAGE: u64 = 1 << 20;
+/// Bytes of local memory that its image leaves to a kernel: little, so that it soon asks for more
+/// of the chip's.
+const ROOM: u64 = 20 << 20;
+
+/// Returns the memory that counts as occupied by the kernel's image.
+fn image(blob: &Blob, d: usize) -> (PhysAddr, PhysAddr) {
+    let start = blob.domains()[d].image_pa;
+    let Some(local) = blob.local_region(start, PAGE) else { panic!("the image has no place") };
+    (PhysAddr(start), PhysAddr(local.base + local.size - ROOM))
+}
 
 /// The body of a kernel's process.
 pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
@@ -114,8 +122,7 @@ pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
     let me = DomainId(d as u8);
     kernel_node::blob::set_me(me);
     let Ok(table) = PageTable::new(&BootFrames) else { panic!("no page table") };
-    let image = PhysAddr(blob.domains()[d].image_pa);
-    assembly::start_memory(blob, me, table, (image, image.plus(IMAGE)));
+    assembly::start_memory(blob, me, table, image(blob, d));
     raw::use_kernels_heap(true);
     arch::irq::init(blob, me);
     let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {

@@ -27,8 +27,10 @@ pub enum Count {
     Sockets,
     Calls,
     Processes,
-    /// Pages that the kernel had to find memory for.
     PagesFilled,
+    /// Blocks that left the balloons' common pool, or returned to it, as each kernel's first caller
+    /// sees.
+    BlocksMoved,
 }
 
 const NAMES: [&str; COUNTS] = [
@@ -47,9 +49,10 @@ const NAMES: [&str; COUNTS] = [
     "calls",
     "processes",
     "pages filled",
+    "blocks moved",
 ];
 
-const COUNTS: usize = Count::PagesFilled as usize + 1;
+const COUNTS: usize = Count::BlocksMoved as usize + 1;
 
 /// One number for each [`Count`]; of requests, those that succeeded.
 #[derive(Default)]
