@@ -58,6 +58,8 @@ pub enum ServiceFailure {
     Home(CallFailure),
     /// Its home kernel sent an invalid answer.
     Nonsense,
+    /// This kernel has no memory for the message to its home kernel.
+    NoMemory,
     /// The step was aborted, and the service restarted: a kernel died with a part of its state, or
     /// the step followed a stray reference (`kernel_platform::twins`).
     Restarted,
@@ -73,6 +75,7 @@ impl ServiceFailure {
                  its step was aborted, as the log says"
             }
             ServiceFailure::Nonsense => "the service's kernel sent an invalid answer",
+            ServiceFailure::NoMemory => "no memory for the request; `mem` says what is used",
         }
     }
 }

@@ -6,7 +6,6 @@ use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use abi::soc::Spinlock;
-use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Once;
 use arch::shared::{HwLock, Window};
@@ -263,10 +262,10 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let mut message = vec![0; MAX_PAYLOAD];
+        let mut message = zeroed(MAX_PAYLOAD).ok_or(ServiceFailure::NoMemory)?;
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
-        let mut back = vec![0; MAX_PAYLOAD];
+        let mut back = zeroed(MAX_PAYLOAD).ok_or(ServiceFailure::NoMemory)?;
         let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
@@ -347,14 +346,14 @@ impl<S: Service + Shareable> Registered for Served<S> {
             return Err(Refusal::Refused);
         }
         count(&self.for_others);
-        let mut bulk = vec![0; head.room as usize];
+        let mut bulk = zeroed(head.room as usize).ok_or(Refusal::NoMemory)?;
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
             codec::kind::CANCEL => Event::Cancel(head.token),
             kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
         let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
-        let mut back = vec![0; MAX_PAYLOAD];
+        let mut back = zeroed(MAX_PAYLOAD).ok_or(Refusal::NoMemory)?;
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
@@ -409,6 +408,14 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
         false => Event::Request { token, request, bulk },
         true => Event::Again { token, request, bulk },
     }
+}
+
+/// Returns so many zeroes; `None` without memory for them.
+fn zeroed(bytes: usize) -> Option<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).ok()?;
+    room.resize(bytes, 0);
+    Some(room)
 }
 
 /// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
