@@ -24,7 +24,9 @@ const PROFILE: &str = "app";
 const PROFILE_SETTINGS: &[&str] = &[
     "profile.app.inherits=\"release\"",
     "profile.app.opt-level=\"s\"",
-    "profile.app.lto=\"thin\"",
+    // With it std is built twice: once for the programs that depend on a crate which is also a
+    // library for C, once for the others.
+    "profile.app.lto=\"off\"",
     "profile.app.codegen-units=4",
     "profile.app.panic=\"abort\"",
     "profile.app.strip=\"debuginfo\"",
