@@ -16,6 +16,7 @@ use base::id::DomainId;
 use base::prng::Prng;
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_node::memory::FRAMES;
 use kernel_node::movable;
 use kernel_platform::peers::Procedure;
 use kernel_services::files::with_files;
@@ -31,6 +32,10 @@ pub const COUNT: u32 = 4;
 const ROUNDS: u64 = 12;
 /// Longest write.
 const LONGEST: u64 = 6000;
+/// Pages that a caller takes at a time.
+const PIECE: u64 = 100;
+/// Pages that it leaves: fewer than the number below which a kernel asks for a block.
+const KEPT: usize = 1200;
 
 /// Services that callers use.
 const FS: usize = 0;
@@ -345,10 +350,13 @@ impl Caller {
         }
     }
 
-    /// Takes much of the kernel's memory, so that it asks for more of the chip's. All callers
-    /// together leave something of what the smaller kernel has.
+    /// Takes much of the kernel's memory, so that it asks for more of the chip's. A kernel without
+    /// memory may refuse any request, so all callers together leave some.
     fn memory(&mut self) {
-        let made = movable::fill(1000 + self.random.below(1400));
+        let (wanted, mut made) = (1000 + self.random.below(1400), 0);
+        while made < wanted && FRAMES.buddy().free_frames() > KEPT {
+            made += movable::fill(PIECE);
+        }
         control().counts.add(Count::PagesFilled, made);
         let wrong = movable::check().wrong;
         assert_eq!(wrong, 0, "{}: pages have other contents", self.name);
