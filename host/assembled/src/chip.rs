@@ -13,6 +13,7 @@ use arch::cpu::chip::Chip;
 use arch::types::{Interrupt, Rights};
 use base::addr::PAGE;
 use base::id::Vector;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// State of a page of the shared block in a cache.
@@ -65,21 +66,21 @@ pub struct Mine {
     /// Address of the shared block; 0 until the kernel has set it up.
     block: AtomicU64,
     soc_slot: AtomicU64,
-    cache: raw::SharedFile,
+    cache: OnceLock<raw::File>,
 }
 
 pub static MINE: Mine = Mine {
     me: AtomicUsize::new(0),
     block: AtomicU64::new(0),
     soc_slot: AtomicU64::new(0),
-    cache: raw::SharedFile::none(),
+    cache: OnceLock::new(),
 };
 
 impl Mine {
     /// Starts as domain `me`.
     pub fn start(&self, me: usize, soc_slot: u32, cache: raw::File) {
         self.me.store(me, Relaxed);
-        self.cache.set(cache);
+        assert!(self.cache.set(cache).is_ok(), "a process runs one kernel");
         self.soc_slot.store(soc_slot.into(), Relaxed);
     }
 
@@ -328,7 +329,8 @@ impl Chip for Mine {
     fn pages(&self, virt: u64, bytes: u64) {
         assert_eq!(bytes, BLOCK, "only the shared block has such pages");
         self.block.store(virt, Relaxed);
-        self.cache.get().map(virt, BLOCK, true);
+        let Some(cache) = self.cache.get() else { return };
+        cache.map(virt, BLOCK, true);
     }
 
     fn set_page(&self, virt: u64, rights: Option<Rights>) {

@@ -98,23 +98,25 @@ fn run(options: &Options) -> ExitCode {
         })
         .collect();
     let good = pids.iter().filter(|&&pid| raw::ended(pid, true) == Some(0)).count();
-    let missing = match options.seeds {
-        ENOUGH.. => report::totals().missing(),
-        _ => Vec::new(),
-    };
-    let outcome = match (good == pids.len(), missing.is_empty()) {
-        (true, true) => "all went well".to_owned(),
-        (false, _) => "failed, see above".to_owned(),
-        (true, false) => format!("failed: of all runs, none had {}", missing.join(" or ")),
+    let verdict = if good == pids.len() { judge(options.seeds) } else { Err("see above".into()) };
+    let outcome = match &verdict {
+        Ok(()) => "all went well".to_owned(),
+        Err(why) => format!("failed: {why}"),
     };
     let (first, last) = (options.start, options.start + options.seeds - 1);
     let seconds = begun.elapsed().as_secs_f64();
     println!("assembled: seeds {first} to {last}: {outcome}, {seconds:.1} s");
     println!("assembled: {}", report::totals());
-    match good == pids.len() && missing.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Judges what `seeds` runs without a failure have done together.
+fn judge(seeds: u64) -> Result<(), String> {
+    let missing = report::totals().missing();
+    if seeds < ENOUGH || missing.is_empty() {
+        return Ok(());
     }
+    Err(format!("of all runs, none had {}", missing.join(" or ")))
 }
 
 /// Runs one seed in a process of its own. Returns false if it failed.

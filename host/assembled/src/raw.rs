@@ -11,7 +11,7 @@ use arch::trap::TrapFrame;
 use arch::types::{Access, Fault, Rights};
 use kernel_node::memory::HEAP;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Set in a kernel's process once the kernel has its heap.
@@ -72,7 +72,7 @@ fn checked(what: &str, at: *mut libc::c_void, wanted: u64) {
     }
 }
 
-/// Maps zeroed memory at `at`, shared with the processes that this one forks.
+/// Maps zeroed memory at `at`, in whole pages, shared with the processes that this one forks.
 pub fn map(what: &str, at: u64, bytes: u64) {
     let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
     let flags = kind | libc::MAP_NORESERVE | libc::MAP_FIXED;
@@ -87,9 +87,6 @@ pub fn map(what: &str, at: u64, bytes: u64) {
 pub struct File(i32);
 
 impl File {
-    /// No file.
-    pub const NONE: File = File(-1);
-
     pub fn new(bytes: u64) -> File {
         // SAFETY: a name that ends with NUL.
         let file = unsafe { libc::memfd_create(c"cache".as_ptr(), 0) };
@@ -113,23 +110,6 @@ impl File {
         // SAFETY: as in `map`.
         let got = unsafe { libc::mmap(at as *mut _, bytes as usize, rights, flags, self.0, 0) };
         checked("a cache", got, at);
-    }
-}
-
-/// [`File`] that threads may share.
-pub struct SharedFile(AtomicI32);
-
-impl SharedFile {
-    pub const fn none() -> SharedFile {
-        SharedFile(AtomicI32::new(File::NONE.0))
-    }
-
-    pub fn set(&self, file: File) {
-        self.0.store(file.0, Ordering::Relaxed);
-    }
-
-    pub fn get(&self) -> File {
-        File(self.0.load(Ordering::Relaxed))
     }
 }
 

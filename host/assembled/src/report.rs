@@ -2,7 +2,6 @@
 
 use crate::layout::TOTALS;
 use crate::raw;
-use base::addr::PAGE;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -98,5 +97,5 @@ pub fn totals() -> &'static Counts {
 
 /// Maps them, before any process is forked.
 pub fn map() {
-    raw::map("the totals", TOTALS, (size_of::<Counts>() as u64).next_multiple_of(PAGE));
+    raw::map("the totals", TOTALS, size_of::<Counts>() as u64);
 }

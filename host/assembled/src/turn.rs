@@ -97,7 +97,7 @@ pub fn control() -> &'static Control {
 
 /// Maps it, in the process that forks the others.
 pub fn map() {
-    raw::map("the control page", CONTROL, (size_of::<Control>() as u64).next_multiple_of(PAGE));
+    raw::map("the control page", CONTROL, size_of::<Control>() as u64);
 }
 
 impl Control {

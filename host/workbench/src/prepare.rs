@@ -39,21 +39,22 @@ pub fn own(place: &Place, name: &str) -> anyhow::Result<Instance> {
     Ok(Instance::named(place, &board.name)?)
 }
 
-/// The soc's binary: beside this one.
+/// Returns the path of the soc.
 pub fn soc_binary() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name("soc");
-    if !path.exists() {
-        bail!("{} is missing: `cargo build -p soc` makes it, ./pen does so itself", path.display());
-    }
-    Ok(path)
+    beside("soc", "soc")
 }
 
 /// Returns the path of the lab's plugin.
 pub fn plugin() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(PLUGIN);
+    beside(PLUGIN, "plugin")
+}
+
+/// Returns the path of a file that `package` makes, which is next to this program.
+fn beside(file: &str, package: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(file);
     if !path.exists() {
         let path = path.display();
-        bail!("{path} is missing: `cargo build -p plugin` makes it, ./pen does so itself");
+        bail!("{path} is missing: `cargo build -p {package}` makes it, ./pen does so itself");
     }
     Ok(path)
 }

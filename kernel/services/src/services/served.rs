@@ -18,7 +18,7 @@ use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::{self, Coherence};
-use kernel_platform::peers::Procedure;
+use kernel_platform::peers::{Procedure, with_room};
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, codec,
@@ -262,10 +262,10 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let mut message = zeroed(MAX_PAYLOAD).ok_or(ServiceFailure::NoMemory)?;
+        let mut message = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
-        let mut back = zeroed(MAX_PAYLOAD).ok_or(ServiceFailure::NoMemory)?;
+        let mut back = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
         let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
@@ -346,14 +346,14 @@ impl<S: Service + Shareable> Registered for Served<S> {
             return Err(Refusal::Refused);
         }
         count(&self.for_others);
-        let mut bulk = zeroed(head.room as usize).ok_or(Refusal::NoMemory)?;
+        let mut bulk = zeroed(head.room as usize)?;
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
             codec::kind::CANCEL => Event::Cancel(head.token),
             kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
         let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
-        let mut back = zeroed(MAX_PAYLOAD).ok_or(Refusal::NoMemory)?;
+        let mut back = zeroed(MAX_PAYLOAD)?;
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
@@ -410,12 +410,11 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
     }
 }
 
-/// Returns so many zeroes; `None` without memory for them.
-fn zeroed(bytes: usize) -> Option<Vec<u8>> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes).ok()?;
+/// Returns so many zeroes.
+fn zeroed(bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let mut room = with_room(bytes)?;
     room.resize(bytes, 0);
-    Some(room)
+    Ok(room)
 }
 
 /// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
