@@ -32,17 +32,6 @@ pub fn at(pa: u64) -> u64 {
     PhysAddr(pa).to_virt().0
 }
 
-/// Maps the memory of all domains but the shared block: what one kernel writes there is there for
-/// another that takes it for its own.
-pub fn map_memory(blob: &Blob) {
-    let domains = &blob.domains[..blob.domain_count as usize];
-    let start = domains.iter().map(|domain| at(domain.ram_base)).min().unwrap_or(HIGH);
-    let end = domains.iter().map(|domain| at(domain.ram_base) + domain.ram_size).max();
-    let end = end.unwrap_or(HIGH);
-    assert!(start >= HIGH && end <= HIGH_END, "the board's memory has its place here");
-    crate::raw::map("memory", start, end - start);
-}
-
 /// Moves the board to the addresses of this simulation, and removes its devices.
 pub fn relocate(blob: &mut Blob) {
     let moved = |pa: &mut u64| *pa = pa.wrapping_add(SHIFT);

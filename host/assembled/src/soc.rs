@@ -2,12 +2,12 @@
 //! It runs in the process that forks the kernels.
 
 use crate::chip::{DOORBELL, drain, lose};
-use crate::layout::{MEMORY, at, cache, map_memory};
+use crate::layout::{HIGH, HIGH_END, MEMORY, at, cache};
 use crate::plan::{Act, Plan};
 use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
-use abi::boot::BLOCK;
+use abi::boot::{BLOCK, Blob};
 use abi::soc::{
     ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, command, error, state, unpack_state,
 };
@@ -65,6 +65,17 @@ pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<(), String> {
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
     result
+}
+
+/// Maps the memory of all domains but the shared block: what one kernel writes there is there for
+/// another that takes it for its own.
+fn map_memory(blob: &Blob) {
+    let domains = &blob.domains[..blob.domain_count as usize];
+    let start = domains.iter().map(|domain| at(domain.ram_base)).min().unwrap_or(HIGH);
+    let end = domains.iter().map(|domain| at(domain.ram_base) + domain.ram_size).max();
+    let end = end.unwrap_or(HIGH);
+    assert!(start >= HIGH && end <= HIGH_END, "the board's memory has its place here");
+    raw::map("memory", start, end - start);
 }
 
 impl Soc<'_> {
