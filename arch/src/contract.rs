@@ -150,6 +150,10 @@ const _: fn(usize, usize) = imp::cache::invalidate;
 const _: fn(usize, usize) = imp::cache::clean_invalidate;
 // Makes instructions just written there visible to fetches of this core.
 const _: fn(usize, usize) = imp::cache::sync_code;
+// Completes what this core has begun: maintenance of caches and TLBs, and stores to words of other
+// domains. A barrier on another core does not, so an interrupted thread may continue elsewhere only
+// after this.
+const _: fn() = imp::cache::complete;
 // Bytes of a line.
 const _: usize = imp::cache::LINE;
 

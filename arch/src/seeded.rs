@@ -54,6 +54,9 @@ pub enum Seed {
     Exclusive = 18,
     /// Publish a word with a swap, outside of the spinlock bank.
     SwapPublish = 19,
+    /// Maintenance that a thread has begun on one core is not completed before it continues on
+    /// another.
+    NoComplete = 20,
 }
 
 static CHOSEN: AtomicU64 = AtomicU64::new(0);

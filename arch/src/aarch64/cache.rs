@@ -38,6 +38,10 @@ macro_rules! each_line {
     }};
 }
 
+pub fn complete() {
+    barrier();
+}
+
 fn barrier() {
     #[cfg(feature = "seeded")]
     if crate::seeded::is(crate::seeded::Seed::NoBarrier) {

@@ -22,3 +22,6 @@ pub fn clean_invalidate(va: usize, bytes: usize) {
 }
 
 pub fn sync_code(_va: usize, _bytes: usize) {}
+
+/// Maintenance is complete on return.
+pub fn complete() {}

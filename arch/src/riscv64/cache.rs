@@ -51,6 +51,10 @@ pub fn sync_code(_va: usize, _bytes: usize) {
     unsafe { asm!("fence rw, rw", "fence.i", options(nostack)) };
 }
 
+pub fn complete() {
+    fence();
+}
+
 /// Completes maintenance before anything later, as devices and other domains see it.
 fn fence() {
     #[cfg(feature = "seeded")]

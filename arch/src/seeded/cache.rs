@@ -31,6 +31,12 @@ pub fn clean_invalidate(va: usize, bytes: usize) {
     }
 }
 
+pub fn complete() {
+    if !is(Seed::NoComplete) {
+        real::complete();
+    }
+}
+
 pub fn sync_code(va: usize, bytes: usize) {
     if !is(Seed::NoSync) {
         real::sync_code(va, bytes);

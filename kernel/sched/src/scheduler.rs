@@ -14,7 +14,7 @@ use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;
-use arch::{cpu, hold, time, timer};
+use arch::{cache, cpu, hold, time, timer};
 use base::id::CoreId;
 use base::port::Stacks;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -358,6 +358,8 @@ impl Scheduler {
         }
         if table.should_preempt(core, cpu::clock()) {
             if !hold::postpone() {
+                // Another core that continues the thread could not.
+                cache::complete();
                 table.requeue_current(core);
                 drop(self.switch_away(table));
             }

@@ -30,6 +30,8 @@ mod faults;
 #[cfg(feature = "seeded")]
 mod handover;
 mod measure;
+#[cfg(feature = "seeded")]
+mod moved;
 mod nest;
 mod net;
 mod overlap;
@@ -64,6 +66,8 @@ pub const COMMANDS: &[&[Command]] = &[
     exhaust::COMMANDS,
     #[cfg(feature = "seeded")]
     handover::COMMANDS,
+    #[cfg(feature = "seeded")]
+    moved::COMMANDS,
 ];
 
 /// Prints the value of a record: the mean of `rounds` rounds, which took `total` ns.
