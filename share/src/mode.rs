@@ -27,16 +27,16 @@ pub enum Mode {
     Shadowed,
     /// One state divided by key; the key's owner executes a request.
     Partitioned,
-    /// One state, held by this kernel, which executes all requests.
+    /// One state, held by the given kernel, which executes all requests.
     Delegated(DomainId),
 }
 
 /// Where a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// In the kernel that was asked.
+    /// In the kernel that received it.
     Local,
-    /// In this kernel, by message.
+    /// In the given kernel, by message.
     Remote(DomainId),
 }
 
