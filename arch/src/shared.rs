@@ -79,7 +79,7 @@ impl Window {
         self.barrier();
         #[cfg(feature = "seeded")]
         if crate::seeded::is(crate::seeded::Seed::SwapPublish) {
-            // SAFETY: aligned and mapped; not being a lock of the bank is the planted bug.
+            // SAFETY: aligned and mapped; that it is no lock of the bank is the seeded bug.
             unsafe { words::swap64(self.word(at), value) };
             return;
         }
