@@ -249,7 +249,7 @@ pub struct Blob {
     pub vector_dsm: u32,
     /// Vector that signals a change of the chip page: a peer's state, or the answer to a request.
     pub vector_chip: u32,
-    /// Bit 0: boot to the monitor. Bit 1: run the self-test named on the command line.
+    /// Set to 1 by the host; kernels do not read it.
     pub flags: u32,
     /// Command line of all kernels, NUL padded.
     pub arguments: [u8; MAX_ARGUMENTS],
@@ -355,7 +355,7 @@ pub enum BlobError {
     /// A number of cores, a doorbell vector or a device's home is out of range, or a kernel image
     /// does not lie in a local region.
     Reference,
-    /// Regions overlap, are empty or are not page-aligned.
+    /// Regions overlap, are empty or start at an address that is not page-aligned.
     Regions,
 }
 
@@ -378,8 +378,8 @@ pub fn text(bytes: &[u8]) -> &str {
 }
 
 impl Blob {
-    /// Checks everything that a kernel relies on. `sum` is [`fnv`] over the blob with `checksum`
-    /// zero.
+    /// Checks version, checksum, counts, doorbell vectors, image ranges and regions. `sum` is
+    /// [`fnv`] over the blob with `checksum` zero.
     pub fn check(&self, sum: u64) -> Result<(), BlobError> {
         if self.magic != BLOB_MAGIC {
             return Err(BlobError::Magic);
