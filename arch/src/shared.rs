@@ -79,7 +79,7 @@ impl Window {
         self.barrier();
         #[cfg(feature = "seeded")]
         if crate::seeded::is(crate::seeded::Seed::SwapPublish) {
-            // SAFETY: aligned and mapped; that it is no lock of the bank is the seeded bug.
+            // SAFETY: aligned and mapped; the seeded bug is that it is not a lock of the bank.
             unsafe { words::swap64(self.word(at), value) };
             return;
         }

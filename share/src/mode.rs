@@ -41,7 +41,7 @@ pub enum Route {
 }
 
 impl Mode {
-    /// Decodes a board blob's entry; `None` for an unknown mode or a home that is no domain id.
+    /// Decodes a board blob's entry; `None` for an unknown mode or a home that is not a domain id.
     pub fn from_blob(service: &abi::boot::Service) -> Option<Mode> {
         let home = || u8::try_from(service.home).ok().map(DomainId);
         Some(match service.mode {

@@ -316,7 +316,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// Continues revocations that no pin blocks any more.
+    /// Continues the deferred revocations that pins no longer block.
     pub(crate) fn serve_deferred(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if !self.revokes.is_idle() {
             self.ids().for_each(|id| self.serve(now, id, out));

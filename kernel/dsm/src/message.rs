@@ -35,7 +35,7 @@ pub enum Message {
         /// The epochs of the home's members, one byte per domain; 0 for non-members.
         member_epochs: u64,
     },
-    /// To the home: the sender holds nothing any more and leaves.
+    /// To the home: the sender no longer holds anything and leaves.
     Leave,
     /// From the home to a leaving domain: it may power down.
     Bye,

@@ -91,7 +91,7 @@ pub struct NotMine;
 /// The result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recovered {
-    /// The block is no orphan.
+    /// The block is not an orphan.
     Nothing,
     /// The block is free now.
     Freed,

@@ -246,7 +246,7 @@ impl Spaces {
         Ok(())
     }
 
-    /// Releases a space that is not used any more. `flush` as in [`Spaces::protect`].
+    /// Releases a space that is no longer used. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
         let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
