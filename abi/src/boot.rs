@@ -18,12 +18,12 @@ pub const MAX_DEVICES: usize = 16;
 pub const MAX_SERVICES: usize = 16;
 /// Size of a block of the global region; a block has one kind at a time.
 pub const BLOCK: u64 = 16 << 20;
-/// Added to a physical address, gives the kernel virtual address in every domain.
+/// Offset of the linear map: kernel virtual address = physical address + this, in every domain.
 pub const VA_OFFSET: u64 = 0xffff_8000_0000_0000;
 
-/// Added to the virtual address of a frame, gives its maintenance alias: a mapping created only
-/// while the frame's cache lines are cleaned or invalidated and the frame has no other mapping.
-/// Nothing is read or written through it.
+/// Offset from the virtual address of a page in the shared block to its maintenance alias: a
+/// permanent uncached mapping, used only to clean and invalidate the page's cache lines while the
+/// page is unmapped or read-only. Nothing is read or written through it.
 pub const MAINTENANCE_OFFSET: u64 = 1 << 40;
 /// Owner of a region, device or line that belongs to no single domain.
 pub const NOBODY: u32 = u32::MAX;
@@ -158,7 +158,7 @@ pub struct Device {
     pub home: u32,
     /// Doorbell vector of its interrupt, the same in every domain.
     pub vector: u32,
-    /// Doorbell vector at the soc that makes the soc look at this device.
+    /// Doorbell vector at the soc that notifies it of new requests to this device.
     pub kick: u32,
     /// Physical address of its register block, 4 KiB: [`crate::soc::DeviceRegisters`] or
     /// [`crate::dma::Registers`].
@@ -249,7 +249,7 @@ pub struct Blob {
     pub vector_dsm: u32,
     /// Vector that signals a change of the chip page: a peer's state, or the answer to a request.
     pub vector_chip: u32,
-    /// Bit 0: boot to the monitor. Bit 1: run the self-test named on the command line.
+    /// Set to 1 by the host; kernels do not read it.
     pub flags: u32,
     /// Command line of all kernels, NUL padded.
     pub arguments: [u8; MAX_ARGUMENTS],
@@ -352,9 +352,10 @@ pub enum BlobError {
     Checksum,
     /// A count exceeds its array.
     Count,
-    /// A domain, region or device names something that does not exist.
+    /// A number of cores, a doorbell vector or a device's home is out of range, or a kernel image
+    /// does not lie in a local region.
     Reference,
-    /// Regions overlap, are empty or are not page-aligned.
+    /// Regions overlap, are empty or start at an address that is not page-aligned.
     Regions,
 }
 
@@ -377,8 +378,8 @@ pub fn text(bytes: &[u8]) -> &str {
 }
 
 impl Blob {
-    /// Checks everything that a kernel relies on. `sum` is [`fnv`] over the blob with `checksum`
-    /// zero.
+    /// Checks version, checksum, counts, doorbell vectors, image ranges and regions. `sum` is
+    /// [`fnv`] over the blob with `checksum` zero.
     pub fn check(&self, sum: u64) -> Result<(), BlobError> {
         if self.magic != BLOB_MAGIC {
             return Err(BlobError::Magic);

@@ -220,7 +220,8 @@ pub mod flag {
     pub const RAW: u16 = 1 << 1;
     /// Terminal: programs get lines, echoed and edited by the displaying end.
     pub const COOKED: u16 = 1 << 2;
-    /// Terminal: the keys that end programs signal the group `length`; 0: no group.
+    /// Terminal: keys that end programs, such as Ctrl-C, signal the process group in `length`; 0:
+    /// no group.
     pub const GROUP: u16 = 1 << 3;
     /// Mount: under a name in the root directory, whatever the root is; needs no directory there.
     pub const SHOWN: u16 = 1 << 2;

@@ -64,9 +64,10 @@ crate::codes::codes! {
         Sync = 16,
         /// Before Exec: name of the ISA of an image that follows.
         Image = 17,
-        /// As Failed, because a file system is full: which one, and how full.
+        /// As Failed, because a file system is full: the message says which one, and how full.
         Full = 18,
-        /// Before Exit of a program that failed: the root is full, and how full.
+        /// Before Exit of a program that failed, if the root file system is full: the message says
+        /// how full.
         RootFull = 19,
     }
 }

@@ -1,9 +1,9 @@
 //! The block table: the owner and kind of each 16 MiB block of the global region.
 //!
 //! The table is in the uncached window, one page per domain, **each written only by its own
-//! kernel** and read by all. A page has one word per block ([`pack_block`]). Among the pages, the
-//! word with the highest version counts. A zeroed table is one where all blocks are free, so it
-//! needs no initialisation. `kernel_mem::blocks` has the rules for writing it.
+//! kernel** and read by all. A page has one word per block ([`pack_block`]). Of the words of a
+//! block, the one with the highest version is valid. A zeroed table is one where all blocks are
+//! free, so it needs no initialisation. `kernel_mem::blocks` has the rules for writing it.
 
 use crate::boot::MAX_DOMAINS;
 

@@ -3,8 +3,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Import module that a program has beside `wasi_snapshot_preview1`. Each function returns 0 or one
-/// of WASI's error numbers; addresses are offsets in the program's memory.
+/// Import module that a program has besides `wasi_snapshot_preview1`. Each function returns 0 or
+/// one of WASI's error numbers; addresses are offsets in the program's memory.
 ///
 /// | function | does |
 /// | --- | --- |
@@ -222,7 +222,8 @@ pub mod engine {
     pub const VERSION: &str = "49.0.3";
     /// Bytes of address space of a program's memory: everything that a 32-bit address reaches.
     pub const RESERVATION: u64 = 1 << 32;
-    /// Unmapped bytes after these, for the constant offset that an instruction adds to an address.
+    /// Unmapped bytes after [`RESERVATION`], which catch the constant offset that an instruction
+    /// adds to an address.
     pub const GUARD: u64 = 32 << 20;
     /// Extra address space for a memory that grows beyond [`RESERVATION`], which none can.
     pub const GROWTH: u64 = 0;
@@ -254,7 +255,7 @@ pub mod engine {
     }
 }
 
-/// Rights that a manifest grants beside files.
+/// Rights that a manifest grants besides files.
 pub mod right {
     /// The parent's directories. Not granted by a manifest that names directories: the program has
     /// only those.

@@ -10,9 +10,10 @@ pub struct Kind {
     pub name: &'static str,
     /// What it serves, for people.
     pub about: &'static str,
-    /// Bytes of its state, in the shared block or in a kernel's own memory; whole pages.
+    /// Size of the arena for its state, in the shared block or in a kernel's own memory; whole
+    /// pages.
     pub arena: Arena,
-    /// Why its requests cannot be sent to another kernel, if that is so.
+    /// Why its requests cannot be sent to another kernel; `None` if they can.
     pub stays: Option<&'static str>,
     /// Whether it exists only where it is shared. Otherwise each kernel has something simpler.
     pub only_shared: bool,
@@ -70,8 +71,8 @@ pub const ALL: [&Kind; 5] = [&FS, &PROCESSES, &NET, &DMA, &FRAMES];
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;
 
-/// The arenas in a block of `block` bytes: name, offset and size. Those that exist only where they
-/// are shared count if `is_shared` says so.
+/// The arenas in a block of `block` bytes: name, offset and size. A service that exists only where
+/// it is shared has one if `is_shared` returns true for it.
 pub fn arenas(
     block: u64,
     is_shared: impl Fn(&Kind) -> bool + Copy,

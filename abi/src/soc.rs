@@ -68,8 +68,8 @@ pub struct DomainStatus {
     /// Number of times that this domain was killed or crashed.
     pub deaths: u64,
     /// Number of times that this domain started to run: boots, and wakes from INACTIVE and OFF.
-    /// Incremented before it runs; after a change, its local counter has stopped for a while or
-    /// restarted.
+    /// Incremented before it runs. A change means that the domain's local counter has stopped for a
+    /// while or restarted.
     pub wakes: u64,
     pub spare: u64,
 }
@@ -119,8 +119,8 @@ pub mod error {
     pub const ABSENT: u64 = 4;
 }
 
-/// The page of one domain, written by it only. It has one request at a time, so there is no queue
-/// that could be full.
+/// The page of one domain, written by that domain only. A domain has one request to the soc at a
+/// time, so there is no queue that could be full.
 #[repr(C, align(4096))]
 #[derive(Clone, Copy, Debug)]
 pub struct DomainPage {

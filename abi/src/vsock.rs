@@ -90,7 +90,7 @@ impl Header {
         }
     }
 
-    /// A packet of a stream. It also tells the peer how much was consumed.
+    /// A packet of a stream. It also reports the `consumed` bytes to the peer.
     pub fn new(
         ends: (u64, u64),
         ports: (u32, u32),
@@ -136,7 +136,7 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// Takes over the credit in a packet from the receiver.
+    /// Updates the credit from a packet of the receiver.
     pub fn told(&mut self, header: &Header) {
         (self.window, self.consumed) = (header.window.get(), header.consumed.get());
     }

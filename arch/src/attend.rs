@@ -1,12 +1,14 @@
 //! The one way to wait for something that another core or domain must do.
 //!
 //! [`until`] alternates between testing its condition and running the installed hook, which serves
-//! the DSM queue, the TLB shootdown queue and urgent messages. The hook does not allocate, lock or
-//! wait, and runs with interrupts masked: this rule keeps two domains from deadlocking on each
-//! other. A caller with interrupts unmasked may be interrupted and preempted between two rounds.
+//! the DSM queue, the TLB shootdown queue and urgent messages. The hook runs with interrupts
+//! masked, neither allocates nor waits, and takes its first lock with `try_lock`: these rules keep
+//! two domains from deadlocking on each other. A caller with interrupts unmasked may be interrupted
+//! and preempted between two rounds.
 //!
 //! **A core that waits for a [`crate::lock::Lock`] already has a ticket**, so it must not serve
-//! anything that locks: taking the same lock would wait for that ticket forever.
+//! anything that waits for a lock: a wait for the same lock would never end, because that ticket
+//! comes first.
 
 pub(crate) mod percore;
 
@@ -22,7 +24,7 @@ hook! { static STALLED: fn(); }
 /// What a core is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// A lock, whose holder is about to release it. Nothing that locks may be served.
+    /// A lock, whose holder is about to release it. Nothing that waits for a lock may be served.
     Lock,
     /// Anything else. Everything may be served.
     Event,

@@ -49,7 +49,7 @@ const _: u32 = imp::cpu::ISA;
 
 type Entry = extern "C" fn(usize) -> !;
 type Context = imp::context::Context;
-// For the running thread; `switch` fills it.
+// A context for the thread that runs already; `switch` fills it.
 const _: Context = Context::empty();
 // `new(stack_top, entry, arg)`: a thread that will run `entry(arg)`, with interrupts masked.
 const _: unsafe fn(usize, Entry, usize) -> Context = Context::new;
@@ -106,11 +106,11 @@ type Table = imp::mmu::PageTable;
 type Map =
     fn(&mut Table, &dyn Frames, VirtAddr, PhysAddr, u64, Memory, Rights) -> Result<(), MapError>;
 const _: fn(&dyn Frames) -> Result<Table, MapError> = Table::new;
-// Maps with the largest pages that fit (2 MiB, 1 GiB), all or nothing. Refuses overlap, misaligned
-// ranges, and write with execute.
+// Maps with the largest pages that fit (2 MiB, 1 GiB), all or nothing. Refuses overlap and
+// misaligned ranges. `Rights` cannot express write with execute.
 const _: Map = Table::map;
 // Removes whole mappings that fill the range exactly (a large page is never split), all or nothing,
-// and flushes this core.
+// and flushes the range like `flush`.
 const _: fn(&mut Table, VirtAddr, u64) -> Result<(), MapError> = Table::unmap;
 // Visits every leaf, by ascending address.
 const _: fn(&Table, &mut dyn FnMut(Mapping)) = Table::walk;
@@ -211,8 +211,8 @@ const _: fn() -> u64 = imp::program::import_address::<Nothing>;
 const _: fn(u8) = imp::early::put;
 // The frame pointer of the caller.
 const _: fn() -> u64 = imp::backtrace::fp;
-// `record(fp, of_program)`: address of a frame's record, the caller's frame pointer and the return
-// address. `of_program`: the frame is of code that Cranelift compiled.
+// `record(fp, of_program)`: address of a frame's record, which holds the caller's frame pointer and
+// the return address. `of_program`: the frame is of code that Cranelift compiled.
 const _: fn(u64, bool) -> u64 = imp::backtrace::record;
 // Returns whether the active page table lets this core read that address.
 const _: fn(u64) -> bool = imp::backtrace::is_readable;

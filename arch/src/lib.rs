@@ -10,8 +10,8 @@
 //! - [`lock`]: ticket locks, with interrupts masked while held and ranks checked in debug builds
 //! - [`shared`]: words between domains, publish and consume, hardware spinlocks
 //! - [`probe`]: accesses that may fault without ending the kernel
-//! - [`rescue`]: work that can be abandoned when memory that it needs is lost
-//! - `seeded`: planted bugs, in kernels built for the sanitizer's tests only
+//! - [`rescue`]: work that is aborted when memory that it needs is lost
+//! - `seeded`: seeded bugs, in kernels built for the sanitizer's tests only
 //! - [`time`]: soc time, the local clock plus a calibrated offset
 #![cfg_attr(target_os = "none", no_std)]
 

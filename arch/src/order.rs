@@ -63,9 +63,9 @@ const DEPTH: usize = 12;
 /// The ranks that a core holds, in the order of acquisition.
 struct Held {
     count: usize,
-    /// Start of the current order: what a core serves while it waits has an order of its own from
-    /// here on. It takes its first locks with `try_lock`, so it cannot wait for one that this core
-    /// holds.
+    /// Index in `ranks` at which the current order starts. What a core serves while it waits has an
+    /// order of its own, after the locks that the core already holds. It takes its first lock with
+    /// `try_lock`, so it cannot wait for one of those.
     base: usize,
     ranks: [Rank; DEPTH],
 }
@@ -125,7 +125,7 @@ pub(crate) fn note_try(rank: Rank) {
     }
 }
 
-/// Runs `serve`, which a waiting core does meanwhile, with an order of its own.
+/// Runs `serve`, what a core does while it waits, in a locking order of its own.
 pub(crate) fn with_new_order(serve: impl FnOnce()) {
     let order = begin_order();
     serve();

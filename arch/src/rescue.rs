@@ -1,4 +1,4 @@
-//! Work that can be abandoned when memory that it needs is lost for good.
+//! Work that is aborted, without unwinding, when memory that it needs is lost for good.
 //!
 //! [`attempt`] runs its work to the end, unless the fault handler calls [`abandon`] while it runs.
 //! Abandoned work simply stops: nothing of it is dropped and no lock is released. So it must not

@@ -1,4 +1,4 @@
-//! Planted bugs for the coherence sanitizer to find. Only in kernels built with the feature
+//! Seeded bugs for the coherence sanitizer to find. Only in kernels built with the feature
 //! `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the kernel that has
 //! it.
 //!

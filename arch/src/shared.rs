@@ -79,7 +79,7 @@ impl Window {
         self.barrier();
         #[cfg(feature = "seeded")]
         if crate::seeded::is(crate::seeded::Seed::SwapPublish) {
-            // SAFETY: aligned and mapped; not being a lock of the bank is the planted bug.
+            // SAFETY: aligned and mapped; the seeded bug is that it is not a lock of the bank.
             unsafe { words::swap64(self.word(at), value) };
             return;
         }
@@ -129,12 +129,12 @@ impl Words for Window {
 /// domain.
 ///
 /// The bank's only operation is *swap*: the domain that swaps 0 out has the lock, and only the
-/// holder stores 0. A contender reads the word first and swaps only if it is free. If it is too
-/// late and swaps out the id of a new holder, it swaps that id back, until it gets its own id
-/// (everything is as before) or 0 (the lock was released meanwhile, and is the contender's). If
-/// three domains race at one release, an id may be lost; the word then names another contender
-/// until the next release. Mutual exclusion does not depend on the ids; only the soc's choice of
-/// locks to release does, during that moment.
+/// holder stores 0. A contender reads the word first and swaps only if it is free. If another
+/// domain was faster, the contender swaps out the id of that new holder. It swaps this id back in,
+/// until it gets its own id (everything is as before) or 0 (the lock was released meanwhile, and is
+/// the contender's). If three domains race at one release, an id may be lost; the word then names
+/// another contender until the next release. Mutual exclusion does not depend on the ids; only the
+/// soc's choice of locks to release does, during that moment.
 ///
 /// The cores of a domain share an id, so they first exclude each other with `local`.
 #[derive(Debug)]
@@ -196,7 +196,8 @@ impl HwLock {
             });
             match guard.take() {
                 Some(guard) => return guard,
-                // The word may not name the holder, so the hook finds out for itself.
+                // The word may not name the holder, so the hook has to find out which domain is
+                // stopped.
                 None => attend::stalled(),
             }
         }

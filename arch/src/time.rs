@@ -75,8 +75,8 @@ pub fn soc_to_ticks(soc: u64) -> u64 {
 }
 
 /// Computes the offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`.
-/// The one with the shortest round trip counts; its error is at most half of that trip. 0 if there
-/// is none.
+/// The one with the shortest round trip counts; its error is at most half of that trip. Returns 0
+/// if there is no valid exchange.
 pub fn estimate(samples: &[(u64, u64, u64)]) -> i64 {
     let forward = samples.iter().filter(|(before, _, after)| after >= before);
     let best = forward.min_by_key(|(before, _, after)| after - before);

@@ -47,7 +47,7 @@ pub enum Fault {
 /// Cacheability of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Write-back, inner and outer shareable within the domain.
+    /// Write-back; coherent among the cores of the domain only.
     Cached,
     /// Normal memory, non-cacheable.
     Uncached,
@@ -89,8 +89,8 @@ pub enum MapError {
 /// Maximum tables of the last level of a `Pages`: 16 MiB.
 pub(crate) const MAX_LEAF_TABLES: usize = 8;
 
-/// Makes an array for them. [`MapError::Range`] if `[virt, virt + bytes)` needs more, or starts
-/// within one.
+/// Returns an array for the last-level tables of `[virt, virt + bytes)`, or [`MapError::Range`] if
+/// the range needs more than [`MAX_LEAF_TABLES`] or does not start where a table starts.
 pub(crate) fn leaf_tables(virt: u64, bytes: u64) -> Result<[usize; MAX_LEAF_TABLES], MapError> {
     const SPAN: u64 = 512 * base::addr::PAGE;
     let fits = virt.is_multiple_of(SPAN) && bytes <= SPAN * MAX_LEAF_TABLES as u64;

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub mod kind {
     pub const REQUEST: u32 = 1;
     pub const AGAIN: u32 = 2;
-    /// Carries neither request nor bulk.
+    /// Cancels the request of the token. Carries no bulk; the request that it carries is ignored.
     pub const CANCEL: u32 = 3;
 }
 
@@ -27,7 +27,7 @@ pub struct Head {
     /// One of [`kind`].
     pub kind: u32,
     pub token: Token,
-    /// Length of the caller's bulk.
+    /// Length of the caller's bulk, at most what a message carries ([`room`]).
     pub room: u32,
     /// Bytes of bulk that follow the request.
     pub sent: u32,

@@ -7,8 +7,8 @@
 //! ```
 //! A *mark* is a word that one kernel writes, all kernels read, and that survives its writer. It
 //! holds the latest life of the service known to its kernel, and whether that kernel is in a step.
-//! Only the kernel that holds the arena reads or writes marks, so any other mark that is busy
-//! belongs to a dead kernel.
+//! A kernel reads and writes marks only while it holds the arena. So if the mark of another kernel
+//! is busy, that kernel died in a step.
 
 use crate::raw::Arena;
 use base::port::Exclusive;
@@ -40,9 +40,9 @@ impl Marks {
 /// Exclusive access to an arena, and what is known of its contents. The defaults are for a kernel
 /// with an arena of its own, whose contents cannot be lost.
 pub trait Custody: Exclusive<Arena> {
-    /// Returns the life before the first one of an arena that has no other users. A kernel that has
-    /// died and started again counts on: a caller on another kernel may still have handles of the
-    /// earlier life, and must not reach with them what others have opened since.
+    /// Returns the number after which the lives of an arena without other users count. It increases
+    /// with each cold boot of this kernel: a caller on another kernel may still have handles from
+    /// before the boot, and these must not match what was opened since.
     fn before(&self) -> u32 {
         0
     }
@@ -67,7 +67,7 @@ pub trait Custody: Exclusive<Arena> {
     /// Makes lost pages accessible again, with unspecified contents.
     fn mend(&self) {}
 
-    /// Runs `work`. If it touches lost memory, abandons it at that instruction and returns false.
+    /// Runs `work`. If it touches lost memory, aborts it at that instruction and returns false.
     fn attempt(&self, work: &mut dyn FnMut()) -> bool {
         work();
         true

@@ -13,7 +13,8 @@
 //!                     alive(n + 1): handles from life n answer `Restarted`
 //! ```
 //! The next caller detects the loss (`crate::custody`) and starts the new life itself. A step that
-//! touches a lost page is abandoned and not retried: others may have seen part of its effects.
+//! touches a lost page is aborted and not retried: part of its effects may already be visible
+//! elsewhere.
 
 use crate::custody::Custody;
 use crate::raw::{Arena, Current};

@@ -1,17 +1,18 @@
 //! Mailboxes for short answers that a step delivers together with a wake.
 //!
-//! A waiting read is answered in the writer's step, and the reader need not ask again.
+//! For example, the step of a write answers a waiting read, so that the reader need not repeat its
+//! request.
 //!
 //! ```text
 //!   closed --caller sleeps--> open(sequence) --put--> filling --> filled --take--> closed
 //!                                  +------- take: the caller is back ----------> closed
 //! ```
-//! Contract: each thread has one mailbox, for its own requests of this kernel. It is open only
-//! while its thread sleeps, never during a step of that thread: a thread that wakes up, for
-//! whatever reason, first takes from and closes its mailbox, so no answer stays in a mailbox that
-//! is never emptied. For an answer that comes before the thread sleeps, the thread is woken and
-//! asks again, as without a mailbox. `put` is only called within a step, so the `filling` state is
-//! short.
+//! Contract: each thread of this kernel has one mailbox, and only steps that this kernel executes
+//! fill it. It is open only while its thread sleeps, never during a step of that thread: a thread
+//! that wakes up, for whatever reason, first empties and closes its mailbox, so no answer is left
+//! in it. If the answer comes before the thread sleeps, the mailbox is still closed; the thread is
+//! then woken and repeats its request, as it would without a mailbox. `put` is only called within a
+//! step, so the `filling` state is short.
 
 use alloc::boxed::Box;
 use base::port::Attend;
@@ -26,7 +27,7 @@ const WORD: usize = size_of::<u64>();
 const CLOSED: u64 = 0;
 const OPEN: u64 = 1;
 const FILLING: u64 = 2;
-/// Plus the number of bytes in the mailbox.
+/// `FILLED + n`: the mailbox holds `n` bytes.
 const FILLED: u64 = 3;
 
 #[derive(Debug)]

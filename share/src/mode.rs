@@ -27,21 +27,21 @@ pub enum Mode {
     Shadowed,
     /// One state divided by key; the key's owner executes a request.
     Partitioned,
-    /// One state, held by this kernel, which executes all requests.
+    /// One state, held by the given kernel, which executes all requests.
     Delegated(DomainId),
 }
 
 /// Where a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// In the kernel that was asked.
+    /// In the kernel that received it.
     Local,
-    /// In this kernel, by message.
+    /// In the given kernel, by message.
     Remote(DomainId),
 }
 
 impl Mode {
-    /// Decodes a board blob's entry; `None` for an unknown mode or a home that is no domain id.
+    /// Decodes a board blob's entry; `None` for an unknown mode or a home that is not a domain id.
     pub fn from_blob(service: &abi::boot::Service) -> Option<Mode> {
         let home = || u8::try_from(service.home).ok().map(DomainId);
         Some(match service.mode {

@@ -1,10 +1,10 @@
 //! Wait queues inside a service's state.
 //!
 //! Contract: the service chooses the keys; a token may wait for several. A parked token is woken
-//! once, however many of its keys become ready, or forgotten (it asked again, cancelled, or its
-//! kernel died). A wake of a key wakes all its waiters, in order of arrival; the first that asks
-//! again gets what there is, and the others are parked again. So no waiter depends on another one
-//! to use its wake.
+//! once, however many of its keys become ready, unless it is removed before (its request was
+//! repeated or cancelled, or its kernel died). A wake of a key wakes all its waiters, in order of
+//! arrival; the first one that repeats its request gets what there is, and the others are parked
+//! again. So a waiter that does not use its wake delays no other waiter.
 
 use crate::service::{Effects, Token};
 use alloc::vec::Vec;
@@ -24,7 +24,8 @@ pub struct Parked<K> {
 /// Capacity that an empty list keeps.
 const KEPT: usize = 16;
 
-/// Returns unused capacity. If the arena has no memory for a smaller copy, the list stays.
+/// Gives unused capacity back. If the arena has no memory for a smaller copy, the list stays as it
+/// is.
 fn trim<T: Copy>(list: &mut Vec<T>) {
     if list.capacity() <= KEPT || list.len() > list.capacity() / 4 {
         return;
@@ -121,7 +122,7 @@ impl<K: Copy + Ord> Parked<K> {
         }
     }
 
-    /// Removes all waiters from one life of a kernel.
+    /// Removes all waiters from one epoch of a kernel.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) {
         let lost = |t: &Token| t.kernel() == kernel && t.epoch() == epoch;
         self.waits.retain(|wait| !lost(&wait.0));

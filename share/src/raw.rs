@@ -13,7 +13,8 @@ use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 use rlsf::Tlsf;
 
-/// Blocks of up to 16 MiB in 16 size classes per power of two; the tables fill half a page.
+/// Blocks of up to 16 MiB in 16 size classes per power of two; the tables take 2.6 KB of the head's
+/// page.
 type Pool = Tlsf<'static, u32, u16, 20, 16>;
 
 /// "arena" and the layout's version.

@@ -26,7 +26,7 @@ use base::port::Words;
 use core::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Identifies one request: kernel, life of that kernel, thread, and the thread's request number.
+/// Identifies one request: kernel, epoch of that kernel, thread, and the thread's request number.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -86,9 +86,9 @@ pub enum Event<'a, R> {
     Again { token: Token, request: R, bulk: &'a mut [u8] },
     /// The caller of a parked request gave up. It expects no answer.
     Cancel(Token),
-    /// A kernel died or ended a life. Requests parked from that life will not return.
+    /// An epoch of a kernel has ended. Callers of that epoch that are parked no longer exist.
     Gone(DomainId, Epoch),
-    /// The time set with [`Effects::timer`] has come, possibly early.
+    /// The timer that was set with [`Effects::timer`] has fired, possibly before its time.
     Timer,
 }
 
@@ -114,7 +114,7 @@ pub struct Device<'a> {
     pub memory: usize,
     /// Bit mask of the device's parts that this service drives.
     pub parts: u64,
-    /// Rings the soc's doorbell with this vector.
+    /// Rings the soc's doorbell with the given vector.
     pub ring: &'a dyn Fn(u32),
     /// The vector that makes the device look at its queues.
     pub kick: u32,
@@ -123,16 +123,16 @@ pub struct Device<'a> {
 /// What a step may request of its kernel. Everything but [`Effects::give`] takes effect after the
 /// step.
 pub trait Effects {
-    /// Lets the caller parked under `token` ask again.
+    /// Wakes the caller parked under `token`, which then repeats its request.
     fn wake(&mut self, token: Token);
     /// Delivers `bytes` as the answer to the request parked under `token` ([`Service::given`]) and
     /// wakes its caller. Returns false, without any effect, if that is not possible. Always false
-    /// for callers in other kernels: a lost wake costs one second, but a lost answer would lose
-    /// data.
+    /// for callers in other kernels: if a wake is lost, the caller repeats its request after a
+    /// second, but a lost answer would be lost data.
     fn give(&mut self, _token: Token, _bytes: &[u8]) -> bool {
         false
     }
-    /// Lets every parked caller ask again, because the state that recorded them is lost.
+    /// Wakes every parked caller, because the state that recorded them is lost.
     fn wake_all(&mut self);
     /// Requests [`Event::Timer`] at `at` (soc ns) or earlier, from the kernel that executes this
     /// step. A later call in the same step replaces an earlier one.

@@ -37,7 +37,7 @@ not_functions!(A B D E);
 not_functions!(A B D E F);
 not_functions!(A B D E F G);
 
-/// An unchecked value, with which self-tests plant something unshareable in an arena. `clippy.toml`
+/// An unchecked value: self-tests use it to put something unshareable into an arena. `clippy.toml`
 /// bans it from services.
 pub struct Unchecked<T>(pub T);
 

@@ -1,7 +1,7 @@
-//! Bounded tables whose entries are named by a place and a generation.
+//! Bounded tables whose entries are named by a place (the index of a slot) and a generation.
 //!
-//! Contract: a freed place goes to the end of the free queue and gets a new generation, so an old
-//! name does not match (until the generation wraps after 2^20 uses of the place).
+//! Contract: a freed place goes to the end of the free queue and gets a new generation, so a handle
+//! to its former entry does not match (until the generation wraps after 2^20 uses of the place).
 //!
 //! A service gives out *handles*: life of the service (24 bits), generation (20), place (20);
 //! never 0.

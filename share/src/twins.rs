@@ -21,7 +21,7 @@ pub enum NoTwin {
     Ambiguous,
 }
 
-/// Values of [`Pair::twin`] that are no offsets in this image.
+/// Values of [`Pair::twin`] that are not offsets in this image.
 const AMBIGUOUS: u32 = u32::MAX - 1;
 const MISSING: u32 = u32::MAX;
 
@@ -46,7 +46,7 @@ pub struct Tally {
     pub ambiguous: usize,
 }
 
-/// A function while the table is built.
+/// A function of either image, as the table is built from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     /// Hash of the demangled name without disambiguators.
@@ -99,7 +99,8 @@ fn is_crate(text: &str) -> bool {
 fn functions<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> Vec<Function> {
     let function = |(at, mangled): (u32, &str)| {
         let (mut name, mut exact) = (Hash::START, Hash::START);
-        // Hashing cannot fail; a name that cannot be demangled counts up to the failure.
+        // Hashing cannot fail; of a name that cannot be demangled, the part before the failure is
+        // hashed.
         let _ = write!(name, "{:#}", demangle(mangled));
         let _ = exact.write_str(without_user(mangled));
         Function { name: name.0, exact: exact.0, at }
@@ -137,7 +138,7 @@ impl Twins {
             Pair { at: other.at, twin }
         };
         let mut pairs: Vec<Pair> = others.iter().map(pair).collect();
-        // Of several names of one function keep the first that has a twin: twins sort before
+        // Of several names of one function, keeps one that has a twin: offsets sort before the
         // markers.
         pairs.sort_unstable_by_key(|pair| (pair.at, pair.twin));
         pairs.dedup_by_key(|pair| pair.at);

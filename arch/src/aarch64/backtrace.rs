@@ -1,4 +1,4 @@
-//! Frame records: at the frame pointer, for code of every compiler.
+//! Frame records. The frame pointer points to the record, in code of every compiler.
 
 use core::arch::asm;
 
@@ -18,7 +18,7 @@ pub fn record(fp: u64, _of_program: bool) -> u64 {
     fp
 }
 
-/// Asks the MMU with an address translation.
+/// Has the MMU translate the address for a read.
 pub fn is_readable(va: u64) -> bool {
     if va < VA_OFFSET {
         return false;

@@ -2,7 +2,7 @@
 
 use core::arch::naked_asm;
 
-/// The layout is known to [`switch`].
+/// [`switch`] relies on this layout.
 #[repr(C, align(16))]
 pub struct Context {
     /// x19 to x28.

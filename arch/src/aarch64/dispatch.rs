@@ -37,7 +37,7 @@ pub(super) extern "C" fn fault_entry(frame: &mut TrapFrame) {
     }
 }
 
-/// By exception class and, for aborts, fault status.
+/// Classifies by exception class and, for aborts, by fault status.
 fn classify(esr: u64, address: u64) -> Fault {
     let is_write = esr & 1 << 6 != 0;
     match esr >> 26 & 0x3f {

@@ -8,7 +8,7 @@ const FULL: u32 = 1 << 5;
 /// Bound on the wait for the FIFO: a dead UART must not hang a kernel.
 const PATIENCE: u32 = 1 << 16;
 
-/// Enables the transmitter. At every boot.
+/// Enables the transmitter. Called at every boot.
 pub(super) fn init() {
     write32(CONTROL, 0x101);
 }

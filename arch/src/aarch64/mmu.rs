@@ -1,8 +1,9 @@
 //! The kernel's page table: 4 KiB granule, four levels, for the upper half, through TTBR1.
 //!
 //! Tables are frames accessed through the linear map. Nothing writable is executable: `Rights` has
-//! no such value, and SCTLR.WXN is on from `activate`. Entries of this table are global and have
-//! another ASID than those of the boot table, so switching between the two cannot mix them.
+//! no such value, and SCTLR.WXN is on from `activate`. Entries of this table are global. Those of
+//! the boot table are not, and this table is activated under another ASID, so TLB entries of the
+//! boot table do not match after the switch.
 
 use core::arch::asm;
 

@@ -16,7 +16,7 @@ use super::entry::{BOOT_TABLE, kernel_regime, mmu_on};
 use super::registers::CPACR;
 use super::{cache, cpu, early, psci};
 
-/// The layout is known to the assembly below.
+/// The assembly below relies on this layout.
 #[repr(C, align(64))]
 pub struct Resume {
     /// x19 to x30.

@@ -3,7 +3,7 @@
 //! A host thread is a core. [`machine`] is the chip around the cores of one domain: pending
 //! interrupts, timers, a clock that may be virtual, and a record of doorbells rung. Interrupts are
 //! delivered when a core unmasks them, never between two instructions. Page tables are a model;
-//! contexts are real. A simulation of whole kernels puts a [`chip`] of its own in place of it.
+//! contexts are real. A simulation of whole kernels replaces the machine by its own [`chip`].
 
 pub mod backtrace;
 pub mod cache;

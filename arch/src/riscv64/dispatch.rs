@@ -50,7 +50,7 @@ fn acknowledge(cause: u64) -> Interrupt {
     }
 }
 
-/// By exception code.
+/// Classifies by exception code.
 fn classify(cause: u64, address: u64) -> Fault {
     match cause {
         0 | 4 | 6 => Fault::Unaligned { address },

@@ -89,7 +89,8 @@ fn bit_of(vector: Vector) -> Option<u64> {
     1u64.checked_shl(vector.0.into())
 }
 
-/// With interrupts masked, so that the thread cannot migrate between the test and the write.
+/// Makes core 0 apply [`UNMASKED`] to `vector`. Interrupts are masked, so that the thread cannot
+/// migrate between the test of its core and what follows.
 fn follow(vector: Vector) {
     let on = cpu::irqs_off();
     if cpu::core().0 == 0 {

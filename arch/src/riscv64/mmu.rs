@@ -63,7 +63,7 @@ impl PageTable {
             }
             done += size_of_level(level);
         }
-        flush(va, bytes); // harts may remember that nothing was there
+        flush(va, bytes); // a TLB may have cached the invalid entries
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl PageTable {
         check_range(va, bytes)?;
         let mut done = 0;
         while done < bytes {
-            let found = self.decides(va.0 + done);
+            let found = self.lookup(va.0 + done);
             let size = size_of_level(found.level);
             let whole = (va.0 + done) % size == 0 && size <= bytes - done;
             if !pte::is_leaf(found.entry) || !whole {
@@ -119,10 +119,10 @@ impl PageTable {
         let mut leaves = leaf_tables(va.0, bytes)?;
         for page in 0..bytes / PAGE {
             let at = va.0 + page * PAGE;
-            let mut found = self.decides(at);
+            let mut found = self.lookup(at);
             while found.level > 0 && !pte::is_valid(found.entry) {
                 store(found.slot, pte::table(self.grow(frames)?));
-                found = self.decides(at);
+                found = self.lookup(at);
             }
             if pte::is_valid(found.entry) {
                 return Err(MapError::Overlap);
@@ -140,7 +140,7 @@ impl PageTable {
         level: u32,
     ) -> Result<(), MapError> {
         loop {
-            let found = self.decides(va);
+            let found = self.lookup(va);
             if pte::is_valid(found.entry) || found.level < level {
                 return Err(MapError::Overlap);
             }
@@ -160,7 +160,7 @@ impl PageTable {
     }
 
     pub fn prune(&mut self, va: VirtAddr, most: u64) -> Option<PhysAddr> {
-        let above = self.decides(va.0).level + 1;
+        let above = self.lookup(va.0).level + 1;
         if above > ROOT_LEVEL || size_of_level(above) > most {
             return None;
         }
@@ -179,14 +179,14 @@ impl PageTable {
     }
 
     pub fn find(&self, va: VirtAddr) -> Option<Mapping> {
-        let found = self.decides(va.0);
+        let found = self.lookup(va.0);
         let bytes = size_of_level(found.level);
         pte::is_leaf(found.entry)
             .then(|| mapping(VirtAddr(va.0 & !(bytes - 1)), found.entry, bytes))
     }
 
     /// Returns the leaf for `va`, or the first invalid entry on the path to it.
-    fn decides(&self, va: u64) -> Found {
+    fn lookup(&self, va: u64) -> Found {
         find(self.root.0, va)
     }
 
@@ -194,7 +194,7 @@ impl PageTable {
     fn clear(&mut self, va: u64, bytes: u64) {
         let mut done = 0;
         while done < bytes {
-            let found = self.decides(va + done);
+            let found = self.lookup(va + done);
             if pte::is_leaf(found.entry) {
                 store(found.slot, 0);
             }
@@ -221,7 +221,7 @@ impl Pages {
         let table = self.leaves[page as usize / ENTRIES] as *mut u64;
         store(table.wrapping_add(page as usize % ENTRIES), rights.map_or(0, leaf));
         if rights.is_some() {
-            flush(at, PAGE); // this core may remember that nothing was there
+            flush(at, PAGE); // this core's TLB may have cached the invalid entry
         }
     }
 }

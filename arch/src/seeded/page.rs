@@ -1,4 +1,4 @@
-//! Pages that only cache maintenance keeps consistent, for tests of planted bugs.
+//! Pages that only cache maintenance keeps consistent, for tests of seeded bugs.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

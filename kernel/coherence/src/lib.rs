@@ -14,8 +14,8 @@
 //! mapping of the block. That mapping is used for cache maintenance only, which works by physical
 //! line; a cached one could bring lines back into the cache.
 //!
-//! A page whose contents died with its owner is **lost**: accesses to it fail until the service
-//! that it belongs to has been discarded and [`Coherence::mend`] was called.
+//! A page whose contents died with its owner is **lost**: accesses to it fail until the state of
+//! the service that it belongs to has been discarded and [`Coherence::mend`] was called.
 //!
 //! What the driver needs of its kernel is in [`Ports`].
 #![no_std]
@@ -49,7 +49,7 @@ pub use ports::Ports;
 
 /// Pages of the shared block.
 const PAGES: u32 = (BLOCK / PAGE) as u32;
-/// How long a granted page stays at least, and how long at most if its instruction is not known to
+/// Minimum residence of a granted page in ns, and the maximum if its instruction is not known to
 /// have retired.
 const HOLD_NS: u64 = 2_000;
 const LIMIT_NS: u64 = 50_000;
@@ -159,8 +159,8 @@ impl<P: Ports> Coherence<P> {
         self.join(if self.epoch.0 == 1 { Start::Founding } else { Start::Join });
     }
 
-    /// Joins the other domains again after a warm boot. Discards messages to this domain's previous
-    /// life.
+    /// Joins the other domains again after a warm boot. Discards the messages that arrived while
+    /// this domain was off.
     pub fn come_back(&self) {
         let mut state = self.state.lock();
         state.machine.leaving = Leaving::No;
@@ -183,8 +183,8 @@ impl<P: Ports> Coherence<P> {
     }
 
     /// Gives up all pages before a power-off; no other core of this domain may run. `mend` is
-    /// called between attempts and must mend the lost pages that keep a home from leaving. Returns
-    /// false if this domain must stay.
+    /// called after each failed attempt and must mend the lost pages that keep a home from leaving.
+    /// Returns false if this domain must stay.
     pub fn leave(&self, mend: impl Fn()) -> bool {
         for _ in 0..LEAVES {
             let mut begun = Err(LeaveError::Busy);
@@ -336,7 +336,8 @@ impl<P: Ports> Coherence<P> {
     }
 
     /// Calls `begin`, which starts a request that ends with [`kernel_dsm::Effect::Complete`] for
-    /// this core, and waits for that. Returns whether it succeeded, and when the wait began.
+    /// this core, and waits for that effect. Returns whether the request succeeded, and when the
+    /// wait began.
     fn request(
         &self,
         begin: impl FnOnce(&mut State<P>, CoreId) -> Result<(), AccessError>,
@@ -409,7 +410,7 @@ impl<P: Ports> Coherence<P> {
     }
 
     /// Makes lost pages in the `bytes` bytes at address `at` usable again, with undefined contents.
-    /// Their service must have been discarded.
+    /// The state of their service must have been discarded.
     pub fn mend(&self, at: usize, bytes: usize) {
         let pages = self.pages(at, bytes);
         self.look_at_chip();
@@ -419,8 +420,8 @@ impl<P: Ports> Coherence<P> {
         });
     }
 
-    /// Returns the numbers of faults, messages sent, pages given up, pages cleaned for it, reports
-    /// of thrashing, and invalid messages from peers.
+    /// Returns the numbers of faults, messages sent, pages given up, pages cleaned and invalidated,
+    /// reports of thrashing, and invalid messages from peers.
     pub fn counts(&self) -> [u64; 6] {
         let [sent, given, cleaned, thrashed] = self.state.lock().machine.counts;
         let faults = self.faults.load(Ordering::Relaxed);

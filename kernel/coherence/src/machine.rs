@@ -20,10 +20,10 @@ use kernel_dsm::{
     Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
 };
 
-/// Most revocations whose TLB shootdown can be in progress.
+/// Maximum number of revocations whose TLB shootdown is in progress.
 const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
 
-/// The protocol's state machine with its table, for boards of any size.
+/// The protocol's state machine with its table, large enough for any board.
 pub type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
 
 /// States of a core's request.
@@ -76,9 +76,9 @@ pub struct Machine<P: Ports> {
     /// Whether pages were lost that have possibly not been mended yet.
     pub lost: bool,
     pub leaving: Leaving,
-    /// The last page that thrashed and has not been reported yet, and its number of moves.
+    /// The last page whose thrashing has not been reported yet, and its number of moves.
     pub thrashing: Option<(Page, u32)>,
-    /// Messages sent, pages given up, pages cleaned for it, thrashing.
+    /// Messages sent, pages given up, pages cleaned and invalidated, reports of thrashing.
     pub counts: [u64; 4],
 }
 
@@ -106,7 +106,7 @@ impl<P: Ports> Chip<P> {
         (0..self.count).map(DomainId).filter(move |&id| id != self.me)
     }
 
-    /// Returns how many lives of all domains have ended, plus a constant.
+    /// Returns the number of ended epochs of all domains, plus a constant.
     pub fn lives_over(self) -> u64 {
         let over = |id| {
             let (epoch, now) = unpack_state(self.ports.state_word(DomainId(id)));

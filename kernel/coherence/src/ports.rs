@@ -3,7 +3,7 @@
 use base::addr::VirtAddr;
 use base::id::DomainId;
 
-/// Services of the kernel. They are called in the fault path, so they must not allocate or sleep.
+/// Functions of the kernel. They are called in the fault path, so they must not allocate or sleep.
 pub trait Ports: Copy + Send + Sync {
     /// Identifies a TLB flush that was requested of the other cores of this domain.
     type Flushed: Copy + Send;

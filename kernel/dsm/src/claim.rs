@@ -1,5 +1,5 @@
-//! How a domain becomes the home: the questions of a claim, the answers, and what the claimant
-//! derives from them. [`crate::takeover`] decides which domain claims, and when.
+//! How a domain becomes the home: the questions that a claimant sends, the answers, and the
+//! directory that it builds from them. [`crate::takeover`] decides which domain claims, and when.
 
 use base::id::DomainId;
 
@@ -105,8 +105,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                     Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
-            // The sender hands over in a later round than this domain has heard of: that
-            // announcement is still on its way.
+            // Either the known home claims, so it has stepped down, or it has handed over to the
+            // sender. It may have done so in a later round than the known one, if its announcement
+            // is still on its way.
             HomeState::Known(home, round)
                 if home == from || handed.is_some_and(|it| it.0 == home && it.1 >= round) =>
             {
@@ -122,9 +123,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Returns whether another domain's claim goes before this one's. A home hands over to one
-    /// domain after the other, so if it handed over to both, the other attempt was earlier and has
-    /// failed.
+    /// Returns whether another domain's claim has priority over this one's. A home hands over to
+    /// one domain after the other, so if it handed over to both, the other attempt was earlier and
+    /// has failed.
     fn outranks(
         &self,
         theirs: (DomainId, Option<(DomainId, u32)>),
@@ -166,8 +167,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Treats `to` as a member: it may become the home, hold pages, and die before this domain
-    /// hears of it. An earlier life of `to` whose death is unhandled stays recorded, and so do all
-    /// deaths if this domain has just booted.
+    /// learns of it. If an earlier epoch of `to` is recorded, it stays recorded, because its death
+    /// may be unhandled. If this domain has just booted, nothing is recorded, so that it still
+    /// reports an unhandled death.
     fn treat_as_member(&mut self, to: DomainId) {
         if self.member_epochs != 0 && byte_of(self.member_epochs, to) == 0 {
             self.member_epochs = with_byte(self.member_epochs, to, self.peers[to.index()].epoch);

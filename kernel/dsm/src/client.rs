@@ -51,7 +51,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         )
     }
 
-    /// Makes lost pages usable again. The service that used them must have been discarded.
+    /// Makes lost pages usable again. The state of the service that used them must have been
+    /// discarded.
     pub fn reset(
         &mut self,
         now: u64,
@@ -214,7 +215,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .any(|revoke| matches!(revoke, Revoke::Unmapping { page: of, .. } if of == page))
     }
 
-    /// Sends the core's request to the home, or keeps it until there is one.
+    /// Sends the core's request to the home. Without a home the request stays pending, and
+    /// `send_parked` sends it later.
     pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         let Some(pending) = self.cores[core.index()].pending.filter(|pending| !pending.sent) else {
             return;
@@ -314,7 +316,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// Continues revocations that no pin blocks any more.
+    /// Continues the deferred revocations that pins no longer block.
     pub(crate) fn serve_deferred(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if !self.revokes.is_idle() {
             self.ids().for_each(|id| self.serve(now, id, out));
@@ -325,7 +327,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let Revoke::Deferred { page, keep } = self.revokes.get(id) else { return };
         let hold = self.table.hold(page);
         let mut state = Revoke::Idle;
-        if !suffices(hold, keep) {
+        if !is_within(hold, keep) {
             let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
             // A revocation by a former home may still be unmapping the page, and leave fewer
             // rights.
@@ -342,7 +344,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Returns until when pins prevent taking everything but `keep` of the page.
+    /// Returns the time until which pins block a revocation of the page that leaves `keep`.
     pub(crate) fn pinned_until(&self, page: Page, keep: Keep) -> Option<u64> {
         if self.table.hold(page) == Hold::Device {
             return Some(u64::MAX);
@@ -353,10 +355,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .max()
     }
 
-    /// Writes back and drops what caches have of a page that is no longer mapped.
+    /// Writes back and drops the cached lines of a page that is no longer mapped, and records the
+    /// rights that `keep` leaves.
     pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: &mut (impl Perform + ?Sized)) {
         let hold = self.table.hold(page);
-        if !suffices(hold, keep) {
+        if !is_within(hold, keep) {
             self.write_back(page, hold, keep, out);
             self.table.set_hold(page, hold_after(keep));
         }
@@ -398,6 +401,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 }
 
 /// Returns whether `hold` is no more than `keep` allows.
-fn suffices(hold: Hold, keep: Keep) -> bool {
+fn is_within(hold: Hold, keep: Keep) -> bool {
     hold == Hold::None || keep == Keep::Read && hold == Hold::Read
 }

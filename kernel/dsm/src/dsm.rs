@@ -15,7 +15,7 @@ use crate::types::{
     DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
 };
 
-/// Which domain is the home, as far as this domain knows.
+/// Which domain is the home, as far as this domain knows. *Rounds* number the homes.
 ///
 /// ```text
 ///   Waiting  -- Home from h -------------------------> Known(h)
@@ -30,9 +30,9 @@ use crate::types::{
 pub(crate) enum HomeState {
     /// This domain.
     Home,
-    /// That domain, and its round.
+    /// Another domain, and its round.
     Known(DomainId, u32),
-    /// This domain, as soon as the domains in `waiting` have said what they hold.
+    /// This domain, as soon as the domains in `waiting` have reported which pages they hold.
     Claiming {
         waiting: DomainSet,
         /// The home that hands over to this domain, and its round.
@@ -212,7 +212,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Reports the state of **all** peers according to the chip page, read again after any of them
-    /// changed: a claimant must know every domain that ran before the old home went. The driver
+    /// changed: a claimant must know every domain that ran while the old home existed. The driver
     /// executes a full barrier after reading the page: a domain that left cleaned its pages before
     /// the page said so.
     pub fn chip(&mut self, now: u64, news: &[PeerStatus], out: &mut (impl Perform + ?Sized)) {
@@ -263,8 +263,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Handles a message from `from`'s life `epoch`. [`Handled::Later`] blocks all later messages
-    /// of that sender.
+    /// Handles a message that `from` sent in its epoch `epoch`. [`Handled::Later`] blocks all later
+    /// messages of that sender.
     pub fn handle(
         &mut self,
         now: u64,
@@ -306,7 +306,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Ok(Handled::Done)
     }
 
-    /// Ends pins whose time is over. Call no later than [`Dsm::due`] says.
+    /// Ends expired pins. Must be called no later than at the time that [`Dsm::due`] returns.
     pub fn tick(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.own_cores().iter_mut().for_each(|core| core.pins.expire(now));
         self.serve_deferred(now, out);

@@ -45,12 +45,12 @@ pub enum Effect {
         /// Number of moves within the window.
         moves: u32,
     },
-    /// Leaving failed: this domain is the home, and pages were lost meanwhile. It can leave when
-    /// they are reset.
+    /// Leaving failed: this domain is the home, and pages were lost meanwhile. It can leave after
+    /// they have been reset.
     Stays,
     /// This domain holds nothing and will not be asked for anything: it may power down. The driver
-    /// must execute a full barrier before the chip page says so, so that cleaned data is in memory;
-    /// possibly no message has been sent that would imply one.
+    /// must execute a full barrier before the chip page says so, so that cleaned data is in memory.
+    /// Sending a message implies such a barrier, but possibly none was sent.
     Left,
 }
 
@@ -58,8 +58,9 @@ pub enum Effect {
 pub trait Perform {
     fn perform(&mut self, effect: Effect);
 
-    /// Performs [`Effect::Unmap`] if it can be completed immediately. Returns false, without any
-    /// effect, if other cores must be interrupted; the machine then issues the effect.
+    /// Performs [`Effect::Unmap`] if it can be completed immediately. Returns false if other cores
+    /// must be interrupted; the page may then be unmapped on this core already, and the machine
+    /// issues the effect.
     fn unmap_now(&mut self, _page: Page, _keep: Keep) -> bool {
         false
     }

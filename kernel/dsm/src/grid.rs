@@ -65,7 +65,8 @@ impl<V: Cell, const D: usize, const C: usize> Grid<V, D, C> {
         }
     }
 
-    /// Returns whether `what` holds for any cell; idle cells are not asked if all are idle.
+    /// Returns whether `what` holds for any cell. Returns false without a check if all cells are
+    /// idle.
     pub fn any(&self, what: impl Fn(V) -> bool) -> bool {
         !self.is_idle() && self.cells().any(what)
     }

@@ -4,8 +4,8 @@
 //!              first for its page             all holders have given up the page
 //!   +--------+ ----------------> +--------+ ------------------------------> directory updated,
 //!   | Queued |                   | Active |                                 grant, next request
-//!   +--------+ <---------------- +--------+ --- requester died: finished without a grant;
-//!      ^      Get                               its next life's request is queued
+//!   +--------+ <---------------- +--------+ --- requester gone: finished without a grant;
+//!      ^      Get                               its later request is queued
 //! ```
 //! One request per page is active at a time; the others wait in order of arrival. All messages
 //! about a page are between its home and one other domain, so the order of a link suffices: a grant
@@ -47,7 +47,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Queues a request. A repeated one (after a change of homes) takes the place of the first.
+    /// Queues a request. A request that is repeated after a change of homes replaces the first.
     pub(crate) fn enqueue(
         &mut self,
         now: u64,
@@ -57,11 +57,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         match self.request(id) {
             Request::Active { wanted: same, orphan: false, .. } if same == wanted => {}
-            // The active request finishes without a grant: its requester's life has ended, or the
+            // The active request finishes without a grant: its requester was gone meanwhile, or the
             // request was repeated around a change of homes and has been answered before.
-            Request::Active { wanted: now, acks, .. } => {
+            Request::Active { wanted: active, acks, .. } => {
                 let next = Some(wanted);
-                self.set_request(id, Request::Active { wanted: now, acks, orphan: true, next });
+                let orphan = Request::Active { wanted: active, acks, orphan: true, next };
+                self.set_request(id, orphan);
             }
             Request::Queued { rank, .. } => self.set_request(id, Request::Queued { wanted, rank }),
             Request::Idle => {
@@ -269,7 +270,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Removes members that are gone. The order matters: first all of their requests are orphaned,
     /// then all of their pages are released, and only then requests that waited for them continue.
-    /// Otherwise the next life of one could be granted what its last life requested.
+    /// Otherwise a member that comes back could be granted what it requested before it was gone.
     pub(crate) fn home_lost_peers(
         &mut self,
         now: u64,

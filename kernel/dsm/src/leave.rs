@@ -3,8 +3,8 @@
 //! It unmaps and cleans everything, so memory is up to date; then one message to the home gives up
 //! all pages. If the domain is the home itself, one message makes another domain the home, which
 //! asks the others what they hold (with two domains there is none to ask). Afterwards no event
-//! needs the domain awake: it holds nothing, and no request is queued at it. Requesters repeat
-//! requests that reached it in the meantime when they learn of the new home.
+//! needs the domain awake: it holds nothing, and no request is queued there. Requesters whose
+//! requests reached it in the meantime repeat them when they learn of the new home.
 
 use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
@@ -46,7 +46,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.all_given_up(now, out);
     }
 
-    /// Cancels leaving. Returns false if other domains have been told already.
+    /// Cancels leaving, if all pages have been given up and no request to leave is outstanding at
+    /// another domain. Otherwise returns false and changes nothing.
     pub fn cancel_leave(&mut self) -> bool {
         let early = self.leaving == Leaving::Empty;
         if early {

@@ -1,4 +1,5 @@
-//! What is kept of a peer's life, and epochs as one byte per domain in messages.
+//! What a domain records of a peer's epoch, and the encoding of epochs as one byte per domain in
+//! messages.
 
 use base::id::{DomainId, Epoch};
 
@@ -9,7 +10,7 @@ use crate::types::Page;
 pub(crate) enum Life {
     Unknown,
     Up,
-    /// Left in order.
+    /// Left, with all of its pages in memory.
     Slept,
     Dead,
 }

@@ -35,7 +35,7 @@ pub enum Message {
         /// The epochs of the home's members, one byte per domain; 0 for non-members.
         member_epochs: u64,
     },
-    /// To the home: the sender holds nothing any more and leaves.
+    /// To the home: the sender no longer holds anything and leaves.
     Leave,
     /// From the home to a leaving domain: it may power down.
     Bye,
@@ -52,7 +52,7 @@ pub enum Message {
         round: u8,
         base: Page,
         /// The newest epoch of each domain known to the claimant, 7 bits per byte; bit 7 is set if
-        /// that life has ended.
+        /// that epoch has ended.
         lives: u64,
         /// The home that hands over to the claimant, and its round.
         handed: Option<(DomainId, u32)>,
@@ -69,7 +69,7 @@ pub enum Message {
         /// One bit per page: possibly written.
         written: u64,
     },
-    /// To a domain that answered: the sender does not claim any more.
+    /// To a domain that answered a claim: the sender no longer claims.
     Void,
     /// To all, from a domain that waits for a home: which domain is the home?
     Who,

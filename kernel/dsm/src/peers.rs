@@ -1,5 +1,5 @@
-//! What a domain knows of its peers' lives: from the chip page, which it may read late, and from
-//! messages that show that its knowledge is out of date.
+//! What a domain knows of its peers' epochs and states: from the chip page, which it may read late,
+//! and from messages that show that its knowledge is out of date.
 
 use base::id::{DomainId, Epoch};
 
@@ -65,7 +65,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.chip_page_read == ChipPageRead::Needed
     }
 
-    /// Encodes all known lives as in `Message::Ask`.
+    /// Encodes the newest known epoch of each domain as in `Message::Ask`.
     pub(crate) fn lives(&self) -> u64 {
         let known = |peer: &Peer| match peer.life {
             Life::Unknown => 0,
@@ -98,11 +98,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 }
 
-/// In `Message::Ask`: this life has ended.
+/// In `Message::Ask`: this epoch has ended.
 const DEAD: u64 = 0x80;
 
-/// Truncates `epoch` for `Message::Ask`. Values repeat after 128 lives; no domain's knowledge is
-/// 64 lives old.
+/// Truncates `epoch` for `Message::Ask`. Values repeat after 128 epochs; no domain's knowledge is
+/// 64 epochs old.
 const fn life(epoch: Epoch) -> u64 {
     epoch.0 as u64 & 0x7f
 }

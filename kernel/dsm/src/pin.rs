@@ -10,8 +10,8 @@
 //! A pin stays open while its access waits for a second page. Nothing limits that time but the
 //! other cores' pins: pages are requested in ascending order, so the waiting is bounded. A new
 //! access of the core shows that the previous instruction has retired or was interrupted; either
-//! way its pins only need their hold time any more. So an interrupt handler never waits for a page
-//! while its core pins one for an unretired instruction.
+//! way its pins now end after their hold time. So an interrupt handler never waits for a page while
+//! its core pins one for an unretired instruction.
 //!
 //! Bound: [`PINS`] per core. A new pin without room replaces the one that would end first.
 
@@ -106,7 +106,7 @@ impl Pins {
         *self = Pins::default();
     }
 
-    /// Returns until when a pin prevents taking everything but `keep` of `page`.
+    /// Returns the time until which a pin blocks a revocation of `page` that leaves `keep`.
     pub fn until(&self, page: Page, keep: Keep) -> Option<u64> {
         if self.count == 0 {
             return None;

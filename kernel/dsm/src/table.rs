@@ -33,7 +33,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Only memory has the page.
+    /// No domain holds the page, and memory is up to date.
     pub const FREE: Entry =
         Entry { hold: Hold::None, holders: DomainSet::EMPTY, exclusive: false, lost: false };
 }
@@ -65,7 +65,9 @@ pub const fn words(protocol: Protocol, domains: u8, pages: u32) -> usize {
     (pages as usize).div_ceil(64 / bits(protocol, domains) as usize)
 }
 
-const NOBODY: u64 = 3;
+/// Codes of the two-state table. Lower ones are this domain's hold; from [`OTHERS`] on, the other
+/// owner.
+const UNHELD: u64 = 3;
 const LOST: u64 = 4;
 const OTHERS: u64 = 5;
 
@@ -112,7 +114,7 @@ impl<T: Store> Table<T> {
     pub fn hold(&self, page: Page) -> Hold {
         match (self.protocol, self.code_of(page)) {
             (Protocol::ThreeState, code) => hold_of(code),
-            (Protocol::TwoState, code @ 0..NOBODY) => hold_of(code + 1),
+            (Protocol::TwoState, code @ 0..UNHELD) => hold_of(code + 1),
             (Protocol::TwoState, _) => Hold::None,
         }
     }
@@ -164,7 +166,7 @@ impl<T: Store> Table<T> {
             0 => one(Hold::Read, self.me),
             1 => one(Hold::Write, self.me),
             2 => one(Hold::Device, self.me),
-            NOBODY => Entry::FREE,
+            UNHELD => Entry::FREE,
             LOST => Entry { lost: true, ..Entry::FREE },
             other => {
                 let skipped = (other - OTHERS) as u8;
@@ -181,7 +183,7 @@ impl<T: Store> Table<T> {
             (Hold::Write, _) => 1,
             (Hold::Device, _) => 2,
             (Hold::None, _) if entry.lost => LOST,
-            (Hold::None, None) => NOBODY,
+            (Hold::None, None) => UNHELD,
             (Hold::None, Some(domain)) => OTHERS + domain.0 as u64 - u64::from(domain > self.me),
         }
     }

@@ -9,14 +9,15 @@
 //! answers the lower one's question and thereby yields; the lower one does not answer the other's.
 //! A domain to which the home itself hands over has priority over both. A domain that answered a
 //! claimant which has since yielded learns that by [`Message::Void`] and may claim again. A domain
-//! that is the home already answers with its announcement. So only one of two claimants becomes
-//! the home: each needs the other's answer, or else learnt of the other too late to ask it, and is
-//! then asked by it.
+//! that is the home already answers with its announcement. So only one of two claimants becomes the
+//! home: either a claimant needs the other's answer, or it learnt of the other too late to ask it,
+//! and then the other asks it.
 //!
 //! What a member holds cannot change until there is a home again, because only messages from a home
-//! change it. A page that no domain holds is lost if a member died whose death no home has handled.
-//! To detect that, each home announces its members ([`Message::Home`]), and every domain that is
-//! asked compares them with the lives it knows and passes the result on.
+//! change it. A page that no domain holds is lost if a member died and no home has handled that
+//! death. To detect that, each home announces its members and their epochs ([`Message::Home`]).
+//! Every domain that answers a claimant compares them with the epochs that it knows, and reports
+//! the result.
 
 use base::id::DomainId;
 
@@ -80,7 +81,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// `from` has started and holds nothing; messages sent to it before did not reach it.
+    /// Handles the start of `from`: it holds nothing, and messages sent to it before did not reach
+    /// it.
     fn on_join(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         match self.home_state {
             HomeState::Home if self.is_serving() => {
@@ -113,8 +115,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Returns whether this domain knows of a member's death that no home has handled.
     pub(crate) fn has_unhandled_death(&self) -> bool {
-        // 0: this domain has just booted, and no home has told it that its last life's death is
-        // handled.
+        // 0: this domain has just booted, and no home has announced yet that the death of its
+        // previous epoch is handled.
         self.member_epochs == 0 || self.any_has_died(self.member_epochs)
     }
 
@@ -295,9 +297,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.send_take_home(to, out);
     }
 
-    /// Sent again to a domain that asks which domain is the home, because it may not have received
-    /// this. Nothing stops the handover now, not even losses: the next home may have taken over
-    /// already, and has learnt of the same deaths.
+    /// Hands the role of the home over to `to`. The message is repeated if `to` asks which domain
+    /// is the home, because it may not have received the first one. Nothing stops the handover now,
+    /// not even losses: the next home may have taken over already, and has learnt of the same
+    /// deaths.
     fn send_take_home(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
         let message = Message::TakeHome {
             round: self.round,
@@ -312,15 +315,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.member_epochs & !(0xff << (8 * self.config.me.0))
     }
 
-    /// The next home is gone. It may have been the home meanwhile, so this directory is out of
-    /// date.
+    /// Handles the loss of the next home during a handover. It may have been the home meanwhile, so
+    /// this directory is out of date.
     pub(crate) fn handover_failed(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.home_state = HomeState::Waiting;
         self.answer_asked(out);
     }
 
-    /// The next home is leaving itself and has not become the home.
+    /// Handles the refusal of a handover: the next home is leaving as well and has not become the
+    /// home.
     fn next_home_leaves(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.round = self.round.saturating_add(1);

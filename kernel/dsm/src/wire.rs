@@ -6,8 +6,8 @@
 //! separates a message from the header that publishes it, that header from the receiver's loads of
 //! the message, and the header from the sender's check whether it must ring the doorbell.
 //!
-//! A session is a pair of epochs, named in each header, so a slot left over from an earlier life of
-//! either side matches no session. Sequence numbers count from 0 in each session; a domain that
+//! A session is a pair of epochs, named in each header, so a slot left over from an earlier epoch
+//! of either side matches no session. Sequence numbers count from 0 in each session; a domain that
 //! sleeps and wakes keeps its epoch and its sessions.
 //!
 //! **A ring cannot fill**, so nothing counts free slots. In one direction there are at most

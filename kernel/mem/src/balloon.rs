@@ -1,15 +1,15 @@
 //! The balloon of one kernel: it moves blocks between the block table and the frame allocator.
 //!
 //! The global region has two ends. A kernel takes the free block nearest to its own end, and gives
-//! back the one of its blocks farthest from that end: its *frontier*. Movable frames are placed at
-//! the frontier, so giving a block back usually succeeds; if something in it cannot be moved, the
-//! next block is tried.
+//! back the one of its blocks farthest from that end, at its *frontier*. Movable frames are placed
+//! near the frontier, so giving a block back usually succeeds; if something in it cannot be moved,
+//! the next block is tried.
 //!
 //! [`crate::transfer`] defines the steps of a transfer. **One transfer at a time per kernel**: the
 //! caller ensures that. The only wait for another domain is for the block table's lock.
 //!
-//! Before a block is released, those parts of it that were handed out or held the allocator's links
-//! since it was taken are cleaned and invalidated; nothing else was stored to. The kernel that
+//! Before a block is released, the parts of it that were allocated or held the allocator's links
+//! since it was taken are cleaned and invalidated; no other part was stored to. The kernel that
 //! takes the block need not invalidate anything: see [`crate::transfer`].
 
 use abi::boot::BLOCK;
@@ -98,8 +98,8 @@ impl<W: Words> Balloon<W> {
         self.base.plus(index as u64 * BLOCK)
     }
 
-    /// Returns blocks of dead kernels, and of this kernel's earlier lives, to the pool. Returns how
-    /// many.
+    /// Returns the blocks of ended epochs to the pool: those of dead kernels, and those of earlier
+    /// boots of this kernel. Returns their number.
     pub fn recover(&self, lives: &impl Lives, machine: &impl Machine) -> usize {
         let orphan = |index: &usize| {
             matches!(self.blocks.state(*index, lives), State::Orphan(..) | State::Contended)

@@ -5,10 +5,10 @@
 //!            claim by k [v+1, LOCAL]                     change [v+1, kind]
 //!   +------+ -----------------------> +------------+ ------------------> +----------------+
 //!   | FREE |                          | LOCAL of k |                     | coherent, ...; |
-//!   +------+ <----------------------- +------------+ <------------------ | keeper k       |
+//!   +------+ <----------------------- +------------+ <------------------ | owner k        |
 //!      ^      release by k [v+1, FREE]       |                           +----------------+
 //!      |                                     | k died                            | k died
-//!      +---- recover by anyone [v+1, FREE] --+                  adopt by j [v+1, kind]: keeper j
+//!      +---- recover by anyone [v+1, FREE] --+                  adopt by j [v+1, kind]: owner j
 //! ```
 //! Each kernel stores to its own page only. The word with the highest version `v` determines the
 //! state of a block, so every change is **one store**: a kernel dies before it or after it, and
@@ -63,9 +63,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     Free,
-    /// Owned by a kernel, or kept by it on behalf of all kernels that share it.
+    /// Owned by a kernel, for itself or on behalf of all kernels that share the block.
     Held(DomainId, Kind),
-    /// The owner or keeper is dead: [`Blocks::recover`] ends this state.
+    /// The owner is dead: [`Blocks::recover`] ends this state.
     Orphan(DomainId, Kind),
     /// Two claims have met. The block is taken; the owner will be known in a moment.
     Contended,
@@ -91,11 +91,11 @@ pub struct NotMine;
 /// The result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recovered {
-    /// The block is no orphan.
+    /// The block is not an orphan.
     Nothing,
     /// The block is free now.
     Freed,
-    /// This kernel is its keeper now.
+    /// This kernel is its owner now.
     Adopted,
     /// Another kernel is recovering it; look again.
     Contended,
@@ -236,7 +236,7 @@ impl<W: Words> Blocks<W> {
         Ok(())
     }
 
-    /// Frees an orphan, or makes this kernel its keeper if other kernels may share it.
+    /// Frees an orphan, or makes this kernel its owner if other kernels may share it.
     pub fn recover(&self, index: usize, lives: &impl Lives) -> Recovered {
         if index >= self.count {
             return Recovered::Nothing;

@@ -13,9 +13,9 @@
 //! ```
 //! `MOVABLE` with `USED` says that the owner can move the block; such a frame is never cached.
 //!
-//! There are two kinds of zones, each with its own lists: *home* is all regions that always belong
-//! to this kernel; the others are the 16 MiB blocks of the global region that belong to it for a
-//! while ([`span`]). Movable blocks are allocated from the balloon's frontier, all others from home
+//! There are two kinds of zones, each with its own lists: *home*, all regions that always belong to
+//! this kernel, and the 16 MiB blocks of the global region that belong to it for a while
+//! ([`span`]). Movable blocks are allocated from the balloon's frontier, all others from home
 //! first, so that blocks near the frontier can be given back.
 //!
 //! Tags are atomic because a core may read one without the lock; only the holder of the lock or the
@@ -55,7 +55,7 @@ const MOVABLE: u8 = 0x20;
 pub enum Placing {
     /// It cannot; it is placed far from the balloon's frontier.
     Fixed,
-    /// Its owner implements [`span::Mover`]; it is placed near the frontier.
+    /// It can: its owner implements [`span::Mover`]. It is placed near the frontier.
     Movable,
 }
 

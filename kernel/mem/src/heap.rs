@@ -1,7 +1,7 @@
 //! The kernel heap: small objects in slabs by size class, large objects in frames of their own.
 //!
 //! A slab is a block of frames, aligned to its size, that starts with a header. Freed objects form
-//! a list through their first word; objects that were never used lie after offset `fresh`. A class
+//! a list through their first word; objects that were never used start at offset `fresh`. A class
 //! lists its slabs with room. It keeps one empty slab and returns others to the frame allocator:
 //!
 //! ```text
@@ -24,7 +24,8 @@ use crate::frames::MAX_ORDER;
 use crate::ranks;
 use crate::raw::Word;
 
-/// Object sizes in ascending order. Sizes that are no power of two are only aligned to 16.
+/// Object sizes in ascending order. Sizes that are not powers of two guarantee an alignment of 16
+/// only.
 const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 /// Slabs of objects up to this size have one frame, others four.
 const SMALL: usize = 512;

@@ -1,4 +1,5 @@
-//! Policy of the balloon of one kernel: when to take a block, when to give one, which peer to ask.
+//! Policy of the balloon of one kernel: when to take a block, when to give one, and which peer to
+//! ask for one.
 //!
 //! ```text
 //!              free < low, pool not empty
@@ -7,7 +8,7 @@
 //!   +------+ --------------+                  +--------+
 //!      ^      free < low,  |                    ^   | not deflated
 //!      |      pool empty   v     peer gave one  |   v
-//!      |                 +--------+ ------------+  waiting (always until the timeout)
+//!      |                 +--------+ ------------+  waiting (until the timeout; pool ignored)
 //!      |                 | asking |
 //!      |                 +--------+ -- refused: ask next peer --> asking
 //!      | free >= low          | all refused
@@ -21,8 +22,9 @@
 //! Pure: events and times go in, actions come out. The driver answers each [`Action::Deflate`],
 //! [`Action::Inflate`] and [`Action::Ask`] with the corresponding event, followed by a sample.
 //!
-//! **No starvation**: a kernel refuses only if giving would take it below its reserve. Peers are
-//! asked one by one, in order of the memory they report, and all of them in each round.
+//! **No starvation**: a kernel refuses only if giving would take it below its reserve, if it is
+//! taking or requesting a block itself, or if none of its blocks can be emptied. Peers are asked
+//! one by one, in order of the memory they report, and all of them in each round.
 //! **No ping-pong**: a kernel takes below `low` and gives only if it keeps `reserve`, which is
 //! higher; so between taking a block and giving one, it has freed at least `reserve - low` frames.
 //! **Fairness**: peers that ask are served in turn. **Death**: a request to a dead peer counts as
@@ -66,7 +68,7 @@ pub enum Event {
     Deflated(bool),
     /// Whether the block of [`Action::Inflate`] was given.
     Inflated(bool),
-    /// A peer asks for a block; the number is this kernel's free frames.
+    /// A peer requests a block; the number is this kernel's free frames.
     Asked(DomainId, usize),
     /// Whether a peer that was asked gave a block to the pool.
     Answered(DomainId, bool),
@@ -120,7 +122,7 @@ enum Need {
     Taking,
     Asking(DomainId),
     Waiting(u64),
-    /// Waiting after a block in the pool could not be taken.
+    /// Waiting until this time, even if the pool has a block: the last one could not be taken.
     Failed(u64),
 }
 

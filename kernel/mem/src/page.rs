@@ -1,4 +1,4 @@
-//! Single frames with a holder that can move.
+//! Single frames that their holder can move.
 
 use base::addr::PhysAddr;
 use base::port::Frames;

@@ -102,10 +102,10 @@ impl Outbox {
         }
     }
 
-    /// Starts over for the peer's next life. Returns the number of chunks that became void.
+    /// Starts over for the peer's next epoch. Returns the number of chunks that became void.
     pub fn restart(&mut self, epoch: Epoch) -> usize {
         let void = self.count;
-        // Numbers continue: the new life has seen none of them.
+        // The numbers continue: the new epoch has seen none of them.
         *self = Outbox { number: self.number, ..Outbox::new(epoch) };
         void
     }
@@ -118,7 +118,8 @@ pub enum Verdict {
     Take,
     /// It was accepted before: acknowledge it only.
     Again,
-    /// It is meant for another life or too late: ignore it.
+    /// It is for another epoch, from an ended one, or older than the last batch accepted: ignore
+    /// it.
     Stale,
 }
 
@@ -136,7 +137,7 @@ impl Inbox {
         Inbox { me, from, taken: 0 }
     }
 
-    /// Makes batches of the peer's life `epoch` stale, because it has ended.
+    /// Makes batches from `epoch` of the peer stale, because that epoch has ended.
     pub fn over(&mut self, epoch: Epoch) {
         if epoch >= self.from {
             *self = Inbox::new(self.me, Epoch(epoch.0 + 1));

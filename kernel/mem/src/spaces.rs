@@ -10,9 +10,9 @@
 //!                                        commit:  allocates a range in advance
 //!                                        protect: makes committed pages read-only or executable
 //! ```
-//! A released slot keeps at most one page-table page of those that map its pages, for its next
-//! user. Keeping all would let programs that touch a page in each of many tables occupy memory in
-//! every slot that no account shows.
+//! A released slot keeps its first last-level page table for its next user, and frees the others.
+//! Otherwise a program that touches a page in each of many tables would leave those tables in the
+//! slot: memory that no account shows.
 
 use arch::lock::Lock;
 use arch::mmu::PageTable;
@@ -29,13 +29,13 @@ pub const SLOT: u64 = 8 << 30;
 pub const MAX_SPACES: usize = 1024;
 /// Start of the slots, above all stacks.
 pub const AREA: VirtAddr = VirtAddr(0xffff_d000_0000_0000);
-/// Number of pages brought in around a fault.
+/// A fault maps the aligned group of this many pages that contains its page.
 const AROUND: u64 = 4;
 /// Limit on pages or tables that are unmapped between two TLB flushes.
 const BATCH: usize = 64;
 /// Address range that one last-level table maps.
 pub const TABLE: u64 = 2 << 20;
-/// The largest table range that lies within a slot.
+/// The largest range of one table that lies within a slot.
 const LARGEST: u64 = 1 << 30;
 const _: () = assert!(SLOT.is_multiple_of(LARGEST) && AREA.0.is_multiple_of(LARGEST));
 
@@ -246,7 +246,7 @@ impl Spaces {
         Ok(())
     }
 
-    /// Releases a space that is not used any more. `flush` as in [`Spaces::protect`].
+    /// Releases a space that is no longer used. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
         let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
@@ -271,8 +271,8 @@ impl Spaces {
     }
 }
 
-/// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the
-/// pages that ever had memory.
+/// Frees the page tables of a slot without mapped pages, except the first last-level one and those
+/// above it. `mapped_end` is the end of the pages that ever had memory.
 fn free_tables(at: VirtAddr, mapped_end: u64, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
     let mut end = mapped_end.next_multiple_of(TABLE);
     while end > TABLE {

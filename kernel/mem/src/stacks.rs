@@ -132,7 +132,7 @@ impl Stacks {
         }
     }
 
-    /// Releases a stack that is not used any more.
+    /// Releases a stack that is no longer used.
     pub fn release(&self, stack: Stack) {
         push(self.slots.lock().as_mapped(), stack.slot);
     }

@@ -11,8 +11,9 @@
 //!           v            v           |                    v
 //!        refused <-- Restore <-------+                   Add --> refused
 //! ```
-//! The driver executes each step and reports whether it succeeded; arrows to the right are success,
-//! the others failure. A refused transfer has changed nothing: the block has the same owner. If a
+//! The driver executes each step and reports whether it succeeded. In the first row of each
+//! diagram, arrows to the right mean success; arrows down mean failure and lead to the steps that
+//! undo the transfer. A refused transfer has changed nothing: the block has the same owner. If a
 //! kernel dies at any step, the block is its own or free.
 //!
 //! Reasons for the order: a kernel maps only what it has claimed (Claim before Map); nothing is
@@ -91,7 +92,7 @@ impl Transfer {
     }
 }
 
-/// Returns the step after `step`; `back` says that the transfer is being undone.
+/// Returns the step after `step`; `back`: the transfer is being undone.
 fn follow(step: Step, worked: bool, back: bool) -> Option<Step> {
     match (step, worked) {
         (Step::Claim, true) => Some(Step::Map),

@@ -75,8 +75,9 @@ impl Caller {
         }
     }
 
-    /// Reports the peer's epoch by the chip page; `None`: it is dead. Death or a new epoch ends all
-    /// calls to the old one. Reporting the same epoch again changes nothing, even after `lose`.
+    /// Reports the peer's epoch according to the chip page; `None`: the peer is dead. Death or a
+    /// new epoch ends all calls to the old one. Reporting the same epoch again changes nothing,
+    /// even after `lose`.
     pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
@@ -135,8 +136,8 @@ impl Caller {
     }
 
     /// Sends a one-way message, which is delivered at most once. A live peer takes it off the ring,
-    /// but may have no handler for it; it then drops and counts the notice, and the sender is not
-    /// told.
+    /// but may have no handler for it; it then drops and counts the notice, and the sender does not
+    /// learn of it.
     pub fn notice(
         &mut self,
         wires: &LinkPair<impl Words>,
@@ -265,7 +266,7 @@ impl Caller {
         index: usize,
         buffer: &mut [u8],
     ) -> Result<usize, CallError> {
-        // The done word before what it publishes.
+        // The load of the done word comes before the loads of what that word publishes.
         wires.mine.barrier();
         let word = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_STATUS);
         let (bytes, status) = msg::unpack_status(word);

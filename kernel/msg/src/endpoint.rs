@@ -56,8 +56,8 @@ impl<W: Words> Endpoint<W> {
         }
     }
 
-    /// Reports the peer's epoch by the chip page, see [`peer_epoch`]. Poll afterwards, because
-    /// calls may have ended.
+    /// Reports the peer's epoch according to the chip page, see [`peer_epoch`]. Poll afterwards,
+    /// because calls may have ended.
     pub fn peer_changed(&mut self, id: DomainId, epoch: Option<Epoch>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.caller.peer_changed(&peer.wires, epoch);

@@ -78,7 +78,7 @@ impl Attendance {
     /// [`Presence::Away`], it may leave.
     pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Presence {
         page.store(self.word, 0);
-        // The word before the poll; pairs with the barrier after each publish.
+        // The store comes before the poll; pairs with the barrier after each publish.
         page.barrier();
         self.presence = Presence::Away;
         if waiting() {

@@ -165,7 +165,7 @@ impl Producer {
         store_bytes(&wires.mine, at(HEADER), &payload[..contiguous]);
         store_bytes(&wires.mine, self.layout.slots, &payload[contiguous..]);
         self.tail = self.tail.wrapping_add(need);
-        // The message before the word that publishes it ...
+        // The message is visible before the word that publishes it ...
         wires.mine.barrier();
         wires.mine.store(self.layout.producer, self.session.mine(self.tail));
         // ... and that word before the load of the attending words (see `notify`).
@@ -239,7 +239,7 @@ impl Consumer {
         let Some(tail) = self.session.theirs(word).filter(|tail| *tail != self.head) else {
             return Ok(None);
         };
-        // The word that publishes before what it publishes.
+        // The load of the producer word comes before the loads of the message.
         wires.mine.barrier();
         match self.take(wires, tail, buffer) {
             Ok(taken) => Ok(Some(taken)),
@@ -275,7 +275,7 @@ impl Consumer {
         load_bytes(&wires.theirs, at(HEADER), &mut buffer[..contiguous]);
         load_bytes(&wires.theirs, self.layout.slots, &mut buffer[contiguous..length]);
         self.head = self.head.wrapping_add(msg::slots_for(length));
-        // Our loads of the slots before the word that frees them.
+        // The loads of the slots come before the store that frees them.
         wires.mine.barrier();
         wires.mine.store(self.layout.consumer, self.session.mine(self.head));
         Ok((Header { kind, proc, slot, level, sequence }, length))

@@ -64,7 +64,8 @@ pub struct ReplyTo {
     pub sequence: u32,
 }
 
-/// Permanent failure of a call. Each call ends exactly once, with a reply or one of these.
+/// Why a call failed. All but [`CallError::Busy`] are final: an accepted call ends exactly once,
+/// with a reply or one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallError {
     PeerLost,
@@ -73,7 +74,7 @@ pub enum CallError {
     /// Nested deeper than `LEVELS`.
     TooDeep,
     Refused(Refusal),
-    /// Not possible now; nothing was sent. The caller waits with attend, or gives up.
+    /// Not possible now; nothing was sent. The caller waits in attend and tries again, or gives up.
     Busy(Busy),
 }
 

@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// Reports the peer's epoch by the chip page; `None`: it is dead.
+    /// Reports the peer's epoch according to the chip page; `None`: the peer is dead.
     pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
@@ -149,8 +149,8 @@ impl Server {
         };
         let header = self.layout.reply_header(index);
         wires.mine.store(header + msg::REPLY_STATUS, status);
-        // The reply before the word that publishes it, and that word before the load of the
-        // attending words.
+        // The reply is visible before the word that publishes it, and that word before the load of
+        // the attending words.
         wires.mine.barrier();
         let done = msg::pack_session(self.me.0, to.epoch.0, to.sequence);
         wires.mine.store(header + msg::REPLY_DONE, done);

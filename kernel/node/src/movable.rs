@@ -2,7 +2,7 @@
 //! and that the frame allocator may move to empty a block.
 //!
 //! Each page is filled with words that depend on its number and its kernel, so that [`check`]
-//! detects a page that is lost, torn or mixed up with another, or that another kernel uses, too.
+//! detects a page that is lost, torn, mixed up with another, or used by another kernel as well.
 //!
 //! Pages are looked up by address, in one table of slots for each 2 MiB, so moving a page needs no
 //! search. A page that is being moved is in no table: the mover owns it, and copies it without the
@@ -116,7 +116,7 @@ pub fn fill(count: u64) -> u64 {
 /// Checks every word of every page.
 pub fn check() -> Count {
     let (mut count, mut at) = (Count::default(), PhysAddr(0));
-    // The lock is taken for each page separately, so that others get it, too.
+    // The lock is taken for each page separately, so that other cores can take it in between.
     loop {
         let all = PAGES.lock();
         let Some((place, (page, name))) = all.first(at) else { return count };

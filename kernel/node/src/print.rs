@@ -1,5 +1,5 @@
 //! The early log: lines of text to this domain's own UART. The last [`KEPT`] bytes are kept in
-//! memory. (The system console is in `devices`.)
+//! memory. (The system console is a device: `kernel/platform`.)
 
 use arch::lock::Lock;
 use core::fmt::{self, Write};

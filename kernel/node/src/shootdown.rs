@@ -2,8 +2,8 @@
 //!
 //! One shootdown at a time, under a lock: the initiator stores the range, increments the
 //! generation, interrupts the other cores and waits in `attend`. A core serves shootdowns in that
-//! interrupt and in `attend`. So of two initiators, the one that waits for the lock serves the
-//! other.
+//! interrupt and in `attend`. So if two cores initiate shootdowns, the one that waits for the lock
+//! serves the shootdown of the other.
 //!
 //! Pages of the shared block are flushed without waiting ([`flush_shared`]), because the coherence
 //! driver holds its lock; it asks later whether the flush is complete. These flushes have

@@ -21,7 +21,7 @@ pub enum SocError {
     State,
     /// The domain's emulator did not answer.
     Platform,
-    /// This board does not have it.
+    /// This board does not support the command.
     Absent,
 }
 
@@ -90,7 +90,7 @@ impl Soc {
         (self.last_seen[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
     }
 
-    /// Returns how often a domain was killed or crashed.
+    /// Returns the number of times that a domain was killed or crashed.
     pub fn deaths(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, deaths))
     }

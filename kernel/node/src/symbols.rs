@@ -63,7 +63,7 @@ impl Symbols {
     }
 }
 
-/// Returns the header of the image staged at `staging_pa`, if it is one. The staging area must be
+/// Returns the header of the image staged at `staging_pa`, if it is valid. The staging area must be
 /// mapped.
 pub fn header(staging_pa: u64, staging_size: u64) -> Option<ImageHeader> {
     let (header, _) = ImageHeader::read_from_prefix(mapped_bytes(staging_pa, staging_size)).ok()?;

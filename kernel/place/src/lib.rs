@@ -20,7 +20,8 @@ use abi::program::class;
 /// What is known of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether it can run processes: it is running or asleep, and shares the process table.
+    /// Whether it can run processes: its domain is running or asleep, and it shares the process
+    /// table.
     pub is_available: bool,
     /// Whether its cores are strong.
     pub is_strong: bool,
@@ -80,8 +81,8 @@ pub fn choose(
         .ok_or(Refused::Unavailable)
 }
 
-/// Returns whether several kernels may be chosen for `class`; otherwise their load need not be
-/// known.
+/// Returns whether several available kernels match `class`, so that their load must be known to
+/// choose one.
 pub fn needs_load(class: u32, kernels: &[Facts]) -> bool {
     let side = |facts: &&Facts| facts.is_available && facts.is_strong == (class != class::LIGHT);
     kernels.iter().filter(side).count() > 1

@@ -57,7 +57,7 @@ pub struct ThreadInfo {
 /// State of a core, for listing.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreInfo {
-    /// Switches to the threads that last ran on it.
+    /// Sum of [`ThreadInfo::switches`] over the threads that run on it or ran on it last.
     pub switches: u64,
     /// Time that its idle thread has run, in ns.
     pub idle_ns: u64,
@@ -123,7 +123,7 @@ impl Scheduler {
         cpu::irqs_restore(true); // takes pending interrupts, and may switch threads
     }
 
-    /// This core was powered off, and its timer with it.
+    /// Reports that this core was powered off and on again, and its timer with it.
     pub fn core_powered_on(&self) {
         self.table.lock().timer_fired(here());
     }
@@ -214,7 +214,7 @@ impl Scheduler {
         result
     }
 
-    /// Does the preemption that was postponed: here, or as soon as interrupts are unmasked.
+    /// Performs the postponed preemption: here, or as soon as interrupts are unmasked.
     fn run_postponed(&self) {
         if !cpu::irqs_on() {
             return timer::set(cpu::clock());
@@ -263,8 +263,8 @@ impl Scheduler {
         self.wait_until(queue, None, done);
     }
 
-    /// [`Scheduler::wait`], but until soc time `deadline` at the latest. Returns whether it was
-    /// done.
+    /// Does the same as [`Scheduler::wait`], but gives up at soc time `deadline`. Returns whether
+    /// `done` returned true.
     pub fn wait_until(
         &self,
         queue: &WaitQueue,
@@ -327,15 +327,15 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
-    /// The soc clock was adjusted: every core sets its timer again.
+    /// Reports that the soc clock was adjusted: every core sets its timer again.
     pub fn clock_changed(&self) {
         let mut table = self.table.lock();
         table.clock_changed(here());
         self.announce(&mut table);
     }
 
-    /// After every transition: interrupts other cores that must reschedule, and sets this core's
-    /// timer.
+    /// Must follow every transition: interrupts other cores that must reschedule, and sets this
+    /// core's timer.
     fn announce(&self, table: &mut Table) {
         for core in table.take_kicks() {
             arch::irq::send_core(CoreId(core as u8), RESCHEDULE);

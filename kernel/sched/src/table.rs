@@ -375,8 +375,8 @@ impl Table {
         })
     }
 
-    /// The running thread is about to block in the list that starts at `head`, until soc time
-    /// `deadline` at the latest. Clears its permit.
+    /// Adds the running thread, which is about to block, to the list that starts at `head`. It will
+    /// be woken at soc time `deadline` at the latest. Clears its permit.
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -389,7 +389,8 @@ impl Table {
         }
     }
 
-    /// The running thread no longer waits, whether it was woken or not.
+    /// Removes the running thread from the list that starts at `head`, whether it was woken or not.
+    /// Clears its permit.
     pub fn cancel_wait(&mut self, core: usize, head: &mut Index) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -413,7 +414,7 @@ impl Table {
         true
     }
 
-    /// [`Table::block_current`] until soc time `deadline` at the latest.
+    /// Does the same as [`Table::block_current`], until soc time `deadline` at the latest.
     pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
         let blocked = self.block_current(core);
         if blocked {

@@ -367,7 +367,8 @@ impl FrameAllocator {
     }
 }
 
-/// Iterates over the chunks of a block from frame `from` on, where a chunk starts or once started.
+/// Iterates over the chunks of a block from frame `from` on. A chunk starts there, or did so before
+/// it was joined with the chunk before it.
 fn chunks(global: &Global, index: usize, from: usize) -> impl Iterator<Item = (u64, Chunk)> {
     let tags = &global.region.tags[index * FRAMES..(index + 1) * FRAMES];
     let mut at = from;
