@@ -136,8 +136,8 @@ pub fn ran_short(frame: &TrapFrame) -> Short {
     }
 }
 
-/// Most pages that the kernel gets on behalf of a process after memory ran short. With the next one,
-/// the process is diverted. An ordinary call needs fewer pages; filling memory needs more. The
+/// Most pages that the kernel gets on behalf of a process after memory ran short. With the next
+/// one, the process is diverted. An ordinary call needs fewer pages; filling memory needs more. The
 /// kernel's last memory suffices if all cores reach this number at the same time.
 const MOST_SHORT: u32 = 32;
 

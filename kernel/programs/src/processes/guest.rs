@@ -2,9 +2,9 @@
 //!
 //! Contract: a program reaches its kernel through `System` only. Requests to services must be ones
 //! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
-//! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. Before
-//! a request, the program's memory that it uses is touched, so no step of a service faults on a page
-//! for which there is no memory.
+//! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
+//! program's memory that a request uses is touched before the request, so no step of a service
+//! faults on a page for which there is no memory.
 
 use super::{LocalProcess, Processes, ask};
 use crate::programs;
