@@ -27,7 +27,7 @@ pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode
         named.into_iter().partition(|b| b.measure == Measure::House);
     match (&by_script[..], &chosen[..]) {
         ([], []) => bail!("no benchmark's name begins with \"{prefix}\""),
-        ([first, ..], []) => bail!("benches/house.sh measures {}", first.name),
+        ([first, ..], []) => bail!("run benches/house.sh instead: it measures {}", first.name),
         _ => {}
     }
     let mut missing = 0;

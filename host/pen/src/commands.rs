@@ -97,7 +97,7 @@ fn end(instance: &Instance) -> anyhow::Result<()> {
         && instance.board().is_ok_and(|board| system::fits(&board))
         && let Err(why) = transfer::settle(instance, SETTLING)
     {
-        let lost = "what was written there in its last seconds may not be on its disk";
+        let lost = "what programs wrote in the last seconds may not be on its disk";
         eprintln!("pen: {}: {lost}: {why:#}", instance.name);
     }
     Ok(instance.stop()?)
@@ -121,7 +121,7 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
     }
     for instance in running {
         let Some(soc) = instance.soc() else {
-            println!("{}: its soc is dead, QEMUs are left: ./pen down {0}", instance.name);
+            println!("{}: its soc died and left QEMUs; `./pen down {0}` ends them", instance.name);
             continue;
         };
         let board = instance.board()?;

@@ -48,7 +48,8 @@ pub fn doctor(place: &Place) -> anyhow::Result<ExitCode> {
     let advice = "make room: target/ can be removed at any time";
     line(free >= DISK, &format!("{} MiB of disk free", free >> 20), advice);
     let free = free_memory();
-    line(free >= MEMORY, &format!("{} MiB of memory available", free >> 20), "end something large");
+    let available = format!("{} MiB of memory available", free >> 20);
+    line(free >= MEMORY, &available, "end programs that use much memory");
     let length = place.root.as_os_str().len();
     let what = format!("the tree's path has {length} characters");
     line(length <= root(), &what, "sockets need short paths: move the tree");

@@ -24,9 +24,7 @@ const LONGEST: usize = 4096;
 pub fn fuzz(place: &Place, seconds: u32) -> anyhow::Result<ExitCode> {
     let compiler = Command::new("c++").arg("--version").output();
     if !compiler.is_ok_and(|found| found.status.success()) {
-        bail!(
-            "libFuzzer is C++, and nothing here compiles that: `apt-get install g++`, then again"
-        );
+        bail!("libFuzzer needs a C++ compiler: run `apt-get install g++` as root, then try again");
     }
     let place = place.within("fuzz");
     let (corpus, found) = (place.target.join("corpus"), place.target.join("found-"));

@@ -69,7 +69,7 @@ enum Verb {
     },
     /// Install a program on a running board, for each of its ISAs.
     Install(install::Line),
-    /// Run a program on a board, with this terminal's input and output, and end as it ends.
+    /// Run a program on a board, with this terminal's input and output, and exit with its code.
     Exec(exec::Line),
     /// List boards that run, with the state of each domain.
     Ps,
@@ -133,7 +133,7 @@ enum Verb {
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
-    /// Start a program, a board, a scenario or a service from an example that works.
+    /// Create a program, a board, a scenario or a service from an example that works.
     New(new::Line),
     /// Check tools, disk space and leftovers, and say what to do.
     Doctor,

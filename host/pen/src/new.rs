@@ -135,7 +135,7 @@ pub fn new(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     ensure!(good, "\"{name}\": use 1 to 15 of a-z, 0-9 and '-', beginning with a letter");
-    ensure!(!line.c || line.what == What::Program, "--c is for programs");
+    ensure!(!line.c || line.what == What::Program, "--c is for programs only");
     plan(place, line.what, name, line.c)?.write(place)?;
     println!("`./pen test {name}` tests it{}", next(line.what, name));
     Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ pub fn to_prompt(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let help = rig.ask("main", "help", PATIENCE)?;
     if !help.contains("peers") {
-        return Err(Failure::Wrong(format!("help says nothing of peers: {help}")));
+        return Err(Failure::Wrong(format!("help does not list `peers`: {help}")));
     }
     let board = rig.instance.board()?;
     let start = Instant::now();

@@ -53,7 +53,7 @@ fn in_time(said: &str, before: &str, after: &str) -> Result<(), Failure> {
     match late {
         Some(late) if late < LATE_US => Ok(()),
         Some(late) => Err(Failure::Wrong(format!("woke {late} us late"))),
-        None => Err(Failure::Wrong(format!("nothing of a nap: {said}"))),
+        None => Err(Failure::Wrong(format!("the output reports no nap: {said}"))),
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     if state.ends_with(" clean") && !state.contains("not clean") {
         return Ok(());
     }
-    Err(Failure::Wrong(format!("the image says {state:?}")))
+    Err(Failure::Wrong(format!("the file system is not marked clean: {state:?}")))
 }
 
 pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
@@ -67,14 +67,15 @@ pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failur
     Err(Failure::Wrong(format!("{what} holds {found:?} instead of {wanted:?}")))
 }
 
-/// Checks that a file's time is a time of day: not before that of exact runs.
+/// Checks that a file's modification time was taken from a real clock: it is not before the fixed
+/// date of exact runs.
 fn recent(board: &Instance, path: &str) -> Result<(), Failure> {
     let said = tool("debugfs", &["-R", &format!("stat {path}")], &board.path(IMAGE), 0)?;
     let said = String::from_utf8_lossy(&said);
     let time = said.split_once("mtime: 0x").and_then(|(_, time)| time.split([':', ' ']).next());
     match time.and_then(|time| u64::from_str_radix(time, 16).ok()) {
         Some(time) if time >= EXACT.begun / 1_000_000_000 => Ok(()),
-        _ => Err(Failure::Wrong(format!("{path} was not written in our days: {said}"))),
+        _ => Err(Failure::Wrong(format!("{path} has too old a modification time: {said}"))),
     }
 }
 
@@ -91,7 +92,7 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
         match line.map(str::trim_end) {
             Some(line) if line.ends_with(how) => return Ok(()),
             Some(line) if !line.ends_with("ramfs") => {
-                return Err(Failure::Wrong(format!("the disk is mounted so: {line}")));
+                return Err(Failure::Wrong(format!("mounted, but not as {how:?}: {line}")));
             }
             _ if start.elapsed() > PATIENCE => {
                 return Err(Failure::Wrong(format!("the disk is not mounted: {said}")));
@@ -143,7 +144,7 @@ pub fn goes_off(rig: &Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.instance.soc().is_some() {
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong("the board does not go off".to_string()));
+            return Err(Failure::Wrong("the board does not power off".to_string()));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -222,7 +223,7 @@ fn idle(rig: &mut Rig) -> Result<(), Failure> {
     if before == after {
         return Ok(());
     }
-    Err(Failure::Wrong(format!("requests without a user: {before}, then {after}")))
+    Err(Failure::Wrong(format!("requests to an idle disk: {before}, then {after}")))
 }
 
 /// With one kernel, unsynced changes are written after a while, and the image is marked clean.
@@ -305,7 +306,7 @@ fn until_cut(rig: &mut Rig) -> Result<Vec<(String, String)>, Failure> {
         }
         synced.push((name, format!("{text}\n")));
     }
-    Err(Failure::Wrong("the power is not cut".to_string()))
+    Err(Failure::Wrong("the power was never cut".to_string()))
 }
 
 /// The service loses its state with a kernel that dies: the disk is mounted again, read-only,

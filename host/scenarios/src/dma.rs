@@ -147,7 +147,7 @@ fn kills(rig: &mut Rig) -> Result<(), Failure> {
         rig.kill("shadow")?;
         let answer = rig.expect("main> ", PATIENCE)?;
         if !answer.contains("PeerLost") {
-            return Err(Failure::Wrong(format!("it outlives its kernel: {answer}")));
+            return Err(Failure::Wrong(format!("the call outlived its kernel: {answer}")));
         }
         copied(&rig.ask("main", "dma 128K 128K", PATIENCE)?, 1, 128 << 10, TENTHS)?;
         let before = epoch;
@@ -157,7 +157,7 @@ fn kills(rig: &mut Rig) -> Result<(), Failure> {
     let log = std::fs::read_to_string(rig.instance.path("soc.log"))?;
     let dropped = log.matches("transfers of shadow dropped from channel").count();
     if dropped == 0 {
-        return Err(Failure::Wrong("no kill hit a transfer: the test is blind".to_string()));
+        return Err(Failure::Wrong("no kill hit a transfer: this run shows nothing".to_string()));
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ fn asides(rig: &mut Rig) -> Result<(), Failure> {
     let copies: Vec<_> = log.lines().filter(|line| line.contains("  batch ")).collect();
     let right = copies.iter().filter(|line| line.contains(" 0 errors, 0 wrong, ")).count();
     if (right, copies.len()) != (KILLS, KILLS) {
-        return Err(Failure::Wrong(format!("beside a kernel that dies: {log}")));
+        return Err(Failure::Wrong(format!("main's copies failed while shadow died: {log}")));
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ pub fn files(rig: &mut Rig) -> Result<(), Failure> {
     if pull(&rig.instance, "first").as_ref() != Ok(&bytes)
         || pull(&rig.instance, "there").as_deref() != Ok(b"and back\n")
     {
-        return Err(Failure::Wrong("what came back is not what was there".to_string()));
+        return Err(Failure::Wrong("a pull failed, or returned other bytes".to_string()));
     }
     refused(rig, "no such file", pull(&rig.instance, "missing").err())?;
     refused(rig, "no such file", push(&rig.instance, &bytes[..], "no/where").err())?;
@@ -70,7 +70,7 @@ fn nothing_half(rig: &mut Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.ask("main", "fs ls", PATIENCE)?.contains("~part") {
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong("a part of a file stays".to_string()));
+            return Err(Failure::Wrong("an incomplete file (~part) was not removed".to_string()));
         }
     }
     Ok(())
@@ -81,7 +81,7 @@ fn at_once(rig: &Rig) -> Result<(), Failure> {
     let one = |seed: u64| {
         let (bytes, path) = (pattern(seed, 50_000), format!("many{seed}"));
         push(board, &bytes[..], &path)?;
-        if pull(board, &path)? == bytes { Ok(()) } else { Err(format!("{path} is another")) }
+        if pull(board, &path)? == bytes { Ok(()) } else { Err(format!("{path} is not as pushed")) }
     };
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..CLIENTS)
@@ -108,7 +108,7 @@ fn same_name(rig: &Rig) -> Result<(), Failure> {
     let found = done.and_then(|_| pull(board, "same")).map_err(Failure::Wrong)?;
     match found == one || found == other {
         true => Ok(()),
-        false => Err(Failure::Wrong("a mixture of two files".to_string())),
+        false => Err(Failure::Wrong("the file is neither of the two pushed".to_string())),
     }
 }
 

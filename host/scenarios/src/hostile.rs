@@ -233,7 +233,7 @@ fn trees(rig: &mut Rig) -> Result<(), Failure> {
 /// Random modules end in some way within a second, or by a signal after that.
 fn nonsensical(place: &Place, rig: &mut Rig, seed: u64, count: usize) -> Result<(), Failure> {
     let failed = |why: anyhow::Error| wrong("nonsense", format!("{why:#}"));
-    let what = "building what makes nonsense";
+    let what = "building the generator of random modules";
     let smith = compiler::helper(place, "smith", "pen-smith", what).map_err(failed)?;
     let (folder, list) = (rig.instance.path("smith"), rig.instance.path("imports.wat"));
     std::fs::create_dir_all(&folder)?;

@@ -75,7 +75,7 @@ pub fn devices(rig: &mut Rig) -> Result<(), Failure> {
     let first = rig.ask("main", "random", PATIENCE)?;
     let second = rig.ask("main", "random", PATIENCE)?;
     if first == second {
-        return Err(Failure::Wrong(format!("twice the same random bytes: {first}")));
+        return Err(Failure::Wrong(format!("the same random bytes twice: {first}")));
     }
     demand(rig, "nonsense", "no command `nonsense`")?;
     demand(rig, "ping absent", "no such domain")?;

@@ -21,7 +21,7 @@ const STEPS: u64 = 2_000_000;
 pub fn explained(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let text = rig.ask("main", &format!("overlap 1 {CALLS}"), PATIENCE)?;
-    let wrong = |line: &str| Failure::Wrong(format!("not a call: {line}"));
+    let wrong = |line: &str| Failure::Wrong(format!("not a line that describes a call: {line}"));
     let lines = text.lines().filter(|line| line.starts_with("call "));
     let calls = lines.map(|line| parse(line.trim()).ok_or_else(|| wrong(line)));
     let mut history = calls.collect::<Result<Vec<_>, _>>()?;

@@ -87,7 +87,9 @@ pub fn off_twice(rig: &mut Rig) -> Result<(), Failure> {
         std::thread::sleep(Duration::from_millis(200));
         let states = rig.instance.states(&rig.instance.board()?);
         if states[SHADOW].1 != state::RUNNING {
-            return Err(Failure::Wrong(format!("round {round}: it went off again: {states:?}")));
+            return Err(Failure::Wrong(format!(
+                "round {round}: shadow is not running: {states:?}"
+            )));
         }
     }
     Ok(())
@@ -133,7 +135,7 @@ pub fn kills(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
     }
     if lost == 0 {
-        return Err(Failure::Wrong("no kill hit a storm: the test is blind".to_string()));
+        return Err(Failure::Wrong("no kill hit a storm: this run shows nothing".to_string()));
     }
     demand(rig, "ping shadow", "answer from 1")?;
     demand(rig, "audit", "the invariant holds").map(|_| ())

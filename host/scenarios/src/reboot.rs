@@ -21,7 +21,7 @@ pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     began(rig)?;
     match stream.receive() {
         Err(why) if why.to_string().contains("was restarted") => {}
-        other => return Err(Failure::Wrong(format!("a stream of the first life: {other:?}"))),
+        other => return Err(Failure::Wrong(format!("a stream survived the restart: {other:?}"))),
     }
     demand(rig, "fs cat disk/note", "the first life")?;
     same("the large file", &pull(&rig.instance, "disk/large").map_err(Failure::Wrong)?, &large)?;
@@ -32,7 +32,7 @@ pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     began(rig)?;
     demand(rig, "fs cat disk/note", "and the second")?;
     if rig.instance.soc() != process {
-        return Err(Failure::Wrong("another process is the soc now".to_string()));
+        return Err(Failure::Wrong("the soc is not the same process as before".to_string()));
     }
     poweroff(rig)?;
     clean(&rig.instance)?;

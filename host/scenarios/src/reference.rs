@@ -24,7 +24,7 @@ pub fn run(
     command.args(["--env", "COLOUR=blue", "--argv0", name]).arg(wasm).args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    let mut pipe = child.stdin.take().context("no pipe to it")?;
+    let mut pipe = child.stdin.take().context("no pipe to the reference runtime")?;
     // A program that does not read its input closes the pipe.
     let feeder = std::thread::spawn(move || drop(pipe.write_all(&input)));
     let output = child.wait_with_output()?;

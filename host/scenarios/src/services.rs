@@ -193,7 +193,7 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     }
     match woken > times / 2 {
         true => Ok(()),
-        false => Err(Failure::Wrong(format!("only {woken} of {times} were woken by the other"))),
+        false => Err(Failure::Wrong(format!("the other kernel woke only {woken} of {times}"))),
     }
 }
 

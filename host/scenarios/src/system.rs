@@ -267,7 +267,7 @@ pub fn down(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("while shred -x -n 1 -s 99 first; do echo lost > lost; done")?;
     std::thread::sleep(Duration::from_secs(1));
     start(rig, |instance| match clean(instance) {
-        Ok(()) => Err(Failure::Wrong("the disk is in order: the test is blind".to_string())),
+        Ok(()) => Err(Failure::Wrong("the disk is clean: this run shows nothing".to_string())),
         Err(_) => Ok(()),
     })?;
     says(rig, "cd /home; wc -c < first; KERNEL=1 cp first other; echo last > last", "99\n[0]")?;

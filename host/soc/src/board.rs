@@ -203,7 +203,7 @@ fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardE
     }
     let size = size_of::<abi::boot::Blob>() as u64;
     if ram.write_file(config.blob_pa, &config.blob, size)? != size {
-        return Err(MemoryError::Blob("it has another size than ours").into());
+        return Err(MemoryError::Blob("its size is not that of this version's blob").into());
     }
     if lives::count(folder) > 1 {
         lives::renew(&ram, config.blob_pa, start)?;

@@ -283,7 +283,7 @@ impl Config {
         }
         if !self.in_ram(domain.stub_table_pa, size_of::<abi::boot::StubTable>() as u64) {
             return wrong(format!(
-                "the stub table of {} is not an aligned place in RAM",
+                "the stub table of {} is not aligned, or not in RAM",
                 domain.name
             ));
         }
@@ -307,13 +307,15 @@ impl Config {
                 return wrong(format!("device {name}: its vector or kick is taken or too large"));
             }
             if !self.in_ram(device.registers, size_of::<abi::soc::DeviceRegisters>() as u64) {
-                return wrong(format!("the registers of {name} are not an aligned place in RAM"));
+                return wrong(format!("the registers of {name} are not aligned, or not in RAM"));
             }
             if device.kind == DeviceKind::Block && device.path.is_none() {
                 return wrong(format!("device {name} needs a path"));
             }
             if (device.kind == DeviceKind::Dma) != device.dma.is_some() {
-                return wrong(format!("device {name}: a dma engine has a table `dma`, no other"));
+                return wrong(format!(
+                    "device {name}: a DMA engine needs a table `dma`, other devices have none"
+                ));
             }
             device.dma.as_ref().map_or(Ok(()), |dma| self.check_dma(name, dma))?;
         }
@@ -325,13 +327,13 @@ impl Config {
         if !(MIN_CHANNELS..=MAX_CHANNELS).contains(&channels)
             || usize::from(dma.home) >= self.domains.len()
         {
-            return wrong(format!("device {name}: its channels or its home do not exist"));
+            return wrong(format!("device {name}: `channels` or `home` is out of range"));
         }
         if !(1..=MAX_BANDWIDTH_MBPS).contains(&dma.bandwidth_mbps) || dma.setup_ns > MAX_SETUP_NS {
-            return wrong(format!("device {name}: nothing is that fast or that slow"));
+            return wrong(format!("device {name}: `bandwidth_mbps` or `setup_ns` is out of range"));
         }
         if !self.in_ram(dma.rings, channels as u64 * RING_BYTES) {
-            return wrong(format!("the rings of {name} are not an aligned place in RAM"));
+            return wrong(format!("the rings of {name} are not aligned, or not in RAM"));
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub fn next(folder: &Path) -> io::Result<()> {
 /// Puts what is unique to each life (`BootSecrets`) into the blob at `blob_pa`: the seed, and the
 /// real time at `start`.
 pub fn renew(ram: &Ram, blob_pa: u64, start: Instant) -> Result<(), MemoryError> {
-    let failed = |why| MemoryError::Io("what a restart is given".into(), why);
+    let failed = |why| MemoryError::Io("seed and real time of this start".into(), why);
     let (seed, begun) = given(start).map_err(failed)?;
     let mut bytes = vec![0; size_of::<Blob>()];
     ram.guest().read_slice(&mut bytes, GuestAddress(blob_pa))?;
@@ -50,7 +50,7 @@ fn given(start: Instant) -> io::Result<([u8; 32], u64)> {
     let mut seed = [0; 32];
     // So few bytes are returned all at once, or not at all.
     if getrandom(&mut seed[..], GetRandomFlags::empty())? != seed.len() {
-        return Err(io::Error::other("the system gives no random bytes"));
+        return Err(io::Error::other("the host returned too few random bytes"));
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
     let begun = since.saturating_sub(start.elapsed()).as_nanos();

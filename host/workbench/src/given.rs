@@ -71,7 +71,8 @@ impl Instance {
         let path = self.path(KEY_FILE);
         let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
         let key = <[u8; 32]>::try_from(bytes.as_slice());
-        key.ok().with_context(|| format!("{}: it is not a key of 32 bytes", path.display()))
+        let wrong = || format!("{}: not a key of 32 bytes; start the board again", path.display());
+        key.ok().with_context(wrong)
     }
 }
 
@@ -79,7 +80,7 @@ fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     // So few bytes are returned all at once, or not at all.
     if getrandom(&mut bytes[..], GetRandomFlags::empty())? != bytes.len() {
-        return Err(io::Error::other("the system gives no random bytes"));
+        return Err(io::Error::other("the host returned too few random bytes"));
     }
     Ok(bytes)
 }

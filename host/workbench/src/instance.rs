@@ -62,7 +62,7 @@ pub enum InstanceError {
     #[error("cannot write soc.toml: {0}")]
     Config(#[from] toml::ser::Error),
     /// Exact instruction counts require one core per domain.
-    #[error("--icount needs a board with one core a domain, such as solo-1 or duo-1x1")]
+    #[error("--icount needs a board with one core per domain, such as solo-1 or duo-1x1")]
     OneCore,
     /// The lab's model cannot be written.
     #[error(transparent)]

@@ -135,8 +135,8 @@ impl Stray {
             Part::Emulator => format!("no soc, {} QEMUs, one is {number}", self.emulators),
         };
         let of = match self.keeper {
-            Some(pid) => format!("a test's or a measurement's, process {}", pid.as_raw_nonzero()),
-            None => "left by something that has ended".to_string(),
+            Some(pid) => format!("of the test or measurement {}", pid.as_raw_nonzero()),
+            None => "left by a process that has ended".to_string(),
         };
         format!("{} ({what}): {of}", self.folder.display())
     }

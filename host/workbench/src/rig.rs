@@ -155,7 +155,7 @@ impl Rig {
         let told = self.seen[self.next..].contains("[soc] The board starts again.");
         self.next = self.seen.len();
         if !told {
-            return Err(Failure::Wrong("the board does not say that it starts again".to_string()));
+            return Err(Failure::Wrong("the board did not start again".to_string()));
         }
         self.console = self.instance.connect(CONSOLE)?;
         self.output = heard(&self.console)?;

@@ -1,5 +1,5 @@
-//! Where the instances of a module have the address of the clock, by the layout that
-//! `wasmtime_environ` has. `short` replaces that address.
+//! Finds where the instances of a module keep the address of the imported clock, from the layout
+//! in `wasmtime_environ`. `short` replaces that address.
 
 use kernel_process::functions;
 use wasmtime::{ExternType, Module};

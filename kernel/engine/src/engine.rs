@@ -19,8 +19,7 @@ pub struct Engine<G: Guest> {
 }
 
 impl<G: Guest> Engine<G> {
-    /// Makes a runtime for code of `isa`, which is this kernel's own and which `publish` makes
-    /// executable.
+    /// Makes a runtime for code of `isa`, this kernel's own. `publish` makes such code executable.
     pub fn new(isa: u32, publish: Publish) -> Result<Engine<G>, EngineError> {
         let failed = |why: wasmtime::Error| EngineError(why.to_string());
         let wasmtime = wasmtime::Engine::new(&settings::config(isa, publish)).map_err(failed)?;

@@ -14,6 +14,6 @@ pub trait Guest: System + Send + Sync + 'static {
     /// on its behalf.
     fn is_short(&self) -> bool;
 
-    /// Reports the size of the program's memory, now or in a moment.
+    /// Reports the size to which the program's memory is about to grow.
     fn has_memory(&self, bytes: u64);
 }

@@ -49,7 +49,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// Two functions of one range have a smaller gap than this; other code is larger.
+    /// The gap between two functions of one range is smaller than this; other code between them is
+    /// larger.
     const NEAR: u64 = 16;
 
     fn of(module: &Module) -> Functions {
@@ -90,8 +91,8 @@ fn check(module: &Module) -> Result<(), LoadError> {
 }
 
 impl<G: Guest> Program<G> {
-    /// Loads the image in `memory` if it has this seal; its code is used where it is. Also returns
-    /// the result of `read`, which is called with the image.
+    /// Loads the image in `memory` if it has this seal. Its code is executed in place, not copied.
+    /// Also returns the result of `read`, which is called with the image.
     pub fn load<R>(
         engine: &Engine<G>,
         memory: Box<dyn Memory>,

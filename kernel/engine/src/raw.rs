@@ -33,8 +33,8 @@ pub struct Seal<'a> {
     pub key: &'a [u8; kernel_seal::KEY],
 }
 
-/// Checks the image in `memory`, calls `read` with it, and makes a module of its code where it is.
-/// The outer error is the seal's, the inner one the engine's.
+/// Checks the image in `memory`, calls `read` with it, and makes a module of its code in place. The
+/// outer error is the seal's, the inner one the engine's.
 pub fn load<R>(
     engine: &Engine,
     memory: Box<dyn Memory>,

@@ -83,8 +83,8 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
             End::Signal(guest.stop_signal().unwrap_or(signal::KILL))
         }
         Some(&which) => End::Trap(code(which), which.to_string()),
-        // All imports exist, since it was loaded. What remains is memory that wasmtime did not get,
-        // for itself or from its platform.
+        // All imports exist: loading has checked them. The remaining cause is memory that wasmtime
+        // did not get, from the kernel's heap or from its platform functions.
         None => End::NoMemory(why.to_string()),
     }
 }

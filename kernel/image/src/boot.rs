@@ -4,9 +4,9 @@
 //! blob -> page table -> frames, heap -> interrupts, doorbells -> clock -> kernel -> cores
 //!      -> handlers, peers, READY -> devices -> monitor -> idle
 //! ```
-//! Until the first page table is active, only the image and the blob are mapped. Failures that the
-//! kernel cannot run with are panics; the soc reports them and, if the board says so, boots again.
-//! Other failures are logged.
+//! Until the first page table is active, only the image and the blob are mapped. A failure that the
+//! kernel cannot run with is a panic: the soc reports it and, if the board says so, boots the
+//! domain again. Other failures are logged.
 
 use crate::procs::OurProcedures;
 use crate::{cores, interrupts};
@@ -84,7 +84,7 @@ extern "C" fn secondary(core: usize) -> ! {
 }
 
 fn open_for_business(kernel: &'static Kernel) {
-    // Before a peer can ask for one.
+    // Before a peer can request one of these commands.
     #[cfg(feature = "trials")]
     kernel_monitor::commands::extend(kernel_trials::COMMANDS);
     assembly::open(kernel, &OurProcedures);
@@ -97,7 +97,7 @@ fn open_for_business(kernel: &'static Kernel) {
         let waited = arch::attend::spent();
         kernel.boot_ticks.store(arch::cpu::clock() - waited, Ordering::Relaxed);
         if kernel.spawn("monitor", None, monitor::thread, 0).is_err() {
-            log!("no memory for the monitor");
+            log!("no memory for the monitor's thread: the console stays silent");
         }
     }
 }

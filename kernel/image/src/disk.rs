@@ -77,7 +77,7 @@ fn serve(kernel: &'static Kernel) {
     };
     match medium {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
-        Err(why) => kernel_node::log!("{name}: no copy of it in memory: {why}"),
+        Err(why) => kernel_node::log!("{name}: not mounted: it cannot be copied to memory: {why}"),
     }
 }
 

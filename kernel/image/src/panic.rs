@@ -1,9 +1,9 @@
 //! Panics: report the reason, the place and a backtrace, and stop this kernel without harm to
 //! others.
 //!
-//! The report goes to the early log and, if this kernel has the console, there, too, as far as its
-//! driver still works. Then the soc is notified. It fences this domain and, if the board says so,
-//! boots it again with a new epoch. Calls of other kernels to this one end with `PeerLost`.
+//! The report goes to the early log, and to the console if this kernel has it and its driver still
+//! works. Then the soc is notified. It fences this domain and, if the board says so, boots it again
+//! with a new epoch. Calls of other kernels to this one end with `PeerLost`.
 
 use base::id::CoreId;
 use core::fmt;

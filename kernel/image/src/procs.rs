@@ -79,8 +79,8 @@ fn blockable(
     }
 }
 
-/// Text of a reply, cut off at the size of a message. Its memory is allocated before, so writing
-/// cannot fail for lack of it.
+/// Text of a reply, cut off at the size of a message. Its memory is allocated first, so no write
+/// fails for lack of memory.
 struct Answer(Vec<u8>);
 
 impl core::fmt::Write for Answer {

@@ -2,8 +2,8 @@
 //! as files in `/proc` and `/dev`, and the console as a terminal.
 //!
 //! Contract: a command gets words and writes text; it does not know whether a person, a file or
-//! another kernel asks. The only state are statics of threads, which start without an argument:
-//! the terminal's handles, and the commands that a test image adds.
+//! another kernel has requested it. The only state is in statics, because threads start without an
+//! argument: the terminal's handles, and the commands that a test image adds.
 //!
 //! - [`monitor`]: the command line on the console
 //! - [`commands`]: what it executes

@@ -11,7 +11,7 @@ use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
-/// The monitor's thread. It reads all keys, and gives those for the terminal to that. Does not
+/// The monitor's thread. It reads all keys, and passes on those that are for the terminal. Does not
 /// return.
 pub fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };

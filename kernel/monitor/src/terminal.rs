@@ -48,7 +48,7 @@ struct Ends {
 static ENDS: Lock<Option<Ends>> = Lock::new(kernel_node::ranks::TERMINAL, None);
 /// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
-/// The thread that has text for the terminal while the monitor is shown.
+/// Wait queue of the thread that has text for the terminal while the monitor is shown.
 static CAME_TO_FRONT: WaitQueue = WaitQueue::new();
 
 /// Starts the terminal, if the command line requests it. Returns whether it did.
@@ -211,13 +211,13 @@ fn await_program(session: &Session, program: &str) {
     let kernel = session.kernel;
     let image = format!("{program}.{}", isa::name(arch::cpu::ISA));
     let deadline = arch::time::soc_time() + MOUNTING;
-    let mut is_told = false;
+    let mut is_reported = false;
     while !is_there(session, &image) {
-        if !is_told && arch::time::soc_time() > deadline {
+        if !is_reported && arch::time::soc_time() > deadline {
             let mut out = kernel.console();
             // Nothing else can be done if the console is gone.
             let _ = writeln!(out, "there is no /{image}; ctrl-t switches to the monitor");
-            is_told = true;
+            is_reported = true;
         }
         pause(kernel);
     }

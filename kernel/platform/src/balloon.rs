@@ -1,6 +1,6 @@
-//! This kernel's balloon: connects `kernel_mem`'s balloon and its manager to page table, caches,
-//! threads and peers. A balloon takes memory blocks from a pool that all kernels share, and returns
-//! them (docs/design/memory.md).
+//! This kernel's balloon: connects `kernel_mem`'s balloon and its manager to the page table, the
+//! caches, threads and peers. A balloon moves memory blocks between this kernel and a pool that all
+//! kernels share (docs/design/memory.md).
 //!
 //! ```text
 //!  memory short, a peer dies     +---------+  Deflate, Inflate   +---------+
@@ -41,7 +41,8 @@ use kernel_sched::WaitQueue;
 /// A peer that does not answer for this long counts as refusing.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// A kernel wants a block below 8 MiB of free memory, and keeps 16 MiB when it releases one.
+/// A kernel requests a block when less than 8 MiB is free. It releases a block only if 16 MiB stay
+/// free.
 const LIMITS: Limits = Limits {
     low: BLOCK_FRAMES / 2,
     reserve: BLOCK_FRAMES,
@@ -49,7 +50,7 @@ const LIMITS: Limits = Limits {
     retry_ns: (50_000_000, 3_200_000_000),
 };
 
-/// The manager's answer to a peer.
+/// The manager's answers to a peer's request.
 const UNKNOWN: u64 = 0;
 const REFUSED: u64 = 1;
 const GIVEN: u64 = 2;
@@ -184,7 +185,8 @@ impl Balloons {
         Ok(Alone(&self.busy))
     }
 
-    /// Wakes the thread: memory is short. Called from the hook of released locks.
+    /// Wakes the balloon's thread. Called when memory is short, by the hook that a core runs after
+    /// it has released its locks, and when a domain has died.
     pub fn pressed(&self, node: &Node) {
         self.news.store(true, Ordering::Release);
         self.woken.wake_all(&node.scheduler);
@@ -213,7 +215,7 @@ impl Balloons {
             self.publish(node);
             let at = self.wake_at.load(Ordering::Relaxed);
             let deadline = (at != u64::MAX).then_some(at);
-            // While it waits for its next round of requests, allocations must not wake the thread.
+            // While the thread waits for its next round of requests, allocations must not wake it.
             let waits = deadline.is_some() && FRAMES.buddy().free_frames() < LIMITS.low;
             FRAMES.buddy().set_low(if waits { 0 } else { LIMITS.low });
             let news = || self.news.swap(false, Ordering::AcqRel);
@@ -240,7 +242,7 @@ impl Balloons {
     }
 
     /// Asks the other running kernels, one after the other, to give a block to the pool. Returns
-    /// whether one did. From a thread without locks.
+    /// whether one did. The caller must be a thread and hold no lock.
     pub fn ask_peers(&self, node: &Node, peers: &Peers) -> bool {
         // A sleeping kernel is not woken for a block.
         let mut awake = node.others().filter(|&peer| node.soc.state(peer).1 == state::RUNNING);
@@ -309,7 +311,7 @@ impl Balloons {
             let gone = state::is_over(now) || matches!(now, state::OFF | state::BOOTING);
             if peer != node.me && gone {
                 self.run(node, peers, Event::Lost(peer));
-                // The handler of its request must not wait for the manager any more.
+                // The handler of this peer's request must not wait for the manager any more.
                 self.answers[peer.index()].store(REFUSED, Ordering::Release);
                 self.answered.wake_all(&node.scheduler);
             }

@@ -60,7 +60,7 @@ pub fn claim(coherence: &Coherence, me: DomainId, blocks: Option<&Blocks<Window>
         && let Some(blocks) = blocks
         && let Err(why) = blocks.claim(coherence.index(), Kind::Coherent)
     {
-        kernel_node::log!("the shared block cannot be claimed: {why:?}");
+        kernel_node::log!("the shared block is not marked coherent in the block table: {why:?}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! The devices that this kernel drives: those whose home it is, and the DMA engine. The driver of
 //! the DMA engine is a service.
 //!
-//! A driver is a state machine in a lock. Its interrupt only wakes the threads that wait for the
-//! device, and these poll it. Interrupts are edges, and may be spurious.
+//! A driver is a state machine that a lock protects. The device's interrupt only wakes the threads
+//! that wait for the device; they poll it. Interrupts are edge-triggered and may be spurious.
 //!
 //! - [`disk`]: requests to the block device
 //! - [`dma`]: access to the DMA engine
@@ -226,8 +226,8 @@ impl Devices {
         });
         match count {
             Some(32) => Ok(bytes),
-            Some(_) => Err("the chip gave fewer bytes than asked"),
-            None => Err("this kernel drives no source of random bytes"),
+            Some(_) => Err("the random device returned fewer bytes than requested; try again"),
+            None => Err("this kernel drives no random device"),
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Peer {
     room: WaitQueue,
     sent: AtomicU64,
     served: AtomicU64,
-    /// How often it violated the protocol.
+    /// How often the peer has violated the protocol.
     faults: AtomicU64,
     /// Notices from it that were refused.
     dropped: AtomicU64,
@@ -70,9 +70,9 @@ pub struct Peers {
 /// Whether a poll of the urgent requests waits for a peer's lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It does, and so sees everything that has arrived.
+    /// Waits for each peer's lock, and so sees all messages that have arrived.
     All,
-    /// It skips peers whose lock is taken. For a waiting core, which polls again soon and may hold
+    /// Skips peers whose lock is taken. For a core that waits: it polls again soon, and it may hold
     /// other locks.
     Free,
 }
@@ -117,8 +117,8 @@ impl Peers {
         self.iter().next().is_some()
     }
 
-    /// Returns whether there are peers and this kernel polls for their messages. It does so before
-    /// it runs the first program.
+    /// Returns whether there are peers and this kernel polls for their messages. It starts to poll
+    /// before it runs the first program.
     #[inline]
     pub fn are_served(&self) -> bool {
         self.open.load(Ordering::Acquire)
@@ -169,7 +169,7 @@ impl Peers {
     }
 
     fn look_at_urgent(&self, look: Look) {
-        // It fails only if this core is already executing this function, further up its stack.
+        // Fails only if this core is already executing this function, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
             for _ in 0..LAYOUT.urgent_slots {
@@ -325,8 +325,9 @@ impl Peer {
         })
     }
 
-    /// Handles a peer that violated the protocol in `epoch`: its session ends, and it is lost until
-    /// its next epoch. (The server, which has detected the violation, has already ended its side.)
+    /// Handles a peer that violated the protocol in `epoch`: ends all calls to it, and refuses new
+    /// ones until its next epoch. The server, which has detected the violation, has already done so
+    /// for calls from the peer.
     /// This may run while the core waits for any lock, so it does not log; the monitor's `peers`
     /// shows the count.
     fn distrust(&self, epoch: Epoch) {

@@ -58,7 +58,7 @@ struct Known {
     checksum_address: u64,
 }
 
-/// The kind of a fault.
+/// The reference that caused a fault.
 pub enum ReferenceKind {
     /// A call that continues at this address, in the function's twin.
     Twin(u64),
@@ -127,7 +127,7 @@ pub fn new(blob: &'static Blob, me: DomainId) -> Others {
             match &known {
                 Some(known) => kernel_node::log!("twins of {name}: {:?}", known.twins.tally()),
                 None => {
-                    kernel_node::log!("no twins of {name}: its image is not staged, or nonsense")
+                    kernel_node::log!("no twins of {name}: its image is not staged, or not valid")
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Encoding of the start data of a process: [`abi::program::Begin`] and what follows it.
 //!
-//! [`decode`] takes any bytes, and its result is consistent: sizes add up, strings are terminated,
-//! names belong to directories, descriptors are distinct. [`encode`] returns nothing that
-//! [`decode`] would refuse.
+//! [`decode`] accepts arbitrary bytes. What it returns is consistent: sizes add up, strings are
+//! terminated, names belong to directories, descriptors are distinct. [`encode`] returns nothing
+//! that [`decode`] would refuse.
 
 use crate::errno::Errno;
 use crate::wasi::rights;
@@ -83,7 +83,7 @@ impl Folders {
         }
     }
 
-    /// Was the directory of this name passed on purpose?
+    /// Returns whether the directory of this name was passed on purpose.
     pub fn has(self, name: &[u8]) -> bool {
         match self {
             Folders::Usual => false,
@@ -167,15 +167,15 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&0) && core::str::from_utf8(name).is_ok()
 }
 
-/// Do arguments and environment fit into one process?
+/// Returns whether arguments and environment together are within the limit of a process.
 pub fn has_room(arguments: &[u8], environment: &[u8]) -> bool {
     arguments.len().saturating_add(environment.len()) <= ARGUMENTS
 }
 
 /// Takes `length` bytes off the front of `rest`.
 fn cut<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Errno> {
-    let (front, behind) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
-    *rest = behind;
+    let (front, tail) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
+    *rest = tail;
     Ok(front)
 }
 

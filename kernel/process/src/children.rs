@@ -158,8 +158,8 @@ impl Process {
         self.signal(system, pid.cast_signed(), signal as u16)
     }
 
-    /// Checks that the caller may signal some process of this group: a terminal's foreground group
-    /// gets signals from the keyboard.
+    /// Checks that the caller may signal some process of this group. Required before the group
+    /// becomes a terminal's foreground group, which gets signals from the keyboard.
     pub(crate) fn reaches_group(&self, system: &mut dyn System, group: u32) -> Done {
         let pid = 0i32.checked_sub_unsigned(group).ok_or(Errno::INVAL)?;
         self.signal(system, pid, signal::NONE)

@@ -1,4 +1,5 @@
-//! Functions without a valid descriptor: exit, randomness, sockets.
+//! Functions that need no descriptor (exit, signals, random bytes), and those of sockets, which are
+//! not supported yet.
 
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::piece;

@@ -106,7 +106,7 @@ impl From<Interrupted> for Halt {
 /// Result of every function.
 pub type Done = Result<(), Halt>;
 
-/// Returns the number for the program, or its end.
+/// Returns the error number that the program sees, or how the program ends.
 #[inline]
 pub fn outcome(done: Done) -> Result<u16, Stop> {
     match done {

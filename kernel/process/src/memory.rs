@@ -1,7 +1,7 @@
 //! Bounds-checked access to the program's memory.
 //!
-//! An address is a 32-bit offset and need not be aligned. A range that is not completely inside
-//! fails with [`Errno::FAULT`].
+//! An address is a 32-bit offset and need not be aligned. A range that is not completely inside the
+//! memory fails with [`Errno::FAULT`].
 
 use crate::errno::Errno;
 
@@ -35,7 +35,8 @@ pub fn store_u64(memory: &mut [u8], at: u32, value: u64) -> Result<(), Errno> {
     store(memory, at, &value.to_le_bytes())
 }
 
-/// Checks ranges before anything is done that cannot be undone.
+/// Checks a range. Functions check the ranges of their results before they do anything that cannot
+/// be undone.
 #[inline]
 pub fn check(memory: &mut [u8], at: u32, length: u32) -> Result<(), Errno> {
     piece(memory, at, length).map(|_| ())

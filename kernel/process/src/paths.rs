@@ -168,7 +168,7 @@ impl Process {
             Err(Halt::Failed(Errno::PERM)) => {}
             other => return other.map(|_| ()),
         }
-        // Find out whether it is a directory, or a path that leaves its directory.
+        // PERM has two causes: the source is a directory, or a path leaves its directory.
         let request = Request { name, flags, ..Request::new(Op::StatPath, source.handle) };
         let found = system.files(request, &mut self.scratch)?;
         let directory = found.error == 0 && found.stat.kind == kind::DIRECTORY;

@@ -24,7 +24,8 @@ pub const DESCRIPTORS: usize = 128;
 
 const _: () = assert!(DESCRIPTORS * size_of::<Poll>() + 256 <= abi::msg::MAX_PAYLOAD);
 
-/// WASI's subscription to a clock. Of a descriptor, the number is in `id`.
+/// WASI's `subscription`, with the fields of one to a clock. In one to a descriptor, `id` is the
+/// descriptor's number.
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 struct Subscription {
@@ -54,7 +55,7 @@ struct Event {
 const _: () = assert!(size_of::<Subscription>() == event::SUBSCRIPTION as usize);
 const _: () = assert!(size_of::<Event>() == event::EVENT as usize);
 
-/// Object of a subscription.
+/// What a subscription waits for.
 #[derive(Clone, Copy)]
 enum Wait {
     /// A time of the monotonic clock.
@@ -91,7 +92,7 @@ impl Waiters {
         self.all.push(Waiter { userdata, kind, wait });
     }
 
-    /// Waits, or only checks; then `polls` has the results for descriptors, if there are any.
+    /// Waits, or only checks. Stores the file service's results in `polls`, if it contains any.
     /// Returns false if nothing has occurred yet.
     fn wait(&mut self, system: &mut dyn System) -> Result<bool, Halt> {
         let now = self.deadline.map_or(0, |_| system.monotonic());
@@ -133,7 +134,7 @@ impl Waiters {
     }
 }
 
-/// Returns the event of a descriptor by the file service's answer, if there is one.
+/// Returns a descriptor's event, given the file service's answer; `None` if none has occurred.
 fn found(poll: &Poll, event: Event) -> Option<Event> {
     if poll.error != 0 {
         let reply = Reply { error: poll.error, ..Reply::default() };

@@ -19,7 +19,7 @@ impl Strings {
         if !is_block(block) {
             return Err(Errno::INVAL);
         }
-        // Those of the start data, and those of a manifest.
+        // The limit of the start data's strings, and that of a manifest's.
         if self.bytes.len().saturating_add(block.len()) > ARGUMENTS + IMAGE_STRINGS {
             return Err(Errno::TOOBIG);
         }

@@ -37,8 +37,8 @@ pub trait System {
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted>;
 
-    /// Returns the handle that kernel `kernel` has for the file of `handle`: for files that it does
-    /// not share, a kernel may have handles of its own.
+    /// Returns the handle by which kernel `kernel` knows the file of `handle`. A kernel may have
+    /// private handles, for files that only its own processes use.
     fn handle_at(
         &mut self,
         _kernel: u16,

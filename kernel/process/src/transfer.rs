@@ -28,7 +28,7 @@ pub(crate) enum Until {
 
 impl Until {
     /// Returns whether to continue after a request that moved `moved` bytes.
-    fn goes_on(self, moved: u32) -> bool {
+    fn continues_after(self, moved: u32) -> bool {
         match self {
             Until::End => moved >= 1024,
             Until::Once => false,
@@ -101,8 +101,8 @@ fn check_list(memory: &mut [u8], list: u32, count: u32) -> Result<Buffers, Errno
         if one.length != 0 {
             all.full += 1;
             all.last = one;
-            let behind = u64::from(one.at) + u64::from(one.length);
-            all.covers |= u64::from(one.at) < end && u64::from(list) < behind;
+            let one_end = u64::from(one.at) + u64::from(one.length);
+            all.covers |= u64::from(one.at) < end && u64::from(list) < one_end;
             all.total = all.total.checked_add(one.length).ok_or(Errno::INVAL)?;
         }
     }
@@ -170,7 +170,7 @@ impl Transfer<'_> {
                 other => other?,
             };
             done += moved;
-            if !self.until.goes_on(moved) {
+            if !self.until.continues_after(moved) {
                 break;
             }
         }

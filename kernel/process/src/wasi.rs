@@ -18,7 +18,7 @@ pub mod rights {
         FD_SEEK = 2,
         /// `fd_fdstat_set_flags`.
         FD_FDSTAT_SET_FLAGS = 3,
-        /// `fd_sync`; `path_open` with RSYNC and SYNC.
+        /// `fd_sync`; `path_open` with RSYNC or SYNC.
         FD_SYNC = 4,
         /// `fd_tell`, and `fd_seek` that moves nothing.
         FD_TELL = 5,
@@ -217,6 +217,7 @@ pub mod event {
     pub const EVENT: u32 = 32;
 }
 
+/// Bytes of an `iovec`.
 pub const IOVEC: u32 = 8;
-/// Maximum entries of such a list.
+/// Maximum entries in a list of them.
 pub const IOVECS: u32 = 1024;

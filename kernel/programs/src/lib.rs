@@ -3,9 +3,9 @@
 //!
 //! Contract: a program reaches this kernel through `kernel_process::System` only. The fault handler
 //! calls [`programs::demand`] and [`programs::trap`]; the handler of interrupts stops processes by
-//! [`processes::divert`]. They start without an argument, as wasmtime's calls do, and so there are
-//! statics: the processes, the words that wasmtime keeps for each thread, and what programs were
-//! promised.
+//! [`processes::divert`]. These entry points, and the functions that wasmtime calls, receive no
+//! kernel as an argument, and so there are statics: the processes, the words that wasmtime keeps
+//! for each thread, and the memory that programs were promised.
 //!
 //! - [`processes`]: processes from their first request to their end
 //! - [`programs`]: images, memory and the engine

@@ -103,14 +103,14 @@ impl Drop for LocalProcess {
 /// Number of processes of this kernel that must end and have not ended yet.
 static STOPPING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns whether there is such a process. From any context.
+/// Returns whether a process of this kernel must end. May be called in any context.
 #[inline]
 pub fn any_must_end() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
 }
 
-/// Handles a fault of the calling thread's process for which there is no memory, and ends that
-/// process. Called by the fault handler. Returns how the handler proceeds.
+/// Called by the fault handler when there is no memory for a page of the calling thread's process.
+/// Makes that process end. Returns how the handler proceeds.
 #[cold]
 #[inline(never)]
 pub fn ran_short(frame: &TrapFrame) -> Short {
@@ -136,9 +136,9 @@ pub fn ran_short(frame: &TrapFrame) -> Short {
     }
 }
 
-/// Most pages that a kernel touches for a process without memory before the process is diverted:
-/// more than any ordinary call needs, and few enough if all cores do so at once. Filling memory
-/// needs more.
+/// Most pages that the kernel gets on behalf of a process after memory ran short. With the next
+/// one, the process is diverted. An ordinary call needs fewer pages; filling memory needs more. The
+/// kernel's last memory suffices if all cores reach this number at the same time.
 const MOST_SHORT: u32 = 32;
 
 /// The processes of this kernel.
@@ -338,8 +338,8 @@ pub fn listen(_: usize) {
             }
             Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
-            // The processes that must end run at a lower priority than this thread: it leaves them
-            // the core, even where asking the table takes longer than STOP_NS.
+            // The processes that must end run at a lower priority than this thread. Sleeping leaves
+            // them the core, even where a request to the table takes longer than STOP_NS.
             Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),
             Err(Errno::Restarted) => name_all(&session, processes),
             Err(_) => {
@@ -372,7 +372,7 @@ fn name_all(session: &Session, processes: &Processes) {
             name: &life.name,
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
-            kernel_node::log!("process {}: the restarted table refuses it", life.pid);
+            kernel_node::log!("process {}: the restarted process table refused it", life.pid);
         }
     }
 }
@@ -382,7 +382,7 @@ pub fn start(kernel: &'static Kernel) {
     // Succeeds: only boot calls this.
     let _ = PROCESSES.set(Box::default());
     if kernel.spawn("processes", None, listen, 0).is_err() {
-        kernel_node::log!("no memory for the thread that starts processes");
+        kernel_node::log!("no memory for the thread that starts processes: no program can run");
     }
     if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
         kernel_node::log!("no memory for the thread that reports what processes use");

@@ -58,7 +58,8 @@ fn memory() -> Option<PageSource<'static>> {
 /// Returns how many bytes may still be promised.
 #[inline]
 pub fn room() -> u64 {
-    // In this order, a page that is allocated meanwhile counts twice, and not never.
+    // Read in this order, a page that is allocated in between counts twice; in the other order, it
+    // would not count at all.
     let promised = SPACES.promised();
     let free = (FRAMES.free_count() as u64 * PAGE).saturating_sub(KEPT);
     // Pages need page tables, too.
@@ -73,7 +74,7 @@ pub fn has_room(bytes: u64) -> bool {
 }
 
 /// Takes blocks from the pool until `bytes` bytes may be promised. When the pool has none to spare,
-/// it asks the other kernels for blocks. The caller must be a thread and hold no lock.
+/// asks the other kernels for blocks. The caller must be a thread and hold no lock.
 fn make_room(kernel: &'static Kernel, bytes: u64) {
     let Some(balloons) = &kernel.balloons else { return };
     let mut tries = 0;
@@ -222,7 +223,7 @@ pub fn touch(bytes: &[u8]) -> bool {
     }
     let mut page = first & !(PAGE - 1);
     while page < last {
-        if arch::probe::load(page).is_none() && !comes(page) {
+        if arch::probe::load(page).is_none() && !allocate_page(page) {
             return false;
         }
         page += PAGE;
@@ -233,7 +234,7 @@ pub fn touch(bytes: &[u8]) -> bool {
 /// Allocates a page of program memory. Returns false without memory, or if the page is not open.
 #[cold]
 #[inline(never)]
-fn comes(page: u64) -> bool {
+fn allocate_page(page: u64) -> bool {
     let demand = |from| !is_short() && SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
     memory().is_some_and(demand)
 }

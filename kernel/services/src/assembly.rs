@@ -3,8 +3,8 @@
 //! ```text
 //! memory -> (controllers) -> assemble -> open: peers, shared block, services, READY, devices
 //! ```
-//! Failures that the kernel cannot run with are panics; the soc reports them and, if the board says
-//! so, boots again. Other failures are logged.
+//! A failure that the kernel cannot run with is a panic: the soc reports it and, if the board says
+//! so, boots the domain again. Other failures are logged.
 
 use crate::kernel::{self, Kernel};
 use crate::services::Services;
@@ -111,16 +111,16 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     }
     kernel.services.start(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
-        log!("the soc refused READY");
+        log!("the soc refused READY: peers will treat this kernel as not running");
     }
     kernel.devices.start(kernel, kernel.services.dma.mode());
     if kernel.spawn("services", None, keep_services, 0).is_err() {
-        log!("no memory for the thread of the services");
+        log!("no memory for the services' thread: they miss deaths of kernels, and their timers");
     }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     clock::start(kernel);
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
-        log!("no memory for the balloon");
+        log!("no memory for the balloon's thread: this kernel exchanges no memory blocks");
     }
 }
 

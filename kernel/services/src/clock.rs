@@ -1,5 +1,5 @@
-//! The clock after this domain was stopped: its counter stood still, too, so it is calibrated
-//! against chip time again.
+//! Calibrates the clock again after this domain was stopped. The counter stood still meanwhile, and
+//! chip time did not.
 
 use crate::kernel::{self, Kernel};
 use kernel_node::log;
@@ -22,8 +22,8 @@ pub fn look_at_chip(kernel: &Kernel) {
     }
 }
 
-/// Thread: calibrates the clock whenever this domain was stopped. (`power` does so itself after a
-/// power-off, before other threads run, because the counter may have been reset.)
+/// Thread: calibrates the clock whenever this domain was stopped. (After a power-off, `power` of
+/// `kernel/image` does so before other threads run, because the counter may have been reset.)
 fn keep_clock(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     loop {

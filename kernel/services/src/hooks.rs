@@ -21,9 +21,9 @@ pub fn up(core: usize) {
     }
 }
 
-/// Hook of a waiting core: serves TLB shootdowns and shared pages. Urgent messages only unless it
-/// waits for a lock, since their handlers take locks. A root of `tests/reach.toml`: it must neither
-/// allocate nor sleep.
+/// Hook of a waiting core: serves TLB shootdowns and shared pages. It serves urgent messages only
+/// if the core does not wait for a lock, because their handlers take locks. A root of
+/// `tests/reach.toml`: it must neither allocate nor sleep.
 fn serve_while_waiting(waits: Waits) {
     shootdown::serve();
     if let Some(kernel) = kernel::get() {
@@ -36,7 +36,7 @@ fn serve_while_waiting(waits: Waits) {
     }
 }
 
-/// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
+/// Hook: this core has waited long for a hardware spinlock. The holder may be INACTIVE.
 fn wake_inactive_peers() {
     if let Some(kernel) = kernel::get() {
         kernel.wake_inactive_peers();

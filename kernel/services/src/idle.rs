@@ -1,6 +1,6 @@
 //! Before a core sleeps or runs a program, it stops polling for messages: it clears its attending
-//! word, so that senders ring, and checks once more that there are none (`kernel_msg::notify` has
-//! the protocol).
+//! word, so that senders ring its doorbell, and polls once more (`kernel_msg::notify` has the
+//! protocol).
 
 use crate::kernel::{self, Kernel};
 use kernel_msg::notify::Presence;

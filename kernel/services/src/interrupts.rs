@@ -18,7 +18,7 @@ fn count(counter: Option<&AtomicU64>) {
     }
 }
 
-/// Does the work that an interrupt of the code at `pc` announces. Interrupts are masked.
+/// Serves an interrupt that was taken at `pc`. Interrupts are masked.
 #[inline]
 pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
     match interrupt {
@@ -75,7 +75,7 @@ fn chip_changed(kernel: &Kernel) {
     }
 }
 
-/// Counts an interrupt; also one that nothing serves, because there is no kernel yet.
+/// Counts an interrupt. Also called when there is no kernel yet, and so nothing serves interrupts.
 pub fn count_interrupt(interrupt: Interrupt) {
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
@@ -93,9 +93,9 @@ fn shared(pc: u64, fault: Fault) -> FaultOutcome {
     kernel.coherence.as_ref().map_or(FaultOutcome::Other, |coherence| coherence.fault(pc, fault))
 }
 
-/// Handles a fault of kernel code on a page of the shared block, or of an access of `arch::probe`.
-/// Pages of the shared block come first, because their faults are frequent. Returns false if it is
-/// another fault.
+/// Handles page faults of kernel code on the shared block, and faults of `arch::probe` outside the
+/// linear map. Returns false for all other faults. These include a probe's fault in the linear map:
+/// the caller handles it, because faults on the shared block are frequent and are checked first.
 #[inline]
 pub fn fault(frame: &mut TrapFrame, fault: Fault) -> bool {
     if !may_concern_shared_block(fault) && arch::probe::recover(frame, fault) {

@@ -1,4 +1,5 @@
-//! The procedures that every kernel has for its peers, whatever else it can do.
+//! The procedures that every kernel executes for its peers. Those that need programs, a monitor or
+//! power states are executed elsewhere.
 
 use crate::kernel::Kernel;
 use alloc::vec::Vec;
@@ -23,8 +24,7 @@ pub fn urgent(
     }
 }
 
-/// Executes a blockable request on a handler thread. Refuses those that need programs, a monitor or
-/// power states.
+/// Executes a blockable request on a handler thread. Refuses all other procedures.
 pub fn blockable(
     kernel: &'static Kernel,
     request: &Request,

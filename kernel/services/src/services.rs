@@ -124,7 +124,7 @@ pub struct Services {
     parked: WaitQueue,
     /// Wakes the thread of [`Services::keep`].
     changed: WaitQueue,
-    /// For each kernel, the epoch in which the services know it; 0 if it does not run.
+    /// For each kernel, the epoch that [`Services::keep`] saw last; 0 if it did not run.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
     /// For each thread, the sequence number of its latest request that was woken. A wake may come

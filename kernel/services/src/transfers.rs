@@ -8,8 +8,8 @@
 //! not earlier contents of the memory. It is invalidated again afterwards, because a core may have
 //! fetched lines of it meanwhile. Buffers consist of whole cache lines.
 //!
-//! The driver is a service (`dma::Dma`). How a batch ended, each kernel reads from the engine's
-//! words. If a step is aborted because the driver's state was lost, nothing was announced to the
+//! The driver is a service (`dma::Dma`). Each kernel reads from the engine's words how its batches
+//! ended. If a step is aborted because the driver's state was lost, it has announced nothing to the
 //! engine, and the request is repeated. If the driver's home does not answer, all batches of this
 //! kernel are aborted, and this kernel waits until the engine is done with them.
 
@@ -26,7 +26,7 @@ use dma::{BATCH, Outcome, Refusal, Seen, Ticket, Transfer};
 use kernel_platform::Platform;
 use zerocopy::IntoBytes;
 
-/// How often a request is made if the driver restarts each time.
+/// Most attempts at a request while the driver restarts each time.
 const TRIES: usize = 8;
 
 /// Words in a cache line.
@@ -178,7 +178,8 @@ pub fn copy(
 }
 
 /// Has the engine execute a batch; the thread sleeps until it ends. The caller maintains the
-/// caches. The error is that of the first transfer that failed; others may have been done.
+/// caches. The error is that of the first transfer that failed; other transfers of the batch may
+/// have been executed.
 pub fn transfer(caller: &Caller, batch: &mut [Transfer]) -> Result<Outcome, DmaError> {
     let request = Request::counted(kind::SUBMIT, batch.len() as u32);
     let ticket = begin(caller, request, batch.as_mut_bytes())?;

@@ -11,7 +11,7 @@ use kernel_node::print::Text;
 pub const COMMANDS: &[Command] = &[Command {
     name: "aside",
     arguments: "COMMAND...",
-    help: "run a command on a thread of its own; it talks to the early log",
+    help: "run a command on a thread of its own; its output goes to the early log",
     run: aside,
 }];
 

@@ -36,7 +36,7 @@ pub fn beside<R>(
     words.write_fmt(line)?;
     let mut far = FAR.lock();
     if core::mem::replace(&mut far.busy, true) {
-        return Err(Failure::Failed("the peer is asked already"));
+        return Err(Failure::Failed("the peer still runs another test; try again"));
     }
     (far.level, far.line) = (session.level, words);
     drop(far);

@@ -20,8 +20,8 @@ pub const COMMANDS: &[Command] = &[Command {
 static TAKEN: Lock<Vec<(PhysAddr, u8)>> = Lock::new(kernel_node::ranks::TEST, Vec::new());
 /// Orders that are allocated, one after the other.
 const ORDERS: [u8; 2] = [6, 0];
-/// After this many rounds without an allocation, no more blocks are expected from the pool; and
-/// the interval of rounds.
+/// Number of rounds without an allocation after which no more blocks are expected from the pool,
+/// and the interval of rounds.
 const IDLE_LOOKS: u32 = 10;
 const LOOK_NS: u64 = 20_000_000;
 

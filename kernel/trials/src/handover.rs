@@ -26,13 +26,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "handover",
         arguments: "code|ROUNDS",
-        help: "cached memory to and fro between two kernels; written code",
+        help: "pass cached memory back and forth between two kernels; run code that was written",
         run: handover,
     },
     Command {
         name: "follow",
         arguments: "ROUNDS",
-        help: "the other side of handover, which asks for it",
+        help: "the peer's side of `handover`, which requests it",
         run: follow,
     },
 ];

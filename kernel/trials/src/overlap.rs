@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 pub const COMMANDS: &[Command] = &[Command {
     name: "overlap",
     arguments: "SEED CALLS",
-    help: "random file requests from both kernels at once, written down",
+    help: "random file requests from both kernels at once; prints a record of each",
     run: overlap,
 }];
 

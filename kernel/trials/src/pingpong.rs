@@ -21,13 +21,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "ping-pong",
         arguments: "doorbell|words|spinlock [ROUNDS]",
-        help: "round trips with the first peer, bare; prints a record",
+        help: "round trips with the first peer, with little software; prints a record",
         run: play,
     },
     Command {
         name: "pong",
         arguments: "doorbell|words|spinlock ROUNDS",
-        help: "the other side of ping-pong, which asks for it",
+        help: "the peer's side of `ping-pong`, which requests it",
         run: join_in,
     },
 ];
@@ -98,7 +98,7 @@ impl Board {
     /// Plays the rounds; the leader starts each. Returns false if the peer does not answer.
     fn play(&self, way: Way, rounds: u64, leads: bool) -> bool {
         (1..=rounds).all(|round| {
-            // The round that the peer must have played before it is this side's turn.
+            // It is this side's turn once the peer has played this round.
             let before = round - u64::from(leads);
             match way {
                 Way::Words => {

@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "pipe",
         arguments: "[BYTES]",
-        help: "through a pipe, from here to another kernel if there is one",
+        help: "send bytes through a pipe, to another kernel if there is one, and check them",
         run: pipe,
     },
     Command { name: "drain", arguments: "HANDLE", help: "the other end of `pipe`", run: drain },

@@ -141,6 +141,6 @@ fn give(session: &Session, shared: bool, block: PhysAddr, order: u8) -> Outcome 
     }
     match ask(session, [kind::FREE, order.into(), block.0])? {
         [kind::DONE, _] => Ok(()),
-        _ => Err(Failure::Failed("a block of ours is not known any more")),
+        _ => Err(Failure::Failed("the frames service does not know a block that it allocated")),
     }
 }

@@ -148,7 +148,7 @@ impl<'a> Copier<'a> {
     fn check(&self) -> Outcome {
         match self.to.holds(&self.from, self.from.bytes()) {
             true => Ok(()),
-            false => Err(Failure::Failed("the last copy is not what its source is")),
+            false => Err(Failure::Failed("the last copy differs from its source")),
         }
     }
 }

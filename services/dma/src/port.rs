@@ -39,7 +39,7 @@ impl Port<'_> {
     }
 
     /// Checks that the device is an engine whose `memory` bytes hold all rings, and that it has a
-    /// channel for us.
+    /// channel for this kernel.
     pub fn check(&self, memory: u64) -> Result<(), NotOurs> {
         let magic = self.engine(offset_of!(Engine, magic));
         if magic != MAGIC {

@@ -3,6 +3,7 @@
 use crate::transfer::BATCH;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Kinds of requests.
 pub mod kind {
     /// Starts the `count` transfers in the bulk and returns a ticket. Waits if no channel has room.
     pub const SUBMIT: u32 = 1;
@@ -44,6 +45,7 @@ impl Request {
     }
 }
 
+/// Kinds of replies.
 pub mod told {
     /// Done; no transfer was started.
     pub const DONE: u32 = 1;

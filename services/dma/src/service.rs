@@ -9,10 +9,10 @@
 //! ```
 //! A channel works for one kernel at a time. So when a kernel dies its channels can be fenced
 //! without ending transfers of another kernel. A channel is *idle* when all its outcomes were read;
-//! only then it changes hands. A kernel uses, in this order: a channel that it holds with nothing
-//! in progress, an idle one assigned to it, one that it holds with room, an idle one of another
-//! kernel. A channel assigned to a kernel with waiting callers gets no more work from others, so it
-//! becomes idle.
+//! only then may it change hands. A kernel uses, in this order: a channel that it holds with
+//! nothing in progress, an idle one assigned to it, one that it holds with room, an idle one of
+//! another kernel. A channel assigned to a kernel with waiting callers gets no more work from
+//! others, so it becomes idle.
 //!
 //! The state records which kernel holds which channel, and is written once in a step. Which
 //! transfers have ended and which outcomes were read is in the engine's words, so it needs no step.
@@ -62,7 +62,7 @@ struct Channel {
 enum Rank {
     /// Idle, and assigned to another kernel.
     Borrowed,
-    /// Held by the caller, with so many free descriptors.
+    /// Held by the caller, with this many free descriptors.
     Room(usize),
     /// Idle, and assigned to the caller.
     Dealt,
@@ -71,8 +71,8 @@ enum Rank {
 }
 
 /// The state, within one page. A step first stores to it, so that the page is fetched from another
-/// kernel only once, for writing. A submission does not touch it after announcing its descriptors:
-/// if it is abandoned because the page was lost, it has announced nothing.
+/// kernel only once, for writing. A submission does not touch the state after it has announced its
+/// descriptors. So a step that is aborted because the page was lost has announced nothing.
 #[repr(align(2048))]
 pub struct Dma {
     /// Soc time of the latest step.
@@ -315,7 +315,8 @@ impl Dma {
         }
     }
 
-    /// Wakes the callers that would find room now. They stay recorded until they have asked again.
+    /// Wakes the callers that would find room for at least one transfer now. They stay recorded
+    /// until they have repeated their requests.
     fn find_room(&mut self, effects: &mut dyn Effects) {
         let mut ready = [Token::default(); PLACES];
         let mut count = 0;

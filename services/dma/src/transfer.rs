@@ -58,7 +58,7 @@ impl Refusal {
             Refusal::Overlap => "source and destination overlap",
             Refusal::Flags => "neither a copy nor a fill",
             Refusal::Queue => "not the descriptor that was announced",
-            Refusal::Lost => "the channel broke before it ended",
+            Refusal::Lost => "the channel broke before the transfer ended",
             Refusal::Unknown(_) => "a status that this driver does not know",
         }
     }

@@ -1,4 +1,5 @@
-//! virtio rng: the seed of a kernel's random number generators.
+//! virtio rng: random bytes from the host, for the monitor's `random`. The random numbers of
+//! programs and of `/dev/random` have another seed, which the board's blob contains.
 
 use crate::queue::{self, Piece, Queue};
 use crate::transport::{Bus, InitError, Transport};

@@ -18,13 +18,13 @@ mod status {
     pub const NEEDS_RESET: u64 = 64;
 }
 
-/// VIRTIO_F_VERSION_1; without it a device is not driven.
+/// VIRTIO_F_VERSION_1. Devices without it are not supported.
 pub const VERSION_1: u64 = 1 << 32;
 
 /// How often the driver checks for the soc's acknowledgement before it gives up.
 pub const PATIENCE: u32 = 50_000_000;
 
-/// What a driver needs of its kernel.
+/// What a driver needs from its kernel.
 pub struct Bus<'a, W: Words> {
     /// The uncached window.
     pub words: W,

@@ -144,8 +144,8 @@ macro_rules! for_each_operation {
 
             fn set_size(node: Node, size: u64, now: u64) -> Result<()> { Err(NOSYS) }
 
-            /// Reserves space for a range, and extends the file to its end. Returns for how many
-            /// bytes.
+            /// Reserves space for a range, and extends the file to the range's end. Returns for how
+            /// many bytes of the range there is space now.
             fn allocate(node: Node, offset: u64, length: u64, now: u64) -> Result<u64> {
                 Err(NOSYS)
             }
@@ -189,12 +189,12 @@ macro_rules! for_each_operation {
             /// Returns the size of the file system and its free space.
             fn space() -> Result<Space> { Err(NOSYS) }
 
-            /// Returns which of `want` ([`abi::fs::ready`]) the node is ready for; waits if it is
-            /// for none.
+            /// Returns which of `want` ([`abi::fs::ready`]) the node is ready for. Waits if it is
+            /// ready for none.
             fn poll(node: Node, want: u16) -> Result<u16> { Ok(want) }
 
-            /// Returns a key of [`Stop::Wait`] that need wait no longer. The VFS calls this after
-            /// each event until it returns `None`.
+            /// Returns a key of [`Stop::Wait`] whose callers can be repeated. The VFS calls this
+            /// after each event until it returns `None`.
             fn ready() -> Option<u64> { None }
         }
     };

@@ -89,7 +89,7 @@ pub enum Answer {
 /// The result of a read or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// So many bytes were moved. Unless it is 0, callers that wait at the other end may continue.
+    /// This many bytes were moved. Unless it is 0, callers that wait at the other end may continue.
     Bytes(usize),
     Failed(Errno),
     /// See [`Answer::Waits`].
@@ -278,8 +278,9 @@ impl PrivatePipe {
         }
     }
 
-    /// The pipe has left, and these are the service's handles; or it could not, and stays. Returns
-    /// the handles to close, because their ends were closed meanwhile.
+    /// Completes what [`PrivatePipe::leave`] started. `outcome` has the service's handles; or the
+    /// parcel, if the pipe cannot leave and stays. Returns those handles whose ends were closed
+    /// meanwhile; the caller closes them.
     pub fn left(&mut self, outcome: Result<[u64; 2], Parcel>) -> [Option<u64>; 2] {
         let is_open = self.ends.map(|end| end.handles != 0);
         let mut close = [None; 2];

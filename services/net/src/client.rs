@@ -1,7 +1,7 @@
 //! The requests to the network service as functions.
 //!
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
-//! the service parks the request. This module does not know how.
+//! the service parks the request. This module does not depend on how that happens.
 
 use abi::net::{Errno, LOCALHOST, Op, Reply, Request, flag};
 

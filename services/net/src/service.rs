@@ -69,8 +69,8 @@ const _: () = {
 };
 
 impl Net {
-    /// Returns the numbers of handles, of sockets, of closed sockets that still end, and of waiting
-    /// callers.
+    /// Returns the numbers of handles, of sockets, of closed sockets whose connections have not
+    /// ended yet, and of waiting callers.
     pub fn census(&self) -> [usize; 4] {
         let (sockets, ending) = self.stack.census();
         [self.handles.count(), sockets, ending, self.parked.count()]

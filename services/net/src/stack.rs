@@ -16,7 +16,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address}
 
 pub use smoltcp::iface::SocketHandle;
 
-/// Maximum number of sockets, closed ones that still end included.
+/// Maximum number of sockets, including closed ones whose connections have not ended yet.
 pub const SOCKETS: usize = 64;
 /// Size of a stream's buffer in each direction, in bytes.
 pub const STREAM: usize = 8 * 1024;
@@ -83,12 +83,12 @@ impl Stack {
         }
     }
 
-    /// Advances the time to `now` (ns), unless it is later already.
+    /// Advances the time to `now` (ns). It never goes back.
     pub fn at(&mut self, now: u64) {
         self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
     }
 
-    /// Returns the number of sockets, and how many of them are closed and still end.
+    /// Returns the number of sockets, and how many of them are closed but have not ended yet.
     pub fn census(&self) -> (usize, usize) {
         (self.count, self.ending.len())
     }

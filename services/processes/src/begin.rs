@@ -61,7 +61,8 @@ impl Processes {
         }
     }
 
-    /// Copies the start data, within the limit on unfetched ones.
+    /// Copies the start data, if they and all others that no kernel has fetched yet are within the
+    /// limit.
     fn kept(&self, beginning: &[u8]) -> Result<Box<[u8]>> {
         let kept: usize = self.records.iter().map(|(_, record)| record.begin.len()).sum();
         let mut copy = Vec::new();

@@ -1,7 +1,7 @@
 //! The requests to the process table as functions.
 //!
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
-//! the service parks the request. This module does not know how.
+//! the service parks the request. This module does not depend on how that happens.
 
 use abi::process::{self, End, Errno, Listed, Op, Reply, Request, flag, signal};
 use alloc::vec;
@@ -132,7 +132,8 @@ impl Client<'_> {
         }
     }
 
-    /// For a kernel: the process runs with so many bytes of memory, or failed to start.
+    /// For a kernel: reports that the process runs, with the memory that it uses in bytes, or why
+    /// it failed to start.
     pub fn begun(&mut self, pid: u32, how: Result<u64>) -> Result<()> {
         let (status, memory) = match how {
             Ok(memory) => (0, memory),
@@ -141,7 +142,7 @@ impl Client<'_> {
         self.about_one(Request { status, memory, ..Request::new(Op::Begun) }, pid).map(|_| ())
     }
 
-    /// For a kernel: the process has ended, and has used so much.
+    /// For a kernel: reports how the process has ended, and what it has used.
     pub fn ended(&mut self, pid: u32, end: End, status: u32, used: Account) -> Result<()> {
         let Account { cpu, memory, messages } = used;
         let kind = end as u32;
@@ -149,7 +150,7 @@ impl Client<'_> {
         self.about_one(request, pid).map(|_| ())
     }
 
-    /// For a kernel: what the process has used so far.
+    /// For a kernel: reports what the process has used so far.
     pub fn account(&mut self, pid: u32, used: Account) -> Result<()> {
         let Account { cpu, memory, messages } = used;
         let request = Request { cpu, memory, messages, ..Request::new(Op::Account) };

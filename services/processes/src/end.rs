@@ -91,7 +91,8 @@ impl Processes {
         }
     }
 
-    /// The process failed to start: the caller of Spawn gets the error, and the record is removed.
+    /// Handles a process that failed to start: the caller of Spawn gets the error, and the record
+    /// is removed.
     pub(crate) fn fail(&mut self, pid: u32, error: Errno, effects: &mut dyn Effects) {
         self.settle(pid, Err(error), effects);
         self.remove(pid, effects);
@@ -143,9 +144,9 @@ impl Processes {
         self.stop(pid, signal::KILL, effects);
     }
 
-    /// A life of a kernel has ended. Forgets the callers parked from it, kills the processes that
-    /// it watched, and ends those that it ran. A child that one of its processes was spawning on
-    /// another kernel loses its parent and continues.
+    /// Handles the end of a kernel's life. Forgets the callers parked from it, kills the processes
+    /// that it watched, and ends those that it ran. A child that one of its processes was spawning
+    /// on another kernel loses its parent and continues.
     pub(crate) fn bury(&mut self, life: Life, effects: &mut dyn Effects) {
         self.parked.gone(DomainId(life.kernel), Epoch(life.epoch));
         self.asked.retain(|&token, _| Life::of(token) != life);

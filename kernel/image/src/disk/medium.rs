@@ -26,7 +26,8 @@ impl Medium {
         let sectors = kernel.devices.disk_sectors().ok_or("there is no device")?;
         let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
         let most = FRAMES.free_count() * PAGE as usize / 2;
-        let bytes = bytes.filter(|&bytes| bytes <= most).ok_or("it takes too much of it")?;
+        let bytes = bytes.filter(|&bytes| bytes <= most);
+        let bytes = bytes.ok_or("it is larger than half of the free memory")?;
         let (mut pieces, mut device) = (Vec::new(), Medium::Device);
         pieces.try_reserve_exact(bytes.div_ceil(PIECE)).map_err(|_| "there is no memory for it")?;
         for from in (0..bytes).step_by(PIECE) {
@@ -71,7 +72,7 @@ impl Medium {
         }
     }
 
-    /// Makes everything written durable, as far as the medium is.
+    /// Makes all earlier writes durable, as far as the medium itself is durable.
     pub fn flush(&mut self, kernel: &'static Kernel) -> Result<(), BlockError> {
         match self {
             Medium::Device => match kernel.devices.disk_flush(kernel) {

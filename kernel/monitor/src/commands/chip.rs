@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "domain",
         arguments: "off|inactive|on|cold DOMAIN [MS]",
-        help: "power: off keeps memory (MS: wakes it), inactive all; cold is a death; on wakes",
+        help: "off: keep memory (MS: then wake); inactive: stop, keep all; cold: kill; on: wake",
         run: domain,
     },
     Command { name: "disk", arguments: "", help: "write, flush and read back a sector", run: disk },
@@ -158,12 +158,12 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
     let target = find(kernel, name)?;
     if nap.is_some() && target == kernel.me {
         return Err(Failure::Failed(
-            "only another kernel can wake this one: `on KERNEL aside ...`",
+            "a kernel cannot wake itself: run this on another (`on KERNEL aside ...`, test images)",
         ));
     }
     if action != "on" && nap.is_none() && holds_console(kernel, target) {
         return Err(Failure::Failed(
-            "that kernel holds the console: it could not be woken, except by `off NAME MS`",
+            "that kernel holds the console, so you could not wake it; use `domain off NAME MS`",
         ));
     }
     let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
@@ -198,14 +198,14 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(), Failure> {
     match session.call_value(target, Procedure::PowerOff, 0) {
         Err(CallFailure::Refused(Refusal::Refused)) => {
-            return Err(Failure::Failed("it is going off or coming back; try again"));
+            return Err(Failure::Failed("that kernel is powering off or on; try again"));
         }
         answer => answer?,
     };
     if session.kernel.peers.wait_for_state(session.kernel, target, state::OFF, patience_ns) {
         return Ok(());
     }
-    Err(Failure::Failed("it did not go off in time; see its log"))
+    Err(Failure::Failed("that kernel did not power off in time; see its log"))
 }
 
 fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {

@@ -78,7 +78,7 @@ pub fn sync_all(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
     for name in with_client(session, |client| mounts(client, root))? {
         if !with_client(session, |client| settle_one(client, root, &name))? {
             let name = String::from_utf8_lossy(&name);
-            writeln!(out, "  {name}: durable, not clean: files without names are open")?;
+            writeln!(out, "  {name}: durable, but not clean while deleted files are open")?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use kernel_platform::peers::Procedure;
 pub const COMMANDS: &[Command] = &[Command {
     name: "record",
     arguments: "boot|memory|used",
-    help: "print records: time to the monitor, memory of all kernels; used: of this one, a number",
+    help: "print records: boot time, memory of all kernels; used: the bytes that this one uses",
     run: records,
 }];
 

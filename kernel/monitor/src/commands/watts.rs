@@ -1,5 +1,5 @@
-//! Commands about power: frequency and idle state of this domain, which the chip reads from the
-//! domain page and applies at the store; and energy use, as the chip measures it.
+//! Commands about power: the frequency and idle state of this domain, which the chip applies when
+//! they are stored in the domain page; and energy use, as the chip measures it.
 
 use super::chip::find;
 use super::{Command, Failure, Outcome, Session, number};
@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "idle",
         arguments: "clocked|gated",
-        help: "what waiting means: the clock runs, or is gated until there is work",
+        help: "while cores wait for work: keep their clock running, or gate it",
         run: idle,
     },
     Command {
@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "phase",
         arguments: "NAME",
-        help: "a phase of a measurement begins; prints its name and chip time",
+        help: "mark the start of a measurement's phase: print its name and chip time",
         run: phase,
     },
 ];

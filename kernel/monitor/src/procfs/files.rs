@@ -138,7 +138,7 @@ fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
         "sync" => kernel_services::files::settle(session),
         "poweroff" | "off" => execute(session, "poweroff"),
-        // The soc refuses it in exact runs, which must repeat.
+        // The soc refuses a reboot in exact runs, because these must be repeatable.
         "reboot" => execute(session, "reboot").map_err(|_| Errno::Notsup),
         _ => Err(Errno::Inval),
     }

@@ -6,10 +6,10 @@
 //!   /proc/NAME/FILE    served by the thread of kernel NAME (`files`)
 //!   /proc/FILE         links into the directory of the board's first kernel
 //! ```
-//! Contract: the kernels may start in any order, and any of them may execute the file service: what
-//! exists already is left alone. After a restart of the service, everything is mounted again. A
-//! file's text is made when its first byte is read. Later bytes come from the same text, unless
-//! [`TEXTS`] other files were read meanwhile.
+//! Contract: the kernels may start in any order, and any of them may execute the file service, so a
+//! kernel leaves alone what exists already. After a restart of the service, everything is mounted
+//! again. A file's text is made when its first byte is read. Later bytes come from the same text,
+//! unless [`TEXTS`] other files were read meanwhile.
 //!
 //! - [`files`]: the files and their texts
 //! - [`post`]: takes and answers jobs of a served file system
@@ -88,7 +88,7 @@ fn mount_all(
     for name in COMMON {
         let (text, path) = (format!("{}/{name}", kernel.name()), format!("{PROC}/{name}"));
         if kernel.me.0 == 0 {
-            // Another kernel may have made a link that is not to this one.
+            // Another kernel may have made this link, to its own directory.
             let _ = client.unlink(root, path.as_bytes());
         }
         allow_existing(client.symlink(root, text.as_bytes(), path.as_bytes()))?;

@@ -40,7 +40,7 @@ impl Post {
     }
 
     /// Takes and answers jobs. If the file system is not mounted, calls `establish`, which must
-    /// mount it. Returns only if that is impossible.
+    /// mount it. Returns only if it cannot be mounted.
     pub fn serve(&self, answer: Answer<'_>, establish: &dyn Fn() -> Result<(), Errno>) {
         let mut how = flag::RESTARTED;
         loop {
@@ -50,7 +50,8 @@ impl Post {
                     Ok(()) => {}
                     Err(Errno::Restarted | Errno::Io) => self.pause(),
                     Err(why) => {
-                        return kernel_node::log!("files of {}: not mounted: {why:?}", self.number);
+                        let number = self.number;
+                        return kernel_node::log!("file server {number}: not mounted: {why:?}");
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}

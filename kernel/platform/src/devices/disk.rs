@@ -44,8 +44,8 @@ impl Devices {
         self.transfer(node, core::iter::once((0, Request::Flush, Default::default())))
     }
 
-    /// Executes requests, as many at a time as the driver has slots. Waits for a slot only while it
-    /// has none: two threads that had some and waited for more would deadlock.
+    /// Executes requests, as many at a time as the driver has slots. A thread waits for a slot only
+    /// while it holds none: two threads that hold some and wait for more would deadlock.
     fn transfer<'a>(
         &self,
         node: &'static Node,
@@ -136,7 +136,7 @@ impl Devices {
     pub fn disk_check(&self, node: &'static Node) -> Result<u64, &'static str> {
         let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
         if self.disk_is_taken.load(Ordering::Relaxed) {
-            return Err("a file system has the disk: `fs df`");
+            return Err("a file system has the disk; `fs df` shows it");
         }
         let last = sectors.checked_sub(1).ok_or("the disk is empty")?;
         let (mut before, mut after) = ([0; SECTOR], [0; SECTOR]);
@@ -145,7 +145,7 @@ impl Devices {
         pattern.iter_mut().for_each(|byte| *byte = prng.next() as u8);
         let explain = |why| match why {
             BlockError::ReadOnly => "the disk is read-only",
-            BlockError::Busy => "all requests of the driver are in flight",
+            BlockError::Busy => "all request slots of the driver are in use; try again",
             BlockError::Unsupported => "the device does not support it",
             BlockError::Range | BlockError::Device => "the device reports an error",
         };
@@ -154,6 +154,6 @@ impl Devices {
         self.disk_flush(node).map_err(explain)?;
         self.disk_read(node, last, &mut after).map_err(explain)?;
         self.disk_write(node, last, &before).map_err(explain)?;
-        if after == pattern { Ok(sectors) } else { Err("read back something else") }
+        if after == pattern { Ok(sectors) } else { Err("the data read differ from those written") }
     }
 }

@@ -83,7 +83,7 @@ impl Slot<Link> {
         read.unwrap_or(0)
     }
 
-    /// Fills `into`, or fails if the stream ends before.
+    /// Fills `into`, or fails if the stream ends first.
     pub fn read_exact(&self, node: &'static Node, id: Id, mut into: &mut [u8]) -> Result<(), Gone> {
         while !into.is_empty() {
             match self.read(node, id, into) {

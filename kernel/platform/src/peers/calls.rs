@@ -11,20 +11,20 @@ use kernel_msg::{Busy, CallError, CallId, Class, Level, Refusal};
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 
-/// A pending call rings its peer again after this long, because a doorbell is lost while the peer's
-/// interrupt controller is being set up.
+/// A pending call rings its peer again after this long, because a doorbell that arrives while the
+/// peer sets up its interrupt controller is lost.
 const RING_AGAIN_NS: u64 = 20_000_000;
 
 /// A thread that found the ring full tries again after this long. The peer does not announce that
-/// it has freed room, which saves its common path a barrier. (Only what a peer does may be polled
-/// for: polling for a thread of the own kernel could keep that thread from running.)
+/// it has freed room, which saves a barrier on its common path. (A thread may poll only for what a
+/// peer does: by polling for a thread of its own kernel, it could keep that thread from running.)
 const TRY_AGAIN_NS: u64 = 300_000;
 
 /// The parameters of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// 0 for a thread of this kernel. `request.level.deeper()` for a handler on behalf of a
-    /// request; it has called [`Peers::will_block`] before.
+    /// 0 for a thread that acts for this kernel. `request.level.deeper()` for a handler that acts
+    /// for a peer's request; it must have called [`Peers::will_block`].
     pub level: Level,
     /// If the peer shows no sign of life for this long (ns), the call fails with
     /// [`CallFailure::Silent`]. With `None` it lasts until the peer answers or dies.
@@ -42,7 +42,8 @@ pub enum CallFailure {
     Refused(Refusal),
     /// Request, reply or nesting is beyond the limits.
     Limits,
-    /// Not sent: there was no reply slot or no room for it, and the peer has gone meanwhile.
+    /// The peer died while the caller waited for a reply slot or for room in the ring; the request
+    /// was not sent.
     Busy,
 }
 
@@ -50,12 +51,12 @@ impl CallFailure {
     pub fn text(self) -> &'static str {
         match self {
             CallFailure::PeerLost => "PeerLost: that kernel is not running, or died meanwhile",
-            CallFailure::Silent => "Silent: that kernel runs, but does not answer; given up",
+            CallFailure::Silent => "Silent: that kernel runs, but does not answer; call dropped",
             CallFailure::Refused(Refusal::NoMemory) => "that kernel has no memory for it",
             CallFailure::Refused(Refusal::NoSuchProc) => "that kernel does not know this call",
             CallFailure::Refused(_) => "that kernel refused",
             CallFailure::Limits => "larger or deeper nested than a call can be",
-            CallFailure::Busy => "too many calls under way",
+            CallFailure::Busy => "not sent: that kernel stopped while other calls to it waited",
         }
     }
 }

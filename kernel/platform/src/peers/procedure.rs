@@ -79,8 +79,8 @@ pub trait Procedures: Sync {
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError>;
 }
 
-/// Returns an empty vector with room for `bytes`, for a peer's request. A kernel without memory
-/// refuses it.
+/// Returns an empty vector with a capacity of `bytes`. Without memory, the error is the refusal of
+/// the peer's request.
 pub fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
     let mut room = Vec::new();
     room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;

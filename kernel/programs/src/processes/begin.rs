@@ -129,7 +129,7 @@ extern "C" fn live(pid: usize) {
     let (how, status) = encode_end(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
-        kernel_node::log!("process {pid}: the table refused its end");
+        kernel_node::log!("process {pid}: the process table refused its end");
     }
 }
 
@@ -181,7 +181,7 @@ fn create_process(
     done.map(|()| process)
 }
 
-/// Adds what the manifest gives to the process.
+/// Adds the manifest's arguments, environment and directories to the process.
 fn apply_manifest(
     guest: &mut Guest,
     manifest: &Manifest,
@@ -192,7 +192,8 @@ fn apply_manifest(
     for (path, name, write) in &manifest.preopens {
         let handle = open_folder(guest, path).inspect_err(|why| {
             let shown = String::from_utf8_lossy(path);
-            kernel_node::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
+            let pid = guest.pid();
+            kernel_node::log!("process {pid}: cannot open {shown} of its manifest: {why:?}");
         })?;
         let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
         let given = (inheriting & rights::DIRECTORY, inheriting);

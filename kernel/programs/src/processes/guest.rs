@@ -3,8 +3,8 @@
 //! Contract: a program reaches its kernel through `System` only. Requests to services must be ones
 //! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
 //! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
-//! program's memory that a request uses is touched before, so no step faults on a page that there
-//! is no memory for.
+//! program's memory that a request uses is touched before the request, so no step of a service
+//! faults on a page for which there is no memory.
 
 use super::{LocalProcess, Processes, ask};
 use crate::programs;
@@ -32,7 +32,7 @@ pub enum Way {
 /// Number of random strings that this kernel has generated.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// The kernel of one process.
+/// The kernel, as one process sees it.
 pub struct Guest {
     session: Session,
     pub(super) processes: &'static Processes,
@@ -40,7 +40,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Creates the kernel of a process, to be used on that process's thread only.
+    /// Creates the interface of process `life`, to be used on that process's thread only.
     pub fn new(
         kernel: &'static Kernel,
         processes: &'static Processes,

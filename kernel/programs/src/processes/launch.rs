@@ -12,7 +12,7 @@ use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
 /// How long all kernels may take to report their processes to a table that has restarted.
-const HEARSAY_NS: u64 = 2_000_000_000;
+const REPORTING_NS: u64 = 2_000_000_000;
 
 /// Name of the root directory in a process.
 const ROOT: &[u8] = b"/";
@@ -83,8 +83,9 @@ impl Launch<'_> {
     }
 }
 
-/// Waits until such a process ends. Returns how it ended. After a restart, the table learns a
-/// moment later which processes still run; one that it does not learn of was lost with its kernel.
+/// Waits until such a process ends. Returns how it ended. After a restart of the table, the kernels
+/// report to it which processes still run; a process that none of them reports was lost with its
+/// kernel.
 pub fn end_of(session: &Session, pid: u32) -> (End, u32) {
     let mut deadline = None;
     loop {
@@ -92,10 +93,10 @@ pub fn end_of(session: &Session, pid: u32) -> (End, u32) {
             Ok(Ended { end, status, .. }) => return (end, status),
             Err(_) => {
                 let now = arch::time::soc_time();
-                if now > *deadline.get_or_insert(now + HEARSAY_NS) {
+                if now > *deadline.get_or_insert(now + REPORTING_NS) {
                     return (End::Lost, 0);
                 }
-                session.kernel.scheduler.sleep_until(now + HEARSAY_NS / 20);
+                session.kernel.scheduler.sleep_until(now + REPORTING_NS / 20);
             }
         }
     }

@@ -113,7 +113,7 @@ impl<G: Guest> Programs<G> {
         let read = arch::time::soc_time();
         let image = image.freeze().ok_or(Errno::Nomem)?;
         let loaded = Arc::new(self.make(session.kernel, path, image)?);
-        // What was read, and ns: of reading it, and of all else.
+        // Both trace events record the size; one records the ns of reading, one those of the rest.
         let (reading, rest) = (read - begun, arch::time::soc_time() - read);
         session.kernel.trace.event("program read", file.known.size, reading);
         session.kernel.trace.event("program loaded", file.known.size, rest);
@@ -156,7 +156,7 @@ impl<G: Guest> Programs<G> {
 
     /// Makes room for an image: empties the cache and takes blocks from the pool, if necessary.
     fn make_room(&self, kernel: &'static Kernel, image: u64) {
-        // What the engine keeps about it is in the kernel's heap.
+        // The engine's own records of the image are in the kernel's heap.
         let wanted = image + image / BESIDE;
         if !super::has_room(wanted) {
             self.forget();

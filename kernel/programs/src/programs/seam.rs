@@ -85,7 +85,8 @@ static HANDLER: AtomicUsize = AtomicUsize::new(0);
 /// How often wasmtime was refused memory. Its error for that is only a text.
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how often wasmtime was refused memory: a change means that an error was for lack of it.
+/// Returns how often wasmtime was refused memory. If the number has changed during a call that
+/// failed, the call failed for lack of memory.
 pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
@@ -130,7 +131,7 @@ extern "C" fn wasmtime_munmap(at: *mut u8, _: usize) -> i32 {
     0
 }
 
-/// A program's memory grows. What code may be done with is [`publish`]'s.
+/// Called when a program's memory grows. The rights of code are set by [`publish`].
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mprotect(at: *mut u8, size: usize, rights: u32) -> i32 {
     let (start, bytes) = (VirtAddr(at as u64), whole_pages(size));

@@ -1,8 +1,9 @@
 //! Stacks of programs. A stack is mapped completely, because an interrupt on it must not fault; the
 //! address space below is not mapped.
 //!
-//! Making a stack takes longer than everything else in a short process, so some used ones are kept.
-//! They are not cleared: code of programs reads only stack memory that it has written.
+//! Making a stack takes longer than everything else in a short process, so a few stacks of ended
+//! processes are kept. They are not cleared: code of programs reads only stack memory that it has
+//! written.
 
 use super::{commit, release, seam};
 use abi::program::engine::STACK;

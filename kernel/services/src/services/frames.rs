@@ -24,7 +24,8 @@ struct Chunk {
 }
 
 const _: () = assert!(align_of::<Chunk>() == CHUNK && LARGEST <= MAX_ORDER);
-/// The arena has the range, its alignment, and what the arena's allocator rounds up.
+/// The arena holds the range, the padding for its alignment, and what the arena's allocator rounds
+/// up.
 const _: () = match abi::service::FRAMES.arena {
     Arena::Bytes(bytes) => assert!(bytes == FRAMES as u64 * PAGE + 2 * CHUNK as u64),
     Arena::Rest => panic!("the arena of frames has a size of its own"),

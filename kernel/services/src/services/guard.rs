@@ -68,8 +68,8 @@ impl ArenaGuard {
 }
 
 impl ArenaGuard {
-    /// Returns how often the service has started: more than once if its shared state was lost, or
-    /// this kernel's earlier life with it.
+    /// Returns how often the service has started: more than once if its shared state was lost or,
+    /// if its state is this kernel's alone, if this kernel has booted again.
     pub fn lives(&self) -> u32 {
         self.shared.as_ref().map_or(self.before + 1, |shared| {
             let found = shared.marks.iter().map(|mark| mark.load(0));

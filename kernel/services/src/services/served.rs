@@ -227,7 +227,7 @@ impl<S: Service + Shareable> Served<S> {
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
             let answer = instance.step(now, event, &mut asked);
-            // Still unpreempted: it ends the pins of this core.
+            // Must not be preempted: this ends the pins of this core.
             self.released(platform);
             answer
         });
@@ -318,7 +318,7 @@ impl<S: Service + Shareable> Registered for Served<S> {
         }
         match self.guard(platform) {
             Some(guard) => drop(self.instance.set(Local::<S>::new(guard))),
-            None => kernel_node::log!("{}: no shared memory for it", S::NAME),
+            None => kernel_node::log!("service {} not started: no shared memory for it", S::NAME),
         }
     }
 
@@ -410,15 +410,15 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
     }
 }
 
-/// Returns so many zeroes.
+/// Returns `bytes` zeroes. Without memory, the error is the refusal of the request.
 fn zeroed(bytes: usize) -> Result<Vec<u8>, Refusal> {
     let mut room = with_room(bytes)?;
     room.resize(bytes, 0);
     Ok(room)
 }
 
-/// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
-/// service does not exist here, or without memory.
+/// Starts a service in an arena of local memory. Returns `None` without memory, if the service's
+/// state is shared, or if the service exists only where it is shared.
 fn start<S: Service + Shareable>(blob: &Blob, mode: Mode, epoch: Epoch) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
@@ -428,7 +428,7 @@ fn start<S: Service + Shareable>(blob: &Blob, mode: Mode, epoch: Epoch) -> Optio
         return None;
     };
     let Some(arena) = arenas::local(bytes) else {
-        kernel_node::log!("{}: no memory for it", S::NAME);
+        kernel_node::log!("service {} not started: no memory for its arena", S::NAME);
         return None;
     };
     let instance = Instance::new(ArenaGuard::alone(epoch, arena));

@@ -152,7 +152,7 @@ impl Cache {
         Some(slot.frozen.as_ref().unwrap_or(&slot.data))
     }
 
-    /// The closing generation is on the device.
+    /// Notes that the closing generation, which this block is part of, is on the device.
     pub fn closed(&mut self, block: u32) {
         if let Some(slot) = self.slots.get_mut(block) {
             (slot.closing, slot.frozen) = (false, None);

@@ -28,7 +28,7 @@ pub const WANTED: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Read(usize),
-    /// Write so many bytes, which [`Ext2::outgoing`] returns.
+    /// Write this many bytes, which [`Ext2::outgoing`] returns.
     Write(usize),
     /// Make all completed writes durable.
     Flush,
@@ -64,9 +64,9 @@ pub enum Done {
 pub enum Flight {
     /// Mounting: the superblock (0), or a block of descriptors.
     Mount(u32),
-    /// Read so many blocks from this one on.
+    /// Read blocks: the first one, and their number.
     Read(u32, usize),
-    /// Write so many blocks of the closing generation, from this one on.
+    /// Write blocks of the closing generation: the first one, and their number.
     Write(u32, usize),
     /// Flush at the end of a phase.
     Flush,
@@ -109,7 +109,7 @@ impl Device {
         block.into()
     }
 
-    /// A block has newer contents than the device, so it need not be read.
+    /// Notes that a block has newer contents than the device, so it need not be read.
     pub fn overtake(&mut self, block: u32) {
         if self.wanted.remove(&block).is_some() {
             self.wake(block.into());

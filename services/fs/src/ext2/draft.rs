@@ -1,4 +1,4 @@
-//! One operation, from its first look at a block to its one change.
+//! One operation: it looks at blocks, collects its changes, and applies all of them at once.
 //!
 //! ```text
 //!   begin -> look at blocks, draft changes -> commit: all changes are in the cache, dirty

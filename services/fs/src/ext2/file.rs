@@ -79,8 +79,8 @@ impl Ext2 {
         let last = self.fetch_ahead(file, first, end);
         // Also reports a read error of that block.
         match self.view(missing) {
-            // Waits for the whole run: the reading kernel and the disk's share pages, which would
-            // move back and forth with each block.
+            // Waits for the whole run: the pages that the caller's kernel and the disk's kernel
+            // share would otherwise move back and forth for each block.
             Err(Stop::Wait(_)) if let Some(last) = last => Err(Stop::Wait(last.into())),
             seen => seen.map(|_| ()),
         }

@@ -152,8 +152,9 @@ impl Ext2 {
         Ok(None)
     }
 
-    /// Adds a name to a directory, in block `near` if it fits there. With `relied` others may rely
-    /// on the name, so it does not go to a block of phase 4. Returns the block.
+    /// Adds a name to a directory, in block `near` if it fits there. If `relied` is set, others may
+    /// rely on the name, so it does not go to a block of phase 4 ([`super::writing`]). Returns the
+    /// block.
     pub(super) fn insert(
         &mut self,
         dir: u32,

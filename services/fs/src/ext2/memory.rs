@@ -16,7 +16,7 @@ const BLOCK: usize = 160;
 /// Bytes of an indexed name, in half-empty trees. Times 3, because all indexes together hold up to
 /// three times the maximum of one.
 const NAME: usize = 3 * 24;
-/// Bytes of an inode: the count of its uses.
+/// Bytes of an inode: the count of how often it was freed.
 const INODE: u64 = 32;
 /// Bytes of a group: its descriptor, twice.
 const GROUP: u64 = 128;

@@ -190,8 +190,8 @@ impl Ext2 {
         let (dir, spot) = self.spot(directory, name)?;
         let gone = self.named(spot.inode)?;
         self.check_empty(spot.inode, &gone)?;
-        // A file that moved out of it in this generation gets its new name before this directory
-        // goes.
+        // If a file moved out of this directory in this generation, its new name is written before
+        // the directory's name is removed.
         if self.open.removed.values().any(|lost| *lost == spot.inode) {
             self.lose(spot, dir)?;
         }
@@ -259,7 +259,7 @@ impl Ext2 {
         self.put_inode(old.inode, &moved)
     }
 
-    /// Moves a directory to another one: at most one does in a generation.
+    /// Moves a directory to another parent. In a generation, at most one directory moves.
     fn move_directory(&mut self, inode: u32, source: u32, target: u32) -> Result<()> {
         if self.open.moved {
             return Err(self.next_generation());

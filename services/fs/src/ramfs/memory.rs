@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns charged `bytes`.
+    /// Takes back a charge of `bytes`.
     pub fn give(&mut self, bytes: u64) {
         self.used -= bytes;
     }

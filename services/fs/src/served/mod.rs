@@ -114,7 +114,7 @@ impl Served {
         afresh: bool,
     ) -> core::result::Result<Option<Told<'_>>, Errno> {
         if afresh || self.jobs.is_another(by) {
-            // Jobs that were taken before are not being done any more, and may be half done.
+            // The jobs that were taken before have no server any more, and may be half done.
             self.fail(|job| job.by.is_some());
         }
         self.jobs.take(by, room)

@@ -6,10 +6,10 @@
 //!             wakes the driver              ^                |                wakes callers
 //!                                           '- its kernel died
 //! ```
-//! Contract: an I/O is taken by one driver at a time. If that one's kernel dies, its I/Os are
+//! Contract: an I/O is taken by one driver at a time. If the driver's kernel dies, its I/Os are
 //! issued again: reads, writes and flushes may be repeated. A waiting driver is woken
-//! ([`super::listener`]). A caller that waits for the disk repeats its request after a while, and
-//! that step repeats a lost wake.
+//! ([`super::listener`]). If that wake is lost, it is repeated by the next step, at the latest when
+//! a caller that waits for the disk repeats its request.
 
 use super::handles::Place;
 use super::listener::Listener;

@@ -1,7 +1,7 @@
 //! A caller that waits for work: the driver of a disk, or the server of a file system.
 //!
-//! Contract: it is parked and woken when there is work. If it does not come, the first step after
-//! [`PATIENCE`] wakes it again. The last caller that asked is the listener.
+//! Contract: the listener is parked, and woken when there is work. If it does not come, the first
+//! step after [`PATIENCE`] wakes it again. The last caller that requested work is the listener.
 
 use share::{Effects, Token};
 

@@ -18,8 +18,8 @@ pub const PIPES: u32 = 256;
 #[derive(Debug)]
 pub struct Pipe {
     data: VecDeque<u8>,
-    /// End marks, each read once as an end of file: the number of bytes between the one before and
-    /// it.
+    /// End marks, each read once as an end of file. A mark is stored as the number of bytes between
+    /// the mark before it, or the start of the contents, and itself.
     ends: VecDeque<usize>,
     /// Whether a read end is open.
     pub reader: bool,

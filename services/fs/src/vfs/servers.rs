@@ -63,7 +63,7 @@ impl Vfs {
         self.served().for_each(|fs| fs.call(now, effects));
     }
 
-    /// Forgets what these callers were answered by servers: they have their reply, or are gone.
+    /// Drops the servers' answers to these callers, which have their reply or are gone.
     pub(super) fn forget_said(&mut self, whose: impl Fn(Token) -> bool) {
         let mut some = false;
         for fs in self.served() {
