@@ -128,6 +128,11 @@ pub enum Source {
     },
 }
 
+/// Returns the folder of a crate of the tree.
+fn crate_folder(package: &str, folder: Option<&Path>) -> PathBuf {
+    folder.map_or_else(|| Path::new("apps").join(package), Path::to_path_buf)
+}
+
 /// C within a crate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

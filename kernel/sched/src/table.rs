@@ -106,6 +106,8 @@ pub struct Entry {
     generation: u32,
     permit: bool,
     waiting: bool,
+    /// The core whose sleepers have its deadline. It may have moved to another one since.
+    sleeps_on: u8,
 }
 
 fn nothing(_: usize) {}
@@ -123,6 +125,7 @@ const FREE: Entry = Entry {
     generation: 0,
     permit: false,
     waiting: false,
+    sleeps_on: 0,
 };
 
 /// Parameters of a new thread.
@@ -270,9 +273,8 @@ impl Table {
     }
 
     fn make_ready(&mut self, index: Index, here: usize) {
-        let entry = &self.entries[index as usize];
-        self.cores[entry.core as usize].sleepers.remove(index);
-        let core = self.select_core(entry);
+        self.cancel_sleep(index);
+        let core = self.select_core(&self.entries[index as usize]);
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
         entry.core = core as u8;
@@ -385,8 +387,20 @@ impl Table {
         self.waits[index as usize] = NONE;
         append(&mut self.waits, head, index);
         if let Some(deadline) = deadline {
-            self.cores[core].sleepers.insert(index, deadline);
+            self.sleep(core, deadline);
         }
+    }
+
+    /// Adds the running thread to the sleepers of its core.
+    fn sleep(&mut self, core: usize, deadline: u64) {
+        let index = self.cores[core].current;
+        self.entries[index as usize].sleeps_on = core as u8;
+        self.cores[core].sleepers.insert(index, deadline);
+    }
+
+    fn cancel_sleep(&mut self, index: Index) {
+        let core = self.entries[index as usize].sleeps_on as usize;
+        self.cores[core].sleepers.remove(index);
     }
 
     /// Removes the running thread from the list that starts at `head`, whether it was woken or not.
@@ -398,8 +412,7 @@ impl Table {
         if core::mem::take(&mut entry.waiting) {
             unlink(&mut self.waits, head, index);
         }
-        let slept_on = entry.core as usize;
-        self.cores[slept_on].sleepers.remove(index);
+        self.cancel_sleep(index);
     }
 
     /// Wakes the first thread in the list that starts at `head`; returns false if there is none.
@@ -418,8 +431,7 @@ impl Table {
     pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
         let blocked = self.block_current(core);
         if blocked {
-            let index = self.cores[core].current;
-            self.cores[core].sleepers.insert(index, deadline);
+            self.sleep(core, deadline);
         }
         blocked
     }

@@ -124,9 +124,14 @@ fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
 /// Builds a program; where it is then.
 pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
     match &app.source {
-        Source::Rust { package, .. } => {
+        Source::Rust { package, folder } => {
             let mut cargo = cargo(place, tools, "build");
-            cargo.args(["--package", package, "--bin", package]);
+            cargo.args(["--bin", package]);
+            let folder = super::crate_folder(package, folder.as_deref());
+            match place.root.join(&folder).join("Cargo.lock").exists() {
+                true => cargo.arg("--locked").arg("--manifest-path").arg(folder.join("Cargo.toml")),
+                false => cargo.args(["--package", package]),
+            };
             run_cargo(cargo, &app.name, step)?;
             let folder = place.target.join(TRIPLE).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))

@@ -16,8 +16,7 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     let (source, features) = (&app.source, app.features());
     let text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
     let own = match &app.source {
-        Source::Rust { folder: Some(folder), .. } => vec![folder.clone()],
-        Source::Rust { package, .. } => vec![PathBuf::from("apps").join(package)],
+        Source::Rust { package, folder } => vec![super::crate_folder(package, folder.as_deref())],
         Source::Crate { .. } => vec![],
         Source::C { folder, .. } => vec![folder.clone()],
         // With the headers beside them.

@@ -11,6 +11,7 @@ const ROUTINE: &[&str] = &[
     "Building",
     "Finished",
     "Downloading",
+    "Fetch",
     "Downloaded",
     "Updating",
     "Locking",
@@ -24,8 +25,9 @@ const ROUTINE: &[&str] = &[
     "Ignored",
 ];
 
-/// What `cargo install` advises; we do not install for people.
-const PATH_ADVICE: &str = "warning: be sure to add";
+/// What `cargo install` advises: the folder is not in PATH, and the published lock file names a
+/// version that was withdrawn since. The people who read this can do nothing about either.
+const ADVICE: &[&str] = &["warning: be sure to add", "in Cargo.lock is yanked"];
 
 /// Runs `cargo` to its end as a part of `step`. Its arguments must not make it quiet.
 pub fn run(mut cargo: Command, step: &Step) -> std::io::Result<ExitStatus> {
@@ -49,8 +51,9 @@ fn follow(said: impl Read, mut progress: impl FnMut(u32, u32), mut show: impl Fn
                 continue;
             }
             let first = text.split_whitespace().next().unwrap_or_default();
-            let routine = ROUTINE.contains(&first) || text.starts_with(PATH_ADVICE);
-            if !routine && !text.is_empty() {
+            let routine = ROUTINE.contains(&first);
+            let advice = ADVICE.iter().any(|advice| text.contains(advice));
+            if !routine && !advice && !text.is_empty() {
                 show(&text);
             }
         }
@@ -85,7 +88,8 @@ mod tests {
     fn progress_is_read_and_only_what_matters_is_shown() {
         let said = "   Compiling abi v0.1.0\n\r    Building [==>   ] 45/101: core, abi\r\u{1b}[K\
                     \u{1b}[1m\u{1b}[33mwarning\u{1b}[0m: unused\n --> a.rs:1:2\n\n\
-                    \u{20}   Finished `x`\n";
+                    \u{20}   Finished `x`\n   Fetch 2 complete; 1 pending\r\
+                    warning: package `a v1.0.0` in Cargo.lock is yanked in registry `crates-io`\n";
         let (mut counts, mut shown) = (vec![], vec![]);
         follow(said.as_bytes(), |a, b| counts.push((a, b)), |line| shown.push(line.to_string()));
         assert_eq!(counts, [(45, 101)]);

@@ -112,6 +112,30 @@ fn a_sleeper_that_wakes_for_another_core_kicks_it() {
 }
 
 #[test]
+fn a_thread_that_moves_before_it_blocks_leaves_no_deadline() {
+    let mut table = Table::new(2);
+    (0..2).for_each(|core| table.online(core, 0));
+    let id = table.create(new(5, None), 0).unwrap();
+    table.requeue_current(0);
+    assert_eq!(table.pick(0, 0, 10), id.index());
+    let mut head = NONE;
+    table.prepare_wait(0, &mut head, Some(50));
+    // It is preempted, and the other core takes it.
+    table.create(new(9, Some(0)), 0).unwrap();
+    table.requeue_current(0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.pick(1, 0, 10), id.index());
+    assert!(table.block_current(1));
+    table.pick(1, 1, 10);
+    assert!(table.wake_first(&mut head, 1));
+    assert_eq!(table.next_event(0).sleeper, None);
+    assert_eq!(table.pick(1, 2, 10), id.index());
+    table.prepare_wait(1, &mut head, Some(50));
+    table.cancel_wait(1, &mut head);
+    assert_eq!(table.next_event(1).sleeper, None);
+}
+
+#[test]
 fn every_core_that_gets_a_thread_is_kicked() {
     let mut table = Table::new(3);
     (0..3).for_each(|core| table.online(core, 0));
