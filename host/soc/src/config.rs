@@ -109,7 +109,7 @@ pub struct Domain {
     /// Whether it is booted again when it dies.
     #[serde(default = "default_true")]
     pub restart: bool,
-    /// Whether its death ends the board with an error (role main).
+    /// Whether its death ends the board with an error (`restart = "never"`).
     #[serde(default)]
     pub essential: bool,
     /// Power state at the start of the board.

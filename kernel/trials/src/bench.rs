@@ -17,7 +17,7 @@ use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both| \
+    arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both|served|\
                 op|twins|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,

@@ -16,7 +16,7 @@ use kernel_services::transfers::{self, Buffer, DmaError};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
-    arguments: "[both] [BYTES [BATCH]]|faults|crowd|window BATCH START END",
+    arguments: "[both] [BYTES [BATCH]]|faults|crowd [ROUNDS]|window BATCH START END",
     help: "DMA copies, compared (both: with a peer); what is refused; full rings",
     run: dma,
 }];

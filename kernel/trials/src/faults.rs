@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "dirty",
         arguments: "",
-        help: "write all of the shared block's page for measurements",
+        help: "write all of the page of the shared block that is for measurements",
         run: dirty,
     },
     Command {

@@ -26,7 +26,7 @@ const ROUTINE: &[&str] = &[
 ];
 
 /// What `cargo install` advises: the folder is not in PATH, and the published lock file names a
-/// version that was withdrawn since. The people who read this can do nothing about either.
+/// version that was withdrawn since. Neither is for the people at this terminal.
 const ADVICE: &[&str] = &["warning: be sure to add", "in Cargo.lock is yanked"];
 
 /// Runs `cargo` to its end as a part of `step`. Its arguments must not make it quiet.
