@@ -139,7 +139,10 @@ pub struct DomainPage {
     pub play: [u64; 3],
     /// Per core: 1 while it is in kernel code and polls, 0 if it needs a doorbell.
     pub attending: [u64; MAX_CORES],
-    pub rest: [u64; 512 - 9 - MAX_CORES],
+    /// Per hardware spinlock: incremented before this domain swaps its word, and again when it does
+    /// not have the lock (any more). So while this is even, it does not have the lock.
+    pub attempts: [u64; SPINLOCKS],
+    pub rest: [u64; 512 - 9 - MAX_CORES - SPINLOCKS],
 }
 
 pub const SPINLOCKS: usize = 32;
@@ -148,9 +151,9 @@ pub const SPINLOCKS: usize = 32;
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spinlock {
-    /// 0: free, else index of the holding domain + 1. Taken with a swap in `arch`, released with a
-    /// store; the soc releases those of a dead domain.
-    pub holder: u64,
+    /// 0: free, 1: taken. Taken with a swap in `arch`, released with a store; the soc releases those
+    /// that a dead domain has left taken.
+    pub taken: u64,
     pub rest: [u64; 7],
 }
 

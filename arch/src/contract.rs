@@ -127,7 +127,8 @@ const _: fn(&mut Table, VirtAddr, u64) -> Option<PhysAddr> = Table::prune;
 const _: fn(&Table) -> usize = Table::tables;
 // Pages that are mapped and unmapped one by one with a single store each: their tables exist from
 // the start, so `set` neither allocates nor locks. The caller of `set` excludes other callers and,
-// when it takes rights away, flushes.
+// when it takes rights away, flushes. When `set` adds rights, a TLB may keep the weaker entry: a
+// core that faults because of it calls `flush_here`.
 type Pages = imp::mmu::Pages;
 type MakePages =
     fn(&mut Table, &dyn Frames, VirtAddr, PhysAddr, u64, Memory) -> Result<Pages, MapError>;
@@ -136,6 +137,14 @@ const _: fn(&Pages, u64, Option<Rights>) = Pages::set;
 // Drops a range from the TLB: of all cores of the domain with BROADCAST, else of this core only.
 const _: fn(VirtAddr, u64) = imp::mmu::flush;
 const _: bool = imp::mmu::BROADCAST;
+// Drops a page from the TLB of this core.
+const _: fn(VirtAddr) = imp::mmu::flush_here;
+// Whether a TLB may cache that there is no mapping. If so, a core may fault on a page that another
+// core has mapped since.
+const _: bool = imp::mmu::CACHES_INVALID;
+// Whether the page table allows the access that has just faulted on this core. If so, drops the
+// page from its TLB, and the instruction can be repeated. Interrupts are masked.
+const _: fn(VirtAddr, Access) -> bool = imp::mmu::is_spurious;
 // Physical ranges (start, bytes) that the kernel must map as Device for this crate.
 const _: &[(u64, u64)] = imp::mmu::DEVICE_RANGES;
 

@@ -57,7 +57,6 @@ impl<T> base::port::Exclusive<T> for Exclusion<T> {
 mod tests {
     use super::*;
     use crate::shared::Window;
-    use base::id::DomainId;
     use base::port::Exclusive;
     use core::sync::atomic::AtomicU64;
     use std::sync::Arc;
@@ -67,10 +66,10 @@ mod tests {
 
     #[test]
     fn cores_and_kernels_exclude_each_other() {
-        let word: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
+        let bank = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 3])));
         let shared: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
         let kernel = |id| {
-            let between = HwLock::new(Window::over(word), DomainId(id));
+            let between = HwLock::new(bank.part(0, 8), bank.part(8 + 8 * id, 8));
             Arc::new(Exclusion::new(RANK, Some(between), ()))
         };
         let kernels = [kernel(0), kernel(1)];

@@ -4,9 +4,11 @@
 //! valid; a reader *consumes* that one, then loads the others. Every access goes through `words`,
 //! the one linker section at which the lab synchronises.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use abi::boot::Blob;
+use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
 use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::Words;
@@ -124,39 +126,53 @@ impl Words for Window {
     }
 }
 
-/// A hardware spinlock between domains, for short critical sections that wait for nothing else. The
-/// word holds 0 or the holder's domain index + 1, so that the soc can release the locks of a dead
-/// domain.
+/// A hardware spinlock between domains, for short critical sections that wait for nothing else.
 ///
-/// The bank's only operation is *swap*: the domain that swaps 0 out has the lock, and only the
-/// holder stores 0. A contender reads the word first and swaps only if it is free. If another
-/// domain was faster, the contender swaps out the id of that new holder. It swaps this id back in,
-/// until it gets its own id (everything is as before) or 0 (the lock was released meanwhile, and is
-/// the contender's). If three domains race at one release, an id may be lost; the word then names
-/// another contender until the next release. Mutual exclusion does not depend on the ids; only the
-/// soc's choice of locks to release does, during that moment.
+/// The bank's only operation is *swap*. The lock's word is 0 if it is free, else 1. A domain swaps
+/// 1 in. If it gets 0, it has the lock; otherwise it has changed nothing. Each domain counts its
+/// attempts in a word of its own:
 ///
-/// The cores of a domain share an id, so they first exclude each other with `local`.
+/// ```text
+///   count is odd --> swap --> 1: count is even
+///                        \--> 0: critical section --> word = 0 --> count is even
+/// ```
+/// A domain may stop or die at any of these accesses. When one has died, the soc frees each lock
+/// whose word is 1 while the counts of all domains are even (`soc::spinlocks`): no living domain
+/// has it then. A waiting domain loads the word until it is free, so its count does not change.
+///
+/// The cores of a domain share a count, so they first exclude each other with `local`.
 #[derive(Debug)]
 pub struct HwLock {
     word: Window,
-    id: u64,
+    /// This domain's count in memory, and its value.
+    attempts: Window,
+    count: AtomicU64,
     local: AtomicU32,
 }
 
-/// Maximum swaps per attempt.
-const MAX_ROUNDS: usize = 8;
 /// Maximum rounds of `cpu::relax` between two attempts.
 const MAX_BACKOFF: u32 = 64;
 /// Attempts after which the holder is assumed to be stopped.
 const STALLED: u32 = 256;
 
 impl HwLock {
-    /// The lock in the first word of `word`, for the cores of `domain`. Each kernel has one
-    /// `HwLock` per lock.
-    pub fn new(word: Window, domain: DomainId) -> HwLock {
-        assert!(word.bytes >= 8, "a spinlock is a word");
-        HwLock { word, id: u64::from(domain.0) + 1, local: AtomicU32::new(0) }
+    /// Lock `number` of the bank, for the cores of `domain`. Each kernel has one `HwLock` per lock
+    /// at a time. `None`: the board has no such lock.
+    pub fn of(blob: &Blob, domain: DomainId, number: usize) -> Option<HwLock> {
+        if number >= SPINLOCKS {
+            return None;
+        }
+        let page = size_of::<DomainPage>() * domain.index();
+        let count = page + offset_of!(DomainPage, attempts) + 8 * number;
+        let word = |at: u64| Window::uncached(blob, PhysAddr(at), 8);
+        let lock = blob.window.spinlocks + (number * size_of::<Spinlock>()) as u64;
+        Some(HwLock::new(word(lock)?, word(blob.window.domains + count as u64)?))
+    }
+
+    pub(crate) fn new(word: Window, attempts: Window) -> HwLock {
+        // Odd: an earlier `HwLock` of this kernel was given up with the lock, which tests may do.
+        let count = AtomicU64::new(attempts.load(0).next_multiple_of(2));
+        HwLock { word, attempts, count, local: AtomicU32::new(0) }
     }
 
     /// Takes the lock if it is free. Interrupts stay masked until the guard is dropped.
@@ -181,12 +197,18 @@ impl HwLock {
         self.wait_for(|| self.try_take().then(|| HwGuard { lock: self, irqs_on: false }))
     }
 
+    /// The first attempt swaps at once; it takes the lock if nothing else does.
     fn wait_for<'a>(&'a self, mut look: impl FnMut() -> Option<HwGuard<'a>>) -> HwGuard<'a> {
-        let (mut guard, mut backoff) = (None, 1);
+        let (mut guard, mut backoff) = (look(), 1);
         loop {
+            if let Some(guard) = guard.take() {
+                return guard;
+            }
             let mut tries = 0;
             attend::until(|| {
-                guard = look();
+                if self.word.load(0) == 0 {
+                    guard = look();
+                }
                 tries += 1;
                 if guard.is_none() {
                     (0..backoff).for_each(|_| cpu::relax());
@@ -194,11 +216,9 @@ impl HwLock {
                 }
                 guard.is_some() || tries == STALLED
             });
-            match guard.take() {
-                Some(guard) => return guard,
-                // The word may not name the holder, so the hook has to find out which domain is
-                // stopped.
-                None => attend::stalled(),
+            if guard.is_none() {
+                // The domain that has the lock may be stopped.
+                attend::stalled();
             }
         }
     }
@@ -214,35 +234,24 @@ impl HwLock {
         taken
     }
 
-    /// Returns the index + 1 of the holding domain, or 0.
-    pub fn holder(&self) -> u64 {
-        self.word.load(0)
-    }
-
     fn take(&self) -> bool {
-        if self.word.load(0) != 0 {
+        self.count();
+        // The swap is visible after the count, and what follows after the swap.
+        // SAFETY: the window is mapped and holds a word of the spinlock bank.
+        if unsafe { words::swap64(self.word.word(0), 1) } != 0 {
+            self.count();
             return false;
         }
-        let mut carried = self.id;
-        for _ in 0..MAX_ROUNDS {
-            // SAFETY: the window is mapped and holds a word of the spinlock bank.
-            let found = unsafe { words::swap64(self.word.word(0), carried) };
-            if found == 0 {
-                // It was free, so it is ours now, under our id or one that we had swapped out.
-                if carried != self.id {
-                    self.word.store(0, self.id);
-                }
-                // Accesses to the guarded words come after taking the lock.
-                words::barrier();
-                return true;
-            }
-            if found == self.id {
-                return false;
-            }
-            carried = found;
-        }
-        // Our id was lost; the caller serves its hook before the next attempt.
-        false
+        // Accesses to the guarded words come after taking the lock.
+        words::barrier();
+        true
+    }
+
+    /// Counts. The caller has `local`.
+    fn count(&self) {
+        let next = self.count.load(Ordering::Relaxed).wrapping_add(1);
+        self.count.store(next, Ordering::Relaxed);
+        self.attempts.store(0, next);
     }
 }
 
@@ -254,8 +263,10 @@ pub struct HwGuard<'a> {
 
 impl Drop for HwGuard<'_> {
     fn drop(&mut self) {
-        // What was done under the lock is visible before it is free.
+        // What was done under the lock is visible before it is free, and that before the count.
         self.lock.word.publish(0, 0);
+        words::barrier();
+        self.lock.count();
         self.lock.local.store(0, Ordering::Release);
         cpu::irqs_restore(self.irqs_on);
     }
@@ -291,11 +302,11 @@ mod tests {
 
     #[test]
     fn four_domains_exclude_each_other() {
-        let window = window(2);
+        let window = window(6);
         let threads: Vec<_> = (0..4)
             .map(|domain| {
                 thread::spawn(move || {
-                    let lock = HwLock::new(window.part(0, 8), DomainId(domain));
+                    let lock = HwLock::new(window.part(0, 8), window.part(16 + 8 * domain, 8));
                     for _ in 0..2000 {
                         let _guard = lock.acquire();
                         let seen = window.load(8);
@@ -306,16 +317,19 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
         assert_eq!((window.load(0), window.load(8)), (0, 8000));
+        assert!((0..4).all(|domain| window.load(16 + 8 * domain) % 2 == 0));
     }
 
     #[test]
-    fn a_contender_does_not_replace_the_holders_id() {
-        let window = window(1);
-        let (one, two) = (HwLock::new(window, DomainId(0)), HwLock::new(window, DomainId(1)));
+    fn a_domain_counts_its_attempts() {
+        let window = window(3);
+        let lock = |domain: usize| HwLock::new(window.part(0, 8), window.part(8 * domain, 8));
+        let (one, two) = (lock(1), lock(2));
         let guard = one.try_acquire().unwrap();
         assert!(two.try_acquire().is_none() && one.try_acquire().is_none());
-        assert_eq!(one.holder(), 1);
+        assert_eq!([0, 8, 16].map(|at| window.load(at)), [1, 1, 2], "one has it, two has tried");
         drop(guard);
+        assert_eq!([0, 8, 16].map(|at| window.load(at)), [0, 2, 2]);
         assert!(two.try_acquire().is_some());
     }
 }

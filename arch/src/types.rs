@@ -32,8 +32,9 @@ pub enum Access {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// No mapping, or one without the required right.
-    Page { address: u64, access: Access },
+    /// No mapping, or one without the required right. `is_cached`: this core's TLB may still have
+    /// what caused the fault when the page table allows the access; see `mmu::flush_here`.
+    Page { address: u64, access: Access, is_cached: bool },
     /// An undefined instruction.
     Illegal,
     /// Breakpoint instruction.

@@ -50,10 +50,14 @@ fn classify(esr: u64, address: u64) -> Fault {
     }
 }
 
+/// Fault status code of a permission fault, at level 0. Only an entry that causes one can be in a
+/// TLB.
+const PERMISSION: u64 = 0x0c;
+
 fn abort(esr: u64, address: u64, access: Access) -> Fault {
     match esr & 0x3f {
         // Address size, translation, access flag and permission faults of any level.
-        0x00..=0x0f => Fault::Page { address, access },
+        code @ 0x00..=0x0f => Fault::Page { address, access, is_cached: code >= PERMISSION },
         0x21 => Fault::Unaligned { address },
         _ => Fault::Other(esr),
     }

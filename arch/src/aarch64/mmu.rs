@@ -13,9 +13,12 @@ use base::port::Frames;
 use super::descriptor::{self, ENTRIES, LAST, index, is_table, span};
 use super::mmio::{BARS, BARS_SIZE, ECAM, GICD, UART};
 use super::registers::{KERNEL_ASID, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER, write};
-use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
+use crate::types::{Access, MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
 pub const BROADCAST: bool = true;
+
+/// The architecture forbids it.
+pub const CACHES_INVALID: bool = false;
 
 pub const DEVICE_RANGES: &[(u64, u64)] =
     &[(UART, PAGE), (GICD, 0x3_0000), (ECAM, 1 << 20), (BARS, BARS_SIZE)];
@@ -308,6 +311,26 @@ fn publish() {
 }
 
 /// Also drops cached walks.
+pub fn flush_here(virt: VirtAddr) {
+    let operand = operand(virt.0 / PAGE);
+    // SAFETY: as in `flush`.
+    unsafe {
+        asm!("dsb nshst", "tlbi vaae1, {}", "dsb nsh", "isb", in(reg) operand, options(nostack));
+    }
+}
+
+/// Only the shared block's pages gain rights while they are mapped, and faults on them are handled
+/// before this is called.
+pub fn is_spurious(_virt: VirtAddr, _access: Access) -> bool {
+    false
+}
+
+/// Returns the operand of `tlbi` for a page, of any ASID.
+fn operand(page: u64) -> u64 {
+    page & ((1 << 44) - 1)
+}
+
+/// Also drops cached walks.
 pub fn flush(virt: VirtAddr, bytes: u64) {
     let pages = bytes.div_ceil(PAGE);
     // SAFETY: dropping translations is always allowed; the barriers order it after the table stores
@@ -318,7 +341,7 @@ pub fn flush(virt: VirtAddr, bytes: u64) {
             asm!("tlbi vmalle1is", options(nostack));
         } else {
             for page in 0..pages {
-                let operand = ((virt.0 / PAGE) + page) & ((1 << 44) - 1);
+                let operand = operand(virt.0 / PAGE + page);
                 asm!("tlbi vaae1is, {}", in(reg) operand, options(nostack));
             }
         }

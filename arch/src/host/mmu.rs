@@ -10,7 +10,7 @@ use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
 
 use super::chip::chip;
-use crate::types::{MapError, Mapping, Memory, Rights, leaf_tables};
+use crate::types::{Access, MapError, Mapping, Memory, Rights, leaf_tables};
 
 pub const BROADCAST: bool = true;
 
@@ -164,6 +164,14 @@ impl Pages {
 }
 
 pub fn flush(_virt: VirtAddr, _bytes: u64) {}
+
+pub const CACHES_INVALID: bool = false;
+
+pub fn flush_here(_virt: VirtAddr) {}
+
+pub fn is_spurious(_virt: VirtAddr, _access: Access) -> bool {
+    false
+}
 
 #[cfg(test)]
 mod tests {

@@ -54,11 +54,16 @@ fn acknowledge(cause: u64) -> Interrupt {
 fn classify(cause: u64, address: u64) -> Fault {
     match cause {
         0 | 4 | 6 => Fault::Unaligned { address },
-        1 | 12 => Fault::Page { address, access: Access::Execute },
-        5 | 13 => Fault::Page { address, access: Access::Read },
-        7 | 15 => Fault::Page { address, access: Access::Write },
+        1 | 12 => page(address, Access::Execute),
+        5 | 13 => page(address, Access::Read),
+        7 | 15 => page(address, Access::Write),
         2 => Fault::Illegal,
         3 => Fault::Breakpoint,
         _ => Fault::Other(cause),
     }
+}
+
+/// A TLB may cache invalid entries, too.
+fn page(address: u64, access: Access) -> Fault {
+    Fault::Page { address, access, is_cached: true }
 }

@@ -8,10 +8,12 @@ use base::port::Frames;
 
 use super::pte::{self, ENTRIES};
 use super::registers::{read, write};
-use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
+use crate::types::{Access, MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
 /// The kernel interrupts the other cores to make them flush.
 pub const BROADCAST: bool = false;
+
+pub const CACHES_INVALID: bool = true;
 
 pub const DEVICE_RANGES: &[(u64, u64)] = super::mmio::RANGES;
 
@@ -129,7 +131,7 @@ impl PageTable {
             }
             leaves[page as usize / ENTRIES] = found.slot as usize & !(PAGE as usize - 1);
         }
-        Ok(Pages { leaves, va, pa, count: bytes / PAGE, memory })
+        Ok(Pages { leaves, pa, count: bytes / PAGE, memory })
     }
 
     fn map_leaf(
@@ -152,10 +154,12 @@ impl PageTable {
         }
     }
 
-    /// Allocates a zeroed table.
+    /// Allocates a zeroed table, which may be linked now: other harts see the zeroes first.
     fn grow(&mut self, frames: &dyn Frames) -> Result<u64, MapError> {
         let table = new_table(frames)?;
         self.tables += 1;
+        // SAFETY: a barrier.
+        unsafe { asm!("fence w, w", options(nostack)) };
         Ok(table)
     }
 
@@ -206,7 +210,6 @@ impl PageTable {
 pub struct Pages {
     /// Tables of the last level.
     leaves: [usize; MAX_LEAF_TABLES],
-    va: VirtAddr,
     pa: PhysAddr,
     count: u64,
     memory: Memory,
@@ -216,14 +219,25 @@ impl Pages {
     #[inline]
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
-        let at = VirtAddr(self.va.0 + page * PAGE);
         let leaf = |rights| pte::leaf(self.pa.0 + page * PAGE, self.memory, rights);
         let table = self.leaves[page as usize / ENTRIES] as *mut u64;
         store(table.wrapping_add(page as usize % ENTRIES), rights.map_or(0, leaf));
-        if rights.is_some() {
-            flush(at, PAGE); // this core's TLB may have cached the invalid entry
-        }
     }
+}
+
+pub fn flush_here(va: VirtAddr) {
+    flush(va, PAGE);
+}
+
+/// A walk without a lock: a table that it reads is not freed before this hart has served the
+/// shootdown.
+pub fn is_spurious(va: VirtAddr, access: Access) -> bool {
+    let entry = || find(pte::root_of(read!("satp")), va.0).entry;
+    let allowed = va.0 >= UPPER_HALF && pte::allows(entry(), access);
+    if allowed {
+        flush_here(va);
+    }
+    allowed
 }
 
 /// A flush of an address concerns leaves only; a long range (2 MiB or more) drops everything, and

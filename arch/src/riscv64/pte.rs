@@ -1,6 +1,6 @@
 //! Page table entries of Sv48 with Svpbmt. A and D are set here because our harts do not set them.
 
-use crate::types::{Memory, Rights};
+use crate::types::{Access, Memory, Rights};
 
 const VALID: u64 = 1;
 const READ: u64 = 1 << 1;
@@ -46,6 +46,16 @@ pub(super) const fn is_valid(entry: u64) -> bool {
 
 pub(super) const fn is_leaf(entry: u64) -> bool {
     is_valid(entry) && entry & (READ | WRITE | EXECUTE) != 0
+}
+
+/// Returns whether the entry is a leaf with the right for this access.
+pub(super) const fn allows(entry: u64, access: Access) -> bool {
+    let right = match access {
+        Access::Read => READ,
+        Access::Write => WRITE,
+        Access::Execute => EXECUTE,
+    };
+    is_valid(entry) && entry & right != 0
 }
 
 /// Returns the address that the entry maps or links to.

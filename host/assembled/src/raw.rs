@@ -269,7 +269,7 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c
     let access = if is_write { Access::Write } else { Access::Read };
     let [pc, sp] = [libc::REG_RIP, libc::REG_RSP].map(|register| register as usize);
     let mut frame = TrapFrame::at(registers[pc] as u64, registers[sp] as u64);
-    if !arch::cpu::delivery::fault(&mut frame, Fault::Page { address, access }) {
+    if !arch::cpu::delivery::fault(&mut frame, Fault::Page { address, access, is_cached: false }) {
         say(b"a page fault before the kernel handles faults\n");
         exit(3);
     }

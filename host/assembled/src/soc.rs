@@ -9,10 +9,12 @@ use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
 use abi::boot::{BLOCK, Blob};
 use abi::soc::{
-    ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, command, error, state, unpack_state,
+    ChipPage, DomainPage, DomainStatus, Spinlock, command, error, state, unpack_state,
 };
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
+use soc::spinlocks::{Bank, Doubts};
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,6 +39,25 @@ pub struct Soc<'a> {
     acts: VecDeque<(u64, Act)>,
     power: Power,
     domains: Vec<Domain>,
+    /// Spinlocks that a dead domain may have left taken.
+    doubts: Doubts,
+}
+
+impl Bank for Soc<'_> {
+    type Error = Infallible;
+
+    fn word(&self, lock: usize) -> Result<u64, Infallible> {
+        Ok(raw::load(self.spinlock(lock), 8))
+    }
+
+    fn attempts(&self, lock: usize, domain: usize) -> Result<u64, Infallible> {
+        Ok(raw::load(self.page(domain, offset_of!(DomainPage, attempts) + 8 * lock), 8))
+    }
+
+    fn free(&self, lock: usize) -> Result<(), Infallible> {
+        raw::store(self.spinlock(lock), 8, 0);
+        Ok(())
+    }
 }
 
 /// Runs a plan to its end.
@@ -61,7 +82,8 @@ pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<(), String> {
     let policy = |d| Policy { restart: true, essential: d == 0, max_deaths: 100 };
     let policies: Vec<Policy> = (0..domains.len()).map(policy).collect();
     let acts = plan.acts.iter().copied().collect();
-    let mut soc = Soc { plan, acts, power: Power::new(&policies), domains };
+    let (power, doubts) = (Power::new(&policies), Doubts::default());
+    let mut soc = Soc { plan, acts, power, domains, doubts };
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
     result
@@ -88,6 +110,7 @@ impl Soc<'_> {
                 return Err(control.message());
             }
             self.serve();
+            self.free_orphans();
             self.act();
             if self.is_over() {
                 return Ok(());
@@ -204,8 +227,19 @@ impl Soc<'_> {
         }
     }
 
+    fn free_orphans(&mut self) {
+        let (mut doubts, domains) = (self.doubts, self.domains.len());
+        let Ok(_) = doubts.resolve(self, domains);
+        self.doubts = doubts;
+    }
+
     fn page(&self, d: usize, field: usize) -> u64 {
         at(self.plan.blob.window.domains) + (d * size_of::<DomainPage>() + field) as u64
+    }
+
+    fn spinlock(&self, lock: usize) -> u64 {
+        let taken = offset_of!(Spinlock, taken);
+        at(self.plan.blob.window.spinlocks) + (lock * size_of::<Spinlock>() + taken) as u64
     }
 
     fn status(&self, d: usize, field: usize) -> u64 {
@@ -267,13 +301,7 @@ impl Soc<'_> {
             raw::store(self.page(d, word * 8), 8, 0);
         }
         self.put(d, offset_of!(DomainStatus, answered), 0);
-        for lock in 0..SPINLOCKS {
-            let holder =
-                at(self.plan.blob.window.spinlocks) + (lock * size_of::<Spinlock>()) as u64;
-            if raw::load(holder, 8) == d as u64 + 1 {
-                raw::store(holder, 8, 0);
-            }
-        }
+        self.doubts.all();
     }
 
     fn spawn(&mut self, d: usize) {

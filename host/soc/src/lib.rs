@@ -24,5 +24,6 @@ pub mod memory;
 pub mod power;
 pub mod qemu;
 pub mod qmp;
+pub mod spinlocks;
 pub mod supervisor;
 pub mod virtio;

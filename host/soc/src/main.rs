@@ -3,9 +3,10 @@
 //! Exit code 0: shut down; 1: an essential domain was lost; 2: could not start. A board that starts
 //! again keeps its process, which executes this program again.
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, flock};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -65,9 +66,22 @@ fn fail(sentence: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Makes all files of this process and of its QEMUs accessible to their user only: they contain the
+/// memory of all programs, and the key that vouches for code. Fails if the folder is open to others.
+fn keep_private(folder: &Path) -> std::io::Result<()> {
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    let mode = folder.metadata()?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = format!("other users may open this folder (mode {mode:03o}); `chmod 700` it");
+    Err(std::io::Error::other(why))
+}
+
 /// Takes the lock on `soc.pid` and opens `soc.log`, appending to it when the board starts again.
 /// The file always holds our number, for other processes that check whether the board lives.
 fn prepare(folder: &Path, start: Instant) -> std::io::Result<File> {
+    keep_private(folder)?;
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false);
     let mut lock = options.open(folder.join("soc.pid"))?;

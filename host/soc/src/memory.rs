@@ -1,15 +1,17 @@
 //! The RAM file, and the words in it that the soc shares with kernels.
 //!
 //! All accesses are whole aligned `u64` words, and the soc stores only to its own words. The two
-//! exceptions happen while a domain is fenced and cannot write: its request page is cleared, and
-//! hardware spinlocks that it held are freed.
+//! exceptions concern domains that are fenced and cannot write: their pages are cleared, and hardware
+//! spinlocks that they have left taken are freed.
 
 use crate::eye::Eye;
+use crate::spinlocks::Bank;
 use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
-use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, state, unpack_state};
+use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, state, unpack_state};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::mem::offset_of;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use vm_memory::{
@@ -60,6 +62,7 @@ impl Ram {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(0o600)
             .open(path)
             .map_err(failed)?;
         file.set_len(size).map_err(failed)?;
@@ -309,23 +312,19 @@ impl Chip {
         Ok(())
     }
 
-    /// Cleans up after a domain that no longer runs: its request page and its answers are as after
-    /// reset, and its spinlocks are free. Returns how many it held.
-    pub fn fence(&self, domain: usize) -> Result<usize, MemoryError> {
+    /// Cleans up after a domain that no longer runs: its page and its answers are as after reset. It
+    /// may have left spinlocks taken ([`crate::spinlocks`]).
+    pub fn fence(&self, domain: usize) -> Result<(), MemoryError> {
         for word in 0..size_of::<DomainPage>() / 8 {
             self.ram.store(self.page(domain, word * 8), 0)?;
         }
         self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), 0)?;
-        let mut freed = 0;
-        for lock in 0..SPINLOCKS {
-            let holder = self.spinlocks + (lock * size_of::<Spinlock>()) as u64;
-            if self.ram.load(holder)? == domain as u64 + 1 {
-                self.ram.store(holder, 0)?;
-                freed += 1;
-            }
-        }
         fence(Ordering::SeqCst);
-        Ok(freed)
+        Ok(())
+    }
+
+    fn spinlock(&self, lock: usize) -> u64 {
+        self.spinlocks + (lock * size_of::<Spinlock>() + offset_of!(Spinlock, taken)) as u64
     }
 
     /// Writes the boot parameters of a domain's stub.
@@ -338,5 +337,23 @@ impl Chip {
         self.ram.store(pa + offset_of!(StubTable, magic) as u64, magic)?;
         fence(Ordering::SeqCst); // the stub starts after this
         Ok(())
+    }
+}
+
+impl Bank for Chip {
+    type Error = MemoryError;
+
+    fn word(&self, lock: usize) -> Result<u64, MemoryError> {
+        fence(Ordering::SeqCst); // in the order of the calls
+        self.ram.load(self.spinlock(lock))
+    }
+
+    fn attempts(&self, lock: usize, domain: usize) -> Result<u64, MemoryError> {
+        fence(Ordering::SeqCst);
+        self.ram.load(self.page(domain, offset_of!(DomainPage, attempts) + 8 * lock))
+    }
+
+    fn free(&self, lock: usize) -> Result<(), MemoryError> {
+        self.ram.store(self.spinlock(lock), 0)
     }
 }

@@ -16,11 +16,12 @@ use crate::memory::{Chip, MemoryError};
 use crate::power::{Effect, Event, Fate, Job, Power};
 use crate::qemu::Qemu;
 use crate::qmp::{Order, Outcome, PATIENCE};
+use crate::spinlocks::Doubts;
 use crate::virtio::console::Voice;
 use crate::virtio::cut::Cut;
 use abi::boot::{BLOB_MAGIC, StubTable};
 use abi::soc::{state, unpack_state};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -28,6 +29,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+
+/// Time between two looks at spinlocks that may be orphaned.
+const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// How the board ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +79,8 @@ pub struct Supervisor {
     unprepared: Vec<bool>,
     /// Domains that are booting.
     boots: slow::Boots,
+    /// Spinlocks that a dead domain may have left taken.
+    doubts: Doubts,
     sender: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
     bell: Arc<Doorbell>,
@@ -114,6 +120,7 @@ impl Supervisor {
             handled: vec![0; count],
             unprepared: vec![false; count],
             boots: slow::Boots::new(count, patience),
+            doubts: Doubts::default(),
             sender,
             outcomes,
             bell: Arc::new(Doorbell::new()?),
@@ -134,7 +141,7 @@ impl Supervisor {
         while self.end.is_none() {
             match self.wait() {
                 Ok(ready) => {
-                    if !ready.is_empty() {
+                    if !ready.is_empty() || self.doubts.exist() {
                         gate.visit(|| {
                             self.serve(&ready);
                             if self.end.is_some() {
@@ -192,7 +199,8 @@ impl Supervisor {
             (0..self.qemus.len()).filter(|&d| self.qemus[d].is_some()).collect();
         waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
         waits.extend(self.parts.control.waits_for().map(wait));
-        poll(&mut waits, self.boots.left().as_ref())?;
+        let doubt = self.doubts.exist().then_some(LOOK_AGAIN);
+        poll(&mut waits, self.boots.left().into_iter().chain(doubt).min().as_ref())?;
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
         let (doorbell, outcome, signal) = (next(), next(), next());
@@ -211,6 +219,11 @@ impl Supervisor {
     }
 
     fn serve(&mut self, ready: &Ready) {
+        if self.doubts.exist()
+            && let Err(e) = self.free_orphans()
+        {
+            log::error!("The hardware spinlocks cannot be read: {e}.");
+        }
         self.serve_kernels();
         if ready.signal {
             self.end = Some(End::Ordered("a signal"));
@@ -275,10 +288,9 @@ impl Supervisor {
             Effect::Fence(d) => {
                 self.handled[d] = 0;
                 self.parts.engines.iter().for_each(|dma| dma.fence(d));
-                let freed = self.parts.chip.fence(d)?;
-                if freed > 0 {
-                    log::warn!("{freed} hardware spinlocks of {} were freed.", self.name(d));
-                }
+                self.parts.chip.fence(d)?;
+                self.doubts.all();
+                self.free_orphans()?;
             }
             Effect::Prepare(d, resume, epoch) => self.prepare(d, resume, epoch),
             Effect::Spawn(d) => return Ok(self.spawn(d)),
@@ -291,6 +303,16 @@ impl Supervisor {
             Effect::End(false) => {} // reported by Died, which knows the domain
         }
         Ok(None)
+    }
+
+    /// Frees spinlocks that dead domains have left taken.
+    fn free_orphans(&mut self) -> Result<(), MemoryError> {
+        let chip = &self.parts.chip;
+        let freed = self.doubts.resolve(chip, chip.domains())?;
+        if freed > 0 {
+            log::warn!("{freed} hardware spinlocks of dead domains were freed.");
+        }
+        Ok(())
     }
 
     /// Gives an emulator a job. In the lab, a domain's clock is stopped by its seat alone; a job

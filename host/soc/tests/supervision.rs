@@ -4,12 +4,20 @@
 
 mod common;
 
-use abi::soc::{DomainStatus, command, error, state};
+use abi::soc::{DomainPage, DomainStatus, command, error, state};
 use common::*;
 use serde_json::json;
+use std::fs::Permissions;
 use std::mem::offset_of;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 const SLEEP: [&str; 2] = ["sleep", "1000"];
+
+/// Returns the address of a domain's count for a lock.
+fn attempts(domain: usize, lock: u64) -> u64 {
+    PAGES + (domain * size_of::<DomainPage>() + offset_of!(DomainPage, attempts)) as u64 + 8 * lock
+}
 
 fn two() -> soc::config::Config {
     config(vec![domain(0, "strong", &SLEEP), domain(1, "weak", &SLEEP)])
@@ -39,6 +47,26 @@ fn peers_are_introduced_before_the_page_and_rings_reach_them() {
 }
 
 #[test]
+fn no_other_user_reaches_memory_sockets_or_logs() {
+    let soc = Soc::start(&two());
+    // Made by the soc, or by a "QEMU", which inherits what the soc has set.
+    for name in ["ram", "soc.log", "soc.pid", "control.sock", "slot0.sock", "strong.log"] {
+        let mode = soc.path(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+    }
+}
+
+#[test]
+fn a_folder_that_others_may_open_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
+    let soc = Command::new(env!("CARGO_BIN_EXE_soc")).arg(folder.path()).output().unwrap();
+    assert_eq!(soc.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&soc.stderr);
+    assert!(said.contains("mode 711") && said.contains("chmod 700"), "{said}");
+}
+
+#[test]
 fn a_kernel_is_ready_and_learns_the_time() {
     let soc = Soc::start(&two());
     let mut kernel = Kernel::new(&soc, 0, 3);
@@ -60,10 +88,14 @@ fn a_kernel_is_ready_and_learns_the_time() {
 fn a_killed_domain_comes_back_clean_and_everybody_is_told() {
     let soc = Soc::start(&two());
     let mut kernel = Kernel::new(&soc, 0, 3);
+    // Lock 1 is the living domain's; the weak one has the others, or would like to.
+    let count = |domain, lock| attempts(domain, lock);
     for lock in [0, 3, 31] {
-        soc.ram.store(SPINLOCKS + lock * 64, 2).unwrap();
+        soc.ram.store(count(1, lock), 7).unwrap();
     }
-    soc.ram.store(SPINLOCKS + 64, 1).unwrap();
+    soc.ram.store(count(0, 1), 5).unwrap();
+    soc.ram.store(count(1, 1), 3).unwrap();
+    [0, 1, 3, 31].iter().for_each(|lock| soc.ram.store(SPINLOCKS + lock * 64, 1).unwrap());
     for epoch in 1..=3 {
         soc.until_state(1, (epoch, state::BOOTING));
         assert_eq!(soc.ask(json!({"op": "kill", "domain": "weak"})), json!({"ok": true}));
@@ -72,8 +104,11 @@ fn a_killed_domain_comes_back_clean_and_everybody_is_told() {
         }
         assert_eq!(soc.status(1, offset_of!(DomainStatus, deaths)), epoch);
     }
-    let locks = [0, 1, 3, 31].map(|lock| soc.ram.load(SPINLOCKS + lock * 64).unwrap());
-    assert_eq!(locks, [0, 1, 0, 0], "those of the dead are free, those of the living are not");
+    let locks = || [0, 1, 3, 31].map(|lock| soc.ram.load(SPINLOCKS + lock * 64).unwrap());
+    assert_eq!(locks(), [0, 1, 0, 0], "those of the dead are free, those of the living are not");
+    // It is not: the living domain gives up its attempt.
+    soc.ram.store(count(0, 1), 6).unwrap();
+    until("the soc frees the last lock", || locks()[1] == 0);
     let stub = STUB + 0x1000 + offset_of!(abi::boot::StubTable, epoch) as u64;
     assert_eq!(soc.ram.load(stub).unwrap(), 4);
 }

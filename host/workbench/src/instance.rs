@@ -16,7 +16,8 @@ use board::{Board, BoardError};
 use builds::image::ImageError;
 use lab::model::{CACHE, KEPT};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use std::os::unix::fs::FileExt;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -169,7 +170,10 @@ impl Instance {
 
     /// Creates the folder, if there is none.
     pub fn make_folder(&self) -> Outcome<()> {
-        file(&self.folder, std::fs::create_dir_all(&self.folder))
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        file(&self.folder, made)?;
+        // It may have been made by others, or by an earlier version.
+        file(&self.folder, std::fs::set_permissions(&self.folder, Permissions::from_mode(0o700)))
     }
 
     /// Stops the board: requests a shutdown, then kills the soc and any remaining QEMU.

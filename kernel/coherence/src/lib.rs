@@ -299,7 +299,9 @@ impl<P: Ports> Coherence<P> {
     /// Handles a fault of the instruction at `pc`: if it is a load or store in the shared block,
     /// requests the page and waits until it is mapped or known to be lost.
     pub fn fault(&self, pc: u64, fault: Fault) -> FaultOutcome {
-        let Fault::Page { address, access } = fault else { return FaultOutcome::Other };
+        let Fault::Page { address, access, is_cached } = fault else {
+            return FaultOutcome::Other;
+        };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
             return FaultOutcome::Other;
         };
@@ -319,7 +321,15 @@ impl<P: Ports> Coherence<P> {
         let (met, asked) = self.request(begin);
         let times = [entered, asked, arch::cpu::clock()];
         self.trip.iter().zip(times).for_each(|(word, time)| word.store(time, Ordering::Relaxed));
-        if met { FaultOutcome::Page } else { FaultOutcome::Loss }
+        if !met {
+            return FaultOutcome::Loss;
+        }
+        // Another core may have requested the page, or more rights to it, and mapped it before this
+        // one faulted. Without this the instruction would fault on the same entry forever.
+        if is_cached {
+            arch::mmu::flush_here(VirtAddr(address));
+        }
+        FaultOutcome::Page
     }
 
     /// Returns the times of the last fault, on any core.

@@ -75,7 +75,7 @@ fn board() -> Board {
 fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> FaultOutcome {
     let address = kernel.base().0 + page * PAGE;
     // A different instruction for each page.
-    kernel.fault(0x1000 + page * 4, Fault::Page { address, access })
+    kernel.fault(0x1000 + page * 4, Fault::Page { address, access, is_cached: false })
 }
 
 fn holds(kernel: &Coherence<Chip2>, page: u64, rights: Rights) -> bool {
@@ -146,9 +146,15 @@ fn faults_outside_the_block_are_not_handled() {
     let board = started();
     let fault = |fault| beside(&board, 0, move |it| it.fault(0x1000, fault));
     let address = BASE.to_virt().0 + BLOCK;
-    assert_eq!(fault(Fault::Page { address, access: Touch::Read }), FaultOutcome::Other);
+    assert_eq!(
+        fault(Fault::Page { address, access: Touch::Read, is_cached: false }),
+        FaultOutcome::Other
+    );
     let address = BASE.to_virt().0;
-    assert_eq!(fault(Fault::Page { address, access: Touch::Execute }), FaultOutcome::Other);
+    assert_eq!(
+        fault(Fault::Page { address, access: Touch::Execute, is_cached: false }),
+        FaultOutcome::Other
+    );
     assert_eq!(board.1[0].counts()[0], 0);
 }
 

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::types::{AccessError, Keep, Page, RequestId};
 
 /// How a page is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rights {
     Read,
     Write,
@@ -23,7 +23,8 @@ pub enum Rights {
 pub enum Effect {
     /// Send a message on the link to `to`.
     Send { to: DomainId, message: Message },
-    /// Map the page on all cores of this domain.
+    /// Map the page on all cores of this domain. A core whose TLB still has a weaker entry faults
+    /// again; the driver makes each core drop the page's entry when its access is complete.
     Map { page: Page, rights: Rights },
     /// Remove the mapping or its write permission on all cores, then call `unmapped(work)`.
     Unmap { page: Page, keep: Keep, work: RequestId },

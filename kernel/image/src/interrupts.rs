@@ -4,6 +4,7 @@ use crate::panic;
 use arch::handlers::Handlers;
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
+use base::addr::VirtAddr;
 #[cfg(feature = "trials")]
 use base::id::Vector;
 use kernel_platform::twins::ReferenceKind;
@@ -49,17 +50,24 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
     }
 }
 
-/// Handles the other expected faults: accesses of `arch::probe`, pages of a program's memory that
-/// are allocated on demand, and traps of programs.
+/// Handles the other expected faults: on pages that another core has mapped since this one's TLB
+/// cached that they were not, accesses of `arch::probe`, pages of a program's memory that are
+/// allocated on demand, and traps of programs.
 #[cold]
 #[inline(never)]
 fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
-    let met = arch::probe::recover(frame, fault)
+    let met = is_spurious(fault)
+        || arch::probe::recover(frame, fault)
         || programs::demand(frame, fault, processes::ran_short)
         || programs::trap(frame, fault);
     if !met {
         unhandled_fault(frame, fault);
     }
+}
+
+fn is_spurious(fault: Fault) -> bool {
+    matches!(fault, Fault::Page { address, access, .. }
+        if arch::mmu::is_spurious(VirtAddr(address), access))
 }
 
 /// Handles unexpected faults of kernel code. A call into another kernel's image continues in its

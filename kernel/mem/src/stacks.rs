@@ -103,11 +103,14 @@ impl Stacks {
         Stacks { slots: Lock::new(ranks::STACKS, slots) }
     }
 
-    /// Allocates a mapped stack with undefined contents.
+    /// Allocates a mapped stack with undefined contents. A core that has cached that nothing is
+    /// mapped there could not handle the fault, because its handler would use the stack, too. So
+    /// `flush` must then flush the TLBs of all cores of this domain.
     pub fn allocate(
         &self,
         table: &Lock<PageTable>,
         frames: &dyn Frames,
+        flush: &dyn Fn(VirtAddr, u64),
     ) -> Result<Stack, StackError> {
         let slot = {
             let mut slots = self.slots.lock();
@@ -119,6 +122,9 @@ impl Stacks {
         // The page table's lock ranks before ours, so it is taken without ours; the slot is ours
         // alone.
         let mapped = map(slot, table, frames);
+        if mapped.is_ok() && arch::mmu::CACHES_INVALID {
+            flush(Stack { slot }.bottom(), STACK);
+        }
         let mut slots = self.slots.lock();
         match mapped {
             Ok(memory) => {

@@ -63,7 +63,8 @@ pub struct KernelStacks;
 
 impl port::Stacks for KernelStacks {
     fn allocate(&self) -> Option<usize> {
-        let stack = STACKS.allocate(TABLE.get()?, &FRAMES).ok()?;
+        let flush = &crate::shootdown::flush_all;
+        let stack = STACKS.allocate(TABLE.get()?, &FRAMES, flush).ok()?;
         Some(stack.into_top())
     }
 

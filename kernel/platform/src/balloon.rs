@@ -17,7 +17,7 @@
 use crate::peers::{Peers, Procedure, Terms};
 use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};
-use abi::soc::{Spinlock, state};
+use abi::soc::state;
 use alloc::collections::VecDeque;
 use arch::lock::Lock;
 use arch::shared::{HwLock, Window};
@@ -119,14 +119,12 @@ impl Balloons {
         let global = mapping::global(blob)?;
         let bytes = (size_of::<BlockPage>() * MAX_DOMAINS) as u64;
         let table = Window::uncached(blob, PhysAddr(blob.window.blocks), bytes)?;
-        let lock = blob.window.spinlocks + (BLOCKS_LOCK * size_of::<Spinlock>()) as u64;
-        let lock = Window::uncached(blob, PhysAddr(lock), 8)?;
         let count = (global.size / BLOCK) as usize;
         let blocks = Blocks::new(table, me, epoch, blob.domains().len(), count);
         Some(Balloons {
             balloon: Balloon::new(blocks, PhysAddr(global.base), end(blob, me)),
             table,
-            lock: HwLock::new(lock, me),
+            lock: HwLock::of(blob, me, BLOCKS_LOCK)?,
             manager: Lock::new(kernel_node::ranks::BALLOON, Manager::new(me, LIMITS)),
             busy: AtomicBool::new(false),
             answers: [const { AtomicU64::new(UNKNOWN) }; MAX_DOMAINS],

@@ -184,7 +184,7 @@ impl Others {
             // A misaligned function address: AArch64 faults at the jump target. If instead the
             // access was misaligned, `pc` is in this kernel's image, and this is `Other`.
             Fault::Unaligned { .. } => (pc, Access::Execute),
-            Fault::Page { address, access } => (address, access),
+            Fault::Page { address, access, .. } => (address, access),
             _ => return ReferenceKind::Other,
         };
         let holds = |other: &&Other| other.regions.iter().any(|region| region.contains(&address));
@@ -272,7 +272,7 @@ mod tests {
 
     fn classify(others: &Others, address: u64, access: Access) -> std::string::String {
         let pc = if access == Access::Execute { address } else { OWN };
-        match others.classify(pc, Fault::Page { address, access }) {
+        match others.classify(pc, Fault::Page { address, access, is_cached: false }) {
             ReferenceKind::Twin(at) => format!("twin at {at:#x}"),
             ReferenceKind::Stray(stray) => stray.to_string(),
             ReferenceKind::Other => "other".to_string(),

@@ -34,8 +34,8 @@ pub const COMMANDS: &[Command] = &[
 
 /// How often the peer's word is polled before giving up.
 const PATIENCE: u64 = 20_000_000;
-/// Offset of the spinlock that is used.
-const LOCK: u64 = 0;
+/// Number of the spinlock that is used.
+const LOCK: usize = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -83,14 +83,10 @@ pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
 
 impl Board {
     fn of(kernel: &Kernel) -> Result<Board, Failure> {
-        let blob = kernel.blob;
-        let lock = Window::uncached(blob, PhysAddr(blob.window.spinlocks + LOCK), 8);
-        let (own, peer, lock) =
-            (word(kernel, kernel.me, 0), word(kernel, first_peer(kernel)?, 0), lock);
+        let lock = HwLock::of(kernel.blob, kernel.me, LOCK);
+        let (own, peer) = (word(kernel, kernel.me, 0), word(kernel, first_peer(kernel)?, 0));
         match (own, peer, lock) {
-            (Some(own), Some(peer), Some(lock)) => {
-                Ok(Board { own, peer, lock: HwLock::new(lock, kernel.me) })
-            }
+            (Some(own), Some(peer), Some(lock)) => Ok(Board { own, peer, lock }),
             _ => Err(Failure::Failed("the board's window is too small")),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{Command, Failure, Outcome, Session, number, pingpong, record};
 use arch::shared::{HwLock, Window};
-use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::addr::{PAGE, VirtAddr};
 use base::port::Words;
 use core::fmt::Write;
 use core::hint::black_box;
@@ -16,7 +16,7 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// Offset of the spinlock that is used. (`ping-pong` uses another one.)
-const LOCK: u64 = 64;
+const LOCK: usize = 1;
 
 /// The objects of the operations.
 struct Bench {
@@ -61,12 +61,10 @@ const OPERATIONS: [(&str, Operation); 9] = [
 fn sequences(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let count = number(arguments, 0, 1000)?.clamp(1, 10_000);
-    let lock = PhysAddr(kernel.blob.window.spinlocks + LOCK);
-    let lock = Window::uncached(kernel.blob, lock, 8);
+    let lock = HwLock::of(kernel.blob, kernel.me, LOCK);
     let (Some(word), Some(lock)) = (pingpong::word(kernel, kernel.me, 0), lock) else {
         return Err(Failure::Failed("the window is too small"));
     };
-    let lock = HwLock::new(lock, kernel.me);
     let bench = Bench { word, lock, line: Line([0; arch::cache::LINE]) };
     for (name, operation) in OPERATIONS {
         let ns = timed(&bench, operation, count);

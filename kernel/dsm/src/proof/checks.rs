@@ -55,6 +55,21 @@ fn two_cores_per_domain_lose_no_store_and_every_schedule_ends() {
 }
 
 #[test]
+fn weak_tlb_entries_hold_up_no_core() {
+    for protocol in BOTH {
+        let world =
+            |pages, programs| World::<2, 2> { weak: true, ..World::new(protocol, pages, programs) };
+        let (add, load): (&[Op], &[Op]) = (&[Op::Add(0)], &[Op::Load(0)]);
+        let upgrade: &[Op] = &[Op::Load(0), Op::Add(0)];
+        check("weak, add", world(1, two_cores(add, add, add, load)));
+        check("weak, upgrade", world(1, two_cores(upgrade, upgrade, load, &[])));
+        check("weak, cross", world(2, two_cores(&[Op::AddBoth(0)], add, &[Op::Add(1)], &[])));
+        let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
+        check("weak, sleep", world(1, two_cores(sleep, &[], upgrade, add)));
+    }
+}
+
+#[test]
 fn three_domains_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<3, 1>::new(protocol, pages, programs);
@@ -113,6 +128,8 @@ fn every_mutant_is_found() {
     found("no pin", graph(&world(Mutant::NoPin, 1, &[INC, INC])));
     found("descending", graph(&world(Mutant::Descending, 2, &[CROSS, CROSS])));
     found("readers", graph(&world(Mutant::ForgetReaders, 1, &[INC, INC])));
+    let weak = World { weak: true, ..world(Mutant::KeepEntry, 1, &[INC, INC]) };
+    found("weaker entry kept", graph(&weak));
 }
 
 const ADD: &[Op] = &[Op::Add(0)];

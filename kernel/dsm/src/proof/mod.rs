@@ -20,4 +20,6 @@ pub enum Mutant {
     Descending,
     /// A writer does not wait for readers to give up the page.
     ForgetReaders,
+    /// A core whose access is complete keeps the weaker TLB entry on which it faulted.
+    KeepEntry,
 }

@@ -87,6 +87,8 @@ pub struct World<const D: usize, const C: usize> {
     pub hold: u64,
     /// Whether dirty lines are written back at any time.
     pub evict: bool,
+    /// Whether cores use the weakest entries that their TLBs may have, instead of the page table.
+    pub weak: bool,
     pub mutant: Option<Mutant>,
     /// Recognises register contents that must not occur at the end.
     pub forbidden: fn(&[Vec<u8>]) -> bool,
@@ -103,6 +105,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             restarts: 0,
             hold: 0,
             evict: false,
+            weak: false,
             mutant: None,
             forbidden: |_| false,
         }
@@ -120,6 +123,14 @@ impl<const D: usize, const C: usize> World<D, C> {
             thrash: Limit { moves: 0, window: 0 },
             mutant: self.mutant,
         }
+    }
+
+    fn node(&self, me: usize, epoch: Epoch) -> Node<D, C> {
+        let mut node = Node::new(self.config(me), epoch);
+        if self.weak {
+            node.weakest = vec![node.mapped.clone(); C];
+        }
+        node
     }
 
     fn op(&self, state: &State<D, C>, node: usize, core: usize) -> Option<Op> {
@@ -204,7 +215,8 @@ impl<const D: usize, const C: usize> World<D, C> {
                 this.runs[core].lost = result == Err(LeaveError::LostPages);
                 return result != Err(LeaveError::Busy);
             }
-            if !Node::<D, C>::allows(&this.mapped, op) {
+            let used = if self.weak { &this.weakest[core] } else { &this.mapped };
+            if !Node::<D, C>::allows(used, op) {
                 return this.fault(core, op, memory, sent);
             }
             Self::execute(this, core, op, memory, sent);
@@ -274,7 +286,7 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn restart(&self, state: &mut State<D, C>, node: usize) {
         state.restarts += 1;
         let epoch = Epoch(state.nodes[node].epoch.0 + 1);
-        state.nodes[node] = Node::new(self.config(node), epoch);
+        state.nodes[node] = self.node(node, epoch);
         Self::start(state, node);
     }
 
@@ -394,7 +406,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
     type Action = Action;
 
     fn init_states(&self) -> Vec<Self::State> {
-        let nodes = (0..D).map(|node| Node::new(self.config(node), Epoch(1))).collect();
+        let nodes = (0..D).map(|node| self.node(node, Epoch(1))).collect();
         let cells = vec![0; self.pages as usize];
         let memory = Memory { truth: vec![Some(0); cells.len()], cells, broken: None };
         let mut state = State {

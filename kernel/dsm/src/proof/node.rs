@@ -44,8 +44,12 @@ pub struct Node<const D: usize, const C: usize> {
     pub dsm: Machine<D, C>,
     pub epoch: Epoch,
     pub mapped: Vec<Option<Rights>>,
-    /// Entries that a TLB may still have.
+    /// Entries with more rights than `mapped` that a TLB may still have.
     pub tlb: Vec<Option<Rights>>,
+    /// For each core, the weakest entries that its TLB may still have; `None` is an invalid one. A
+    /// core caches an entry as soon as it exists, and keeps it until it flushes it. Empty if the
+    /// model has no such entries.
+    pub weakest: Vec<Vec<Option<Rights>>>,
     pub cache: Vec<Option<Line>>,
     pub runs: Vec<Run>,
     /// Shootdowns in progress.
@@ -74,6 +78,15 @@ impl Perform for Recorder {
     }
 }
 
+/// Returns whether these rights to a page allow an access.
+fn permits(rights: Option<Rights>, want: Want) -> bool {
+    match rights {
+        Some(Rights::Write) => want != Want::Device,
+        Some(Rights::Read) => want == Want::Read,
+        None => false,
+    }
+}
+
 /// Messages sent during a step.
 pub type Sent = Vec<(DomainId, Message)>;
 
@@ -85,6 +98,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
             epoch,
             mapped: vec![None; pages],
             tlb: vec![None; pages],
+            weakest: vec![],
             cache: vec![None; pages],
             runs: vec![Run::default(); C],
             shootdowns: vec![],
@@ -125,8 +139,8 @@ impl<const D: usize, const C: usize> Node<D, C> {
             return false;
         }
         for (page, keep) in out.unmapped_first {
-            let left = (keep == Keep::Read).then_some(Rights::Read);
-            (self.mapped[page as usize], self.tlb[page as usize]) = (left, left);
+            self.unmap(page, keep);
+            self.tlb[page as usize] = self.mapped[page as usize];
         }
         out.effects.into_iter().for_each(|effect| self.perform(effect, memory, sent));
         true
@@ -140,12 +154,13 @@ impl<const D: usize, const C: usize> Node<D, C> {
                 self.tlb[page as usize] = Some(rights);
             }
             Effect::Unmap { page, keep, work } => {
-                self.mapped[page as usize] = (keep == Keep::Read).then_some(Rights::Read);
+                self.unmap(page, keep);
                 self.shootdowns.push(work);
                 self.shootdowns.sort_by_key(|id| (id.domain, id.core));
             }
             Effect::UnmapAll => {
-                self.mapped.fill(None);
+                let pages = 0..self.mapped.len() as Page;
+                pages.for_each(|page| self.unmap(page, Keep::Nothing));
                 self.unmap_all = true;
             }
             Effect::Clean { page } => self.clean(page, memory),
@@ -160,6 +175,25 @@ impl<const D: usize, const C: usize> Node<D, C> {
             // Leave again, later.
             Effect::Stays => self.runs[0].at -= 1,
             Effect::Left => self.left = true,
+        }
+    }
+
+    fn unmap(&mut self, page: Page, keep: Keep) {
+        let left = (keep == Keep::Read).then_some(Rights::Read);
+        self.mapped[page as usize] = left;
+        for entries in &mut self.weakest {
+            entries[page as usize] = entries[page as usize].min(left);
+        }
+    }
+
+    /// A core drops the entry on which `op` faulted, before it repeats it.
+    fn flush(&mut self, core: CoreId, op: Op) {
+        let Some((first, count, want)) = op.needs() else { return };
+        let mapped = &self.mapped;
+        let Some(entries) = self.weakest.get_mut(core.index()) else { return };
+        let faulted = (first..first + count).find(|&page| !permits(entries[page as usize], want));
+        if let Some(page) = faulted {
+            entries[page as usize] = mapped[page as usize];
         }
     }
 
@@ -188,6 +222,9 @@ impl<const D: usize, const C: usize> Node<D, C> {
                 memory.truth[page as usize] = Some(before + 1);
                 run.device = true;
             }
+            (Ok(()), Some(op)) if !self.dsm.is_mutant(super::Mutant::KeepEntry) => {
+                self.flush(core, op);
+            }
             (Ok(()), Some(_)) | (Err(AccessError::Device), _) => {}
             _ => {
                 memory.broken =
@@ -199,11 +236,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
     /// Returns whether these rights allow the operation.
     pub fn allows(rights: &[Option<Rights>], op: Op) -> bool {
         let Some((page, count, want)) = op.needs() else { return true };
-        (page..page + count).all(|page| match rights[page as usize] {
-            Some(Rights::Write) => want != Want::Device,
-            Some(Rights::Read) => want == Want::Read,
-            None => false,
-        })
+        (page..page + count).all(|page| permits(rights[page as usize], want))
     }
 
     /// Executes `op`, which the core's rights allow.

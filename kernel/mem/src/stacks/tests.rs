@@ -32,7 +32,8 @@ fn mapped(table: &Lock<PageTable>) -> Vec<(u64, u64)> {
 fn a_stack_lies_between_guards() {
     let (manager, table) = kernel(MIB);
     let stacks = Stacks::new();
-    let all: Vec<_> = (0..3).map(|_| stacks.allocate(&table, &manager).unwrap()).collect();
+    let all: Vec<_> =
+        (0..3).map(|_| stacks.allocate(&table, &manager, &|_, _| {}).unwrap()).collect();
     let ranges = mapped(&table);
     assert_eq!(ranges.len(), 3, "no two touch");
     for (stack, &(start, end)) in all.iter().zip(&ranges) {
@@ -47,11 +48,11 @@ fn a_stack_lies_between_guards() {
 fn released_stacks_are_reused_without_mapping() {
     let (manager, table) = kernel(MIB);
     let stacks = Stacks::new();
-    let first = stacks.allocate(&table, &manager).unwrap();
+    let first = stacks.allocate(&table, &manager, &|_, _| {}).unwrap();
     let place = first.top();
     let free = manager.statistics().free;
     stacks.release(first);
-    let again = stacks.allocate(&table, &manager).unwrap();
+    let again = stacks.allocate(&table, &manager, &|_, _| {}).unwrap();
     assert_eq!(again.top(), place);
     assert_eq!(manager.statistics().free, free);
 }
@@ -61,7 +62,8 @@ fn trimming_flushes_before_it_frees() {
     let (manager, table) = kernel(MIB);
     let stacks = Stacks::new();
     let fresh = manager.statistics().free;
-    let all: Vec<_> = (0..4).map(|_| stacks.allocate(&table, &manager).unwrap()).collect();
+    let all: Vec<_> =
+        (0..4).map(|_| stacks.allocate(&table, &manager, &|_, _| {}).unwrap()).collect();
     let with_all = manager.statistics().free;
     all.into_iter().for_each(|stack| stacks.release(stack));
     assert_eq!(stacks.idle(), 4);
@@ -85,7 +87,7 @@ fn exhaustion_is_an_error_and_loses_no_slot() {
     let stacks = Stacks::new();
     let mut all = Vec::new();
     let error = loop {
-        match stacks.allocate(&table, &manager) {
+        match stacks.allocate(&table, &manager, &|_, _| {}) {
             Ok(stack) => all.push(stack),
             Err(error) => break error,
         }
@@ -93,12 +95,12 @@ fn exhaustion_is_an_error_and_loses_no_slot() {
     assert_eq!(error, StackError::NoMemory);
     assert!(all.len() as u64 * STACK >= MIB / 2);
     stacks.release(all.pop().unwrap());
-    assert!(stacks.allocate(&table, &manager).is_ok());
+    assert!(stacks.allocate(&table, &manager, &|_, _| {}).is_ok());
 
     let (manager, table) = kernel(32 * MIB);
     let stacks = Stacks::new();
     for _ in 0..MAX_STACKS {
-        stacks.allocate(&table, &manager).unwrap();
+        stacks.allocate(&table, &manager, &|_, _| {}).unwrap();
     }
-    assert_eq!(stacks.allocate(&table, &manager), Err(StackError::TooMany));
+    assert_eq!(stacks.allocate(&table, &manager, &|_, _| {}), Err(StackError::TooMany));
 }

@@ -5,11 +5,9 @@ use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
-use abi::soc::Spinlock;
 use alloc::vec::Vec;
 use arch::lock::Once;
-use arch::shared::{HwLock, Window};
-use base::addr::PhysAddr;
+use arch::shared::HwLock;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
@@ -393,9 +391,7 @@ pub fn shared_arena(
     share: (u64, u64),
 ) -> Option<ArenaGuard> {
     let arena = arenas::shared(coherence.base(), share)?;
-    let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
-    let word = PhysAddr(platform.blob.window.spinlocks + at as u64);
-    let between = HwLock::new(Window::uncached(platform.blob, word, 8)?, platform.me);
+    let between = HwLock::of(platform.blob, platform.me, FIRST_LOCK + index)?;
     ArenaGuard::shared(platform, coherence, between, index, arena)
 }
 
