@@ -68,7 +68,7 @@ mod tests {
     fn cores_and_kernels_exclude_each_other() {
         let bank = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 3])));
         let shared: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
-        let kernel = |id| {
+        let kernel = |id: usize| {
             let between = HwLock::new(bank.part(0, 8), bank.part(8 + 8 * id, 8));
             Arc::new(Exclusion::new(RANK, Some(between), ()))
         };

@@ -8,9 +8,7 @@ use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
 use abi::boot::{BLOCK, Blob};
-use abi::soc::{
-    ChipPage, DomainPage, DomainStatus, Spinlock, command, error, state, unpack_state,
-};
+use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, command, error, state, unpack_state};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
 use soc::spinlocks::{Bank, Doubts};
 use std::collections::VecDeque;

@@ -113,8 +113,8 @@ impl Doubts {
     /// Looks at each lock that may be orphaned, among `domains` domains. Returns how many were
     /// freed.
     pub fn resolve<B: Bank>(&mut self, bank: &B, domains: usize) -> Result<usize, B::Error> {
-        let mut freed = 0;
-        for lock in (0..SPINLOCKS).filter(|lock| self.0 >> lock & 1 != 0) {
+        let (before, mut freed) = (self.0, 0);
+        for lock in (0..SPINLOCKS).filter(|lock| before >> lock & 1 != 0) {
             match Look::whole(bank, lock, domains)? {
                 Seen::Freed => freed += 1,
                 Seen::Settled => {}

@@ -7,9 +7,10 @@ use abi::soc::{ChipPage, DomainPage, DomainStatus};
 use rustix::event::{PollFd, PollFlags, poll};
 use soc::config::{Config, Domain, Ram as RamConfig};
 use soc::memory::Ram;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::mem::offset_of;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -90,7 +91,8 @@ pub struct Soc {
 
 impl Soc {
     pub fn start(config: &Config) -> Soc {
-        let folder = tempfile::tempdir().unwrap();
+        let private = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         std::fs::write(folder.path().join("blob.bin"), blob(config.domains.len() as u32)).unwrap();
         std::fs::write(folder.path().join("soc.toml"), toml::to_string(config).unwrap()).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_soc"))
