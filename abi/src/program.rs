@@ -248,6 +248,24 @@ pub mod engine {
         }
     }
 
+    /// Returns the code that the compiler makes of a function that traps at once: a frame, and an
+    /// undefined instruction. Such a function is the last one of each program. A kernel that stops
+    /// a program makes it continue there, so it loads no program whose last function is another.
+    pub const fn trap_at_once(isa: u32) -> &'static [u8] {
+        match isa {
+            // stp x29, x30, [sp, #-16]!; mov x29, sp; udf #0xc11f
+            crate::boot::isa::AARCH64 => {
+                &[0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0, 0x91, 0x1f, 0xc1, 0, 0]
+            }
+            // addi sp, sp, -16; sd ra, 8(sp); sd s0, 0(sp); mv s0, sp; unimp
+            crate::boot::isa::RISCV64 => &[
+                0x13, 0x01, 0x01, 0xff, 0x23, 0x34, 0x11, 0, 0x23, 0x30, 0x81, 0, 0x13, 0x04, 0x01,
+                0, 0, 0, 0, 0,
+            ],
+            _ => &[],
+        }
+    }
+
     /// Returns whether an ISA has SIMD. Our RV64 has no vector extension, which Cranelift would
     /// need.
     pub const fn has_simd(isa: u32) -> bool {

@@ -7,8 +7,9 @@
 //! -> a compiler
 //! -> pack
 //! ```
-//! Unsupported features are rejected first ([`Unsupported`]). Every pass leaves a function that it
-//! does not understand unchanged; an invalid module reaches the compiler, which reports the error.
+//! Unsupported features are rejected first ([`Unsupported`]). Every pass but the last leaves a
+//! function that it does not understand unchanged; an invalid function reaches the compiler, which
+//! reports the error.
 
 mod check;
 mod names;
@@ -33,6 +34,8 @@ pub enum Refused {
     Component,
     #[error("this is no WebAssembly module: {0}")]
     Text(String),
+    #[error("the module is invalid: {0}")]
+    Invalid(String),
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
 }
@@ -65,7 +68,8 @@ pub fn prepare(wasm: &[u8], isa: u32) -> Result<Prepared, Refused> {
         false => plain::without_simd(&wasm),
     };
     let wasm = if isa == abi::boot::isa::RISCV64 { wide::widened(&wasm) } else { wasm };
-    Ok(Prepared { wasm: stop::with_way_out(&wasm), trapping })
+    let wasm = stop::with_way_out(&wasm).map_err(Refused::Invalid)?;
+    Ok(Prepared { wasm, trapping })
 }
 
 #[cfg(test)]

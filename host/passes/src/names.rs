@@ -50,7 +50,7 @@ mod tests {
     /// Returns the names of a module's functions after all passes.
     fn names(wasm: &[u8]) -> Vec<(u32, String)> {
         let mut found = Vec::new();
-        for payload in Parser::new(0).parse_all(&with_way_out(wasm)) {
+        for payload in Parser::new(0).parse_all(&with_way_out(wasm).unwrap()) {
             let Payload::CustomSection(custom) = payload.unwrap() else { continue };
             let reader = BinaryReader::new(custom.data(), 0);
             for part in NameSectionReader::new(reader) {
@@ -93,7 +93,7 @@ mod tests {
             let wasm = named(&CustomSection { name: "name".into(), data: data.into() });
             assert!(names(&wasm).is_empty(), "{data:?}");
             // There is a fourth function, the way out.
-            let stoppable = with_way_out(&wasm);
+            let stoppable = with_way_out(&wasm).unwrap();
             let bodies = Parser::new(0).parse_all(&stoppable).flatten();
             let bodies = bodies.filter(|part| matches!(part, Payload::CodeSectionEntry(_)));
             assert_eq!(bodies.count(), 4, "{data:?}");

@@ -69,12 +69,13 @@ pub fn trap() -> Function {
     function
 }
 
-/// Adds that function to `wasm`. An invalid module is left to the compiler.
-pub fn with_way_out(wasm: &[u8]) -> Vec<u8> {
+/// Adds that function to `wasm`. Fails if the module is invalid: without the function, the kernel
+/// could not stop the program.
+pub fn with_way_out(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let (mut module, mut stoppable) = (Module::new(), Stoppable { kind: 0 });
     match stoppable.parse_core_module(&mut module, Parser::new(0), wasm) {
-        Ok(()) => module.finish(),
-        Err(_) => wasm.to_vec(),
+        Ok(()) => Ok(module.finish()),
+        Err(why) => Err(why.to_string()),
     }
 }
 
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     fn same(text: &str, expected: &str) {
-        assert_eq!(with_way_out(&crate::read(text)), crate::read(expected));
+        assert_eq!(with_way_out(&crate::read(text)), Ok(crate::read(expected)));
     }
 
     #[test]
@@ -95,9 +96,19 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_functions_or_is_no_module_stays() {
+    fn what_has_no_functions_stays() {
         let memory = "(module (memory 1))";
         same(memory, memory);
-        assert_eq!(with_way_out(b"\0asm\x01"), b"\0asm\x01");
+    }
+
+    #[test]
+    fn what_is_no_module_is_refused() {
+        assert!(with_way_out(b"\0asm\x01").is_err());
+        let whole = crate::read("(module (func) (func))");
+        for end in 0..whole.len() {
+            let cut = with_way_out(&whole[..end]);
+            // Cut between two sections, it may be a module, but then it has no code to stop.
+            assert!(cut.is_err() || end < whole.len() - 1, "{end}");
+        }
     }
 }

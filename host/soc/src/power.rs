@@ -79,7 +79,7 @@ pub enum Fate {
     Restarts,
     /// It stays dead by its policy.
     Stays,
-    /// It stays dead because it crashed too quickly or too often.
+    /// It stays dead because it crashed too quickly or too often, or has used all epochs.
     GivenUp,
     /// It stays dead and the board ends.
     Essential,
@@ -292,6 +292,11 @@ impl Power {
     fn wake(&mut self, asker: Asker, d: usize) {
         let domain = &mut self.domains[d];
         match domain.state {
+            state::OFF | state::COLD | state::DEAD
+                if domain.resume == 0 && domain.epoch == LAST_EPOCH =>
+            {
+                self.answer(asker, error::STATE, 0);
+            }
             state::INACTIVE => {
                 let next = domain.before_inactive;
                 self.set_state(d, next);
@@ -299,7 +304,7 @@ impl Power {
             }
             state::OFF | state::COLD if domain.alive => {
                 if domain.resume == 0 {
-                    domain.epoch = next_epoch(domain.epoch);
+                    domain.epoch += 1;
                     self.effects.push(Effect::Fence(d));
                 }
                 let domain = &mut self.domains[d];
@@ -317,10 +322,10 @@ impl Power {
         }
     }
 
-    /// Boots a domain cold, in a new QEMU.
+    /// Boots a domain cold, in a new QEMU, under an epoch that there must be.
     fn boot(&mut self, d: usize) {
         let domain = &mut self.domains[d];
-        domain.epoch = next_epoch(domain.epoch);
+        domain.epoch += 1;
         domain.resume = 0;
         domain.alive = true;
         let epoch = domain.epoch;
@@ -380,7 +385,10 @@ impl Power {
             Fate::Essential
         } else if !again {
             Fate::Stays
-        } else if domain.crashes.len() > CRASH_LOOP || domain.deaths >= domain.policy.max_deaths {
+        } else if domain.crashes.len() > CRASH_LOOP
+            || domain.deaths >= domain.policy.max_deaths
+            || domain.epoch == LAST_EPOCH
+        {
             Fate::GivenUp
         } else {
             Fate::Restarts
@@ -451,10 +459,9 @@ impl Power {
 /// The source of a request whose kernel is gone. Clients are numbered from 1.
 const NOBODY: Asker = Asker::Client(0);
 
-/// Epochs are 16 bits wide and never 0.
-fn next_epoch(epoch: u64) -> u64 {
-    epoch % 0xffff + 1
-}
+/// Epochs are 16 bits wide and never 0. No epoch of a board's life is used twice, because another
+/// kernel may still have messages or handles of it: a domain boots cold no more after its last one.
+const LAST_EPOCH: u64 = 0xffff;
 
 #[cfg(test)]
 #[path = "power_tests.rs"]

@@ -56,6 +56,27 @@ fn a_cold_boot_prepares_everything_before_the_emulator_runs() {
 }
 
 #[test]
+fn no_epoch_is_used_twice() {
+    let policy = Policy { restart: true, essential: false, max_deaths: u64::MAX };
+    let mut power = Power::new(&[policy]);
+    power.step(0, Event::PowerOn(0));
+    for epoch in 1..LAST_EPOCH {
+        assert_eq!(state_of(&power, 0), (epoch, state::BOOTING));
+        power.step(epoch * 2 * CRASH_WINDOW_NS, Event::Ended(0));
+    }
+    let end = power.step(LAST_EPOCH * 2 * CRASH_WINDOW_NS, Event::Ended(0));
+    assert!(end.contains(&Effect::Died(0, Fate::GivenUp)));
+    assert_eq!(state_of(&power, 0), (LAST_EPOCH, state::DEAD));
+    let refused = [Effect::Answer(CLIENT, error::STATE, 0)];
+    assert_eq!(ask(&mut power, CLIENT, command::WAKE, 0, 0), refused);
+    assert_eq!(
+        ask(&mut power, CLIENT, command::OFF, 0, 0).last(),
+        Some(&Effect::Answer(CLIENT, error::NONE, 0))
+    );
+    assert_eq!(ask(&mut power, CLIENT, command::WAKE, 0, 0), refused);
+}
+
+#[test]
 fn inactive_is_published_once_stopped_and_undone_before_it_continues() {
     let mut power = board(true);
     let effects = ask(&mut power, OTHER, command::INACTIVE, 0, 0);
@@ -242,9 +263,4 @@ fn nonsense_is_refused_and_states_are_checked() {
         let effects = ask(&mut power, ME, command, domain, 0);
         assert_eq!(effects.last(), Some(&Effect::Answer(ME, expected, 0)), "command {command}");
     }
-}
-
-#[test]
-fn epochs_are_16_bits_and_never_zero() {
-    assert_eq!((next_epoch(0), next_epoch(0xfffe), next_epoch(0xffff)), (1, 0xffff, 1));
 }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::Inside;
 use crate::raw::{self, Loaded, Memory, Seal};
-use abi::program::MAX_TABLES;
+use abi::program::{MAX_TABLES, engine as abi_engine};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -28,6 +28,8 @@ pub enum LoadError {
     /// It exports no `_start`.
     NoStart,
 }
+
+const NO_WAY_OUT: &str = "its last function is not the one that stops it; install it again";
 
 /// A program. Shared by the processes that run it, and freed with the last of them.
 pub struct Program<G: Guest> {
@@ -53,9 +55,11 @@ impl Functions {
     /// larger.
     const NEAR: u64 = 16;
 
-    fn of(module: &Module) -> Functions {
+    /// Fails if the module has functions, and the last one is not such a function.
+    fn of(module: &Module) -> Result<Functions, LoadError> {
         let text = module.text().as_ptr() as u64;
         let mut functions = Functions { pieces: Vec::new(), way_out: None };
+        let mut last = None;
         for function in module.functions() {
             let start = text + function.offset as u64;
             let end = start + function.len as u64;
@@ -66,8 +70,12 @@ impl Functions {
                 _ => functions.pieces.push(start..end),
             }
             functions.way_out = Some(start);
+            last = module.text().get(function.offset..function.offset + function.len);
         }
-        functions
+        match functions.way_out.is_none() || last == Some(abi_engine::trap_at_once(arch::cpu::ISA)) {
+            true => Ok(functions),
+            false => Err(LoadError::Refused(NO_WAY_OUT.to_string())),
+        }
     }
 }
 
@@ -109,7 +117,7 @@ impl<G: Guest> Program<G> {
         check(module)?;
         let ready = engine.linker.instantiate_pre(module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
-        let functions = Functions::of(module);
+        let functions = Functions::of(module)?;
         let clock = clock::clock_of(module);
         Ok((Program { ready, functions, clock, loaded }, found))
     }

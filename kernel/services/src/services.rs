@@ -264,6 +264,7 @@ impl Services {
     fn wake(&self, platform: &Platform, token: Token) {
         if token.kernel() != platform.me {
             platform.peers.notify(token.kernel(), Procedure::Wake, token.as_bytes());
+            platform.peers.wake_sleeper(platform, token.kernel());
         } else if token.epoch() == platform.epoch {
             // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
             let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
@@ -314,16 +315,25 @@ impl Services {
         timers.min().unwrap_or(u64::MAX)
     }
 
-    /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
-    /// not return.
+    /// The body of the thread `services`: passes deaths of kernels and timers to the services, and
+    /// wakes kernels that have powered off without reading their messages. Does not return.
     pub fn keep(&self, platform: &'static Platform) {
+        let mut woken = None;
         loop {
-            let (mut ended, timer) = (Vec::new(), self.timer());
+            let (mut ended, timer, mut unread) = (Vec::new(), self.timer(), None);
             let deadline = (timer != u64::MAX).then_some(timer);
             platform.scheduler.wait_until(&self.changed, deadline, || {
                 ended.extend(self.ended(platform));
-                !ended.is_empty() || self.timer() != timer
+                unread = platform.peers.left_unread(platform);
+                !ended.is_empty() || self.timer() != timer || unread != woken
             });
+            // Once, as long as it stays off.
+            if unread != woken
+                && let Some(peer) = unread
+            {
+                platform.peers.wake_sleeper(platform, peer);
+            }
+            woken = unread;
             if !ended.is_empty() {
                 // Answers and wakes from these kernels may be lost.
                 self.wake_all(platform);

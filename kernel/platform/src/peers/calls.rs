@@ -232,11 +232,16 @@ impl Call<'_> {
 impl Peer {
     /// Wakes the peer if it is off, cold or INACTIVE. If that fails, the call ends with `PeerLost`,
     /// or the wake is repeated with the next ring.
-    fn wake_if_asleep(&self, node: &Node) {
+    pub fn wake_if_asleep(&self, node: &Node) {
         if self.is_asleep(node) && node.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
         {
             self.look(node);
         }
+    }
+
+    /// Returns whether the peer is asleep with its threads.
+    pub fn keeps_its_threads(&self, node: &Node) -> bool {
+        matches!(node.soc.state(self.id).1, state::OFF | state::INACTIVE)
     }
 
     fn is_asleep(&self, node: &Node) -> bool {
