@@ -29,7 +29,7 @@ pub enum LoadError {
     NoStart,
 }
 
-const NO_WAY_OUT: &str = "its last function is not the one that stops it; install it again";
+const NO_WAY_OUT: &str = "its last function is not the one that stops it: `pen install` adds that";
 
 /// A program. Shared by the processes that run it, and freed with the last of them.
 pub struct Program<G: Guest> {
@@ -72,7 +72,8 @@ impl Functions {
             functions.way_out = Some(start);
             last = module.text().get(function.offset..function.offset + function.len);
         }
-        match functions.way_out.is_none() || last == Some(abi_engine::trap_at_once(arch::cpu::ISA)) {
+        match functions.way_out.is_none() || last == Some(abi_engine::trap_at_once(arch::cpu::ISA))
+        {
             true => Ok(functions),
             false => Err(LoadError::Refused(NO_WAY_OUT.to_string())),
         }
