@@ -187,6 +187,10 @@ fn on_board(place: &Place, rig: &mut Rig, case: &Case, kernel: &str) -> Result<O
 
 fn on_host(place: &Place, rig: &Rig, case: &Case, wasm: &Path) -> Result<Outcome, Failure> {
     let root = rig.instance.path(&format!("reference-{}", case.arguments[0].replace('/', "-")));
+    // What an earlier run has made is not there on the board either.
+    if root.exists() {
+        std::fs::remove_dir_all(&root)?;
+    }
     std::fs::create_dir_all(&root)?;
     for (name, path) in case.finds {
         std::fs::write(root.join(path), content(place, name)?)?;
