@@ -216,7 +216,8 @@ fn ended(rig: &Rig, (kernel, seed): Exercise) -> Result<(), Failure> {
 }
 
 /// Waits for main's message that shadow is back, so many times in total.
-fn came_back(rig: &Rig, times: usize) -> Result<(), Failure> {
+/// Waits until main was powered off and came back so many times.
+pub fn came_back(rig: &Rig, times: usize) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.early_log("main").matches("back from off").count() < times {
         if start.elapsed() > PATIENCE {

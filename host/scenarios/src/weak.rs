@@ -4,9 +4,13 @@ use super::disk::{IMAGE, begin, clean, content, poweroff, same, tool};
 use super::host::{pattern, pull};
 use super::peers::wait_for;
 use super::programs::{LOST, Running, back, install, pid_on, run, says, wrong};
+use super::services::came_back;
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use std::time::{Duration, Instant};
+
+/// How long the strong kernel is off if nothing wakes it.
+const NAP: Duration = Duration::from_secs(60);
 
 /// Programs on the weak kernel write and sync files; the kernel is killed. They are reported lost,
 /// one on the strong kernel continues, synced files are there, and the weak kernel runs programs
@@ -83,4 +87,34 @@ fn check(rig: &mut Rig, alive: &str, dead: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The strong kernel, which drives the disk, is off. A kernel that syncs a file wakes it, long
+/// before its nap ends.
+pub fn woken(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig, 1024)?;
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    for round in 1..=3 {
+        let sync = format!("fs write disk/note-{round} here then fs sync disk/note-{round}");
+        rig.ask("main", &format!("on shadow aside nap 3000 then {sync}"), PATIENCE)?;
+        let nap = NAP.as_millis();
+        rig.ask("main", &format!("on shadow aside domain off main {nap}"), PATIENCE)?;
+        let start = Instant::now();
+        came_back(rig, round)?;
+        if start.elapsed() > NAP / 2 {
+            return Err(wrong("only the end of its nap woke it", start.elapsed()));
+        }
+        while !rig.early_log("shadow").contains(&format!("fs sync disk/note-{round}:")) {
+            if start.elapsed() > PATIENCE {
+                return Err(wrong("the sync does not end", round));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    poweroff(rig)?;
+    clean(&rig.instance)?;
+    (1..=3).try_for_each(|round| {
+        let name = format!("note-{round}");
+        same(&name, &content(&rig.instance, &name)?, b"here\n")
+    })
 }

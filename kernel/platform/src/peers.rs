@@ -16,7 +16,7 @@ mod procedure;
 
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
-use abi::soc::{DomainPage, state};
+use abi::soc::DomainPage;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::{Guard, Lock, Once};
@@ -264,16 +264,6 @@ impl Peers {
         if let Some(peer) = self.peer(id).filter(|peer| peer.keeps_its_threads(node)) {
             peer.wake_if_asleep(node);
         }
-    }
-
-    /// Returns a peer that was powered off, with its memory kept, before it had read all that was
-    /// sent to it.
-    pub fn left_unread(&self, node: &Node) -> Option<DomainId> {
-        let unread = |peer: &&Peer| {
-            node.soc.state(peer.id).1 == state::OFF
-                && !peer.caller.lock().is_drained(&peer.wires)
-        };
-        self.iter().find(unread).map(|peer| peer.id)
     }
 
     /// Returns counters of a peer: calls sent to it, calls served for it, its violations of the

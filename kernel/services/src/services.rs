@@ -315,25 +315,16 @@ impl Services {
         timers.min().unwrap_or(u64::MAX)
     }
 
-    /// The body of the thread `services`: passes deaths of kernels and timers to the services, and
-    /// wakes kernels that have powered off without reading their messages. Does not return.
+    /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
+    /// not return.
     pub fn keep(&self, platform: &'static Platform) {
-        let mut woken = None;
         loop {
-            let (mut ended, timer, mut unread) = (Vec::new(), self.timer(), None);
+            let (mut ended, timer) = (Vec::new(), self.timer());
             let deadline = (timer != u64::MAX).then_some(timer);
             platform.scheduler.wait_until(&self.changed, deadline, || {
                 ended.extend(self.ended(platform));
-                unread = platform.peers.left_unread(platform);
-                !ended.is_empty() || self.timer() != timer || unread != woken
+                !ended.is_empty() || self.timer() != timer
             });
-            // Once, as long as it stays off.
-            if unread != woken
-                && let Some(peer) = unread
-            {
-                platform.peers.wake_sleeper(platform, peer);
-            }
-            woken = unread;
             if !ended.is_empty() {
                 // Answers and wakes from these kernels may be lost.
                 self.wake_all(platform);

@@ -1,4 +1,4 @@
-//! `aside`: runs a command on a thread of its own, so that the monitor can do something else
+//! `aside`: runs commands on a thread of their own, so that the monitor can do something else
 //! meanwhile.
 
 use super::{Command, Failure, Outcome, Session};
@@ -10,8 +10,8 @@ use kernel_node::print::Text;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "aside",
-    arguments: "COMMAND...",
-    help: "run a command on a thread of its own; its output goes to the early log",
+    arguments: "COMMAND... [then COMMAND...]...",
+    help: "run commands on a thread of their own; their output goes to the early log",
     run: aside,
 }];
 
@@ -51,8 +51,10 @@ fn run(place: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
-    let mut said = Text::<SAID>::new();
-    kernel_monitor::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
-    let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
-    kernel_node::log!("{line}: {}", said.trim());
+    for line in line.split(" then ") {
+        let mut said = Text::<SAID>::new();
+        kernel_monitor::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
+        let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
+        kernel_node::log!("{line}: {}", said.trim());
+    }
 }
