@@ -40,9 +40,7 @@ fn changed(good: &[u8], at: usize) -> Vec<u8> {
 }
 
 /// Returns files that are not valid for a kernel, made from its own and its peer's valid images.
-fn forged(
-    [good, peers, sealed, unstoppable]: [&[u8]; 4],
-) -> Vec<(&'static str, Vec<u8>, &'static str)> {
+fn forged(good: &[u8], peers: &[u8], sealed: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let mut older = good.to_vec();
     older[VERSION..VERSION + 4].copy_from_slice(&(IMAGE_VERSION - 1).to_le_bytes());
     let (half, end) = (good.len() / 2, good.len() - 1);
@@ -54,7 +52,6 @@ fn forged(
         ("sealed with another key", sealed.to_vec(), DAMAGED),
         ("of another version", older, OTHER_VERSION),
         ("for the other kernel", peers.to_vec(), OTHER_CORES),
-        ("sealed, with another last function", unstoppable.to_vec(), NO_WAY_OUT),
         ("half of it", good[..half].to_vec(), CUT),
         ("and a byte more", [good, b"x"].concat(), CUT),
         ("WebAssembly", b"\0asm\x01\0\0\0".to_vec(), NO_IMAGE),
@@ -73,9 +70,7 @@ pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
     let sealed = images(rig, b"the key of quite another board..")?;
     for (kernel, own, other) in [("main", 0, 1), ("shadow", 1, 0)] {
         let path = format!("/{FOLDER}/{NAME}.{}", good[own].0.name());
-        for (what, bytes, says) in
-            forged([&good[own].1, &good[other].1, &sealed[own].1, &unstoppable[own]])
-        {
+        for (what, bytes, says) in forged(&good[own].1, &good[other].1, &sealed[own].1) {
             push(&rig.instance, &bytes[..], &path).map_err(Failure::Wrong)?;
             let told = match captured(&rig.instance, &Line::on(kernel, NAME, &["args"]), None) {
                 Ok(ran) => return Err(wrong(what, ran)),
@@ -84,6 +79,13 @@ pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
             if !told.contains(says) || !told.contains(ADVICE) {
                 return Err(wrong(what, told));
             }
+        }
+        push(&rig.instance, &unstoppable[own][..], &path).map_err(Failure::Wrong)?;
+        if let Ok(ran) = captured(&rig.instance, &Line::on(kernel, NAME, &["args"]), None) {
+            return Err(wrong("it could not be stopped", ran));
+        }
+        if !rig.early_log(kernel).contains(NO_WAY_OUT) {
+            return Err(wrong("the log does not say why", rig.early_log(kernel)));
         }
         push(&rig.instance, &good[own].1[..], &path).map_err(Failure::Wrong)?;
         let ran = captured(&rig.instance, &Line::on(kernel, NAME, &["args", "fine"]), None);
