@@ -151,8 +151,8 @@ pub const SPINLOCKS: usize = 32;
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spinlock {
-    /// 0: free, 1: taken. Taken with a swap in `arch`, released with a store; the soc releases those
-    /// that a dead domain has left taken.
+    /// 0: free, 1: taken. Taken with a swap in `arch`, released with a store; the soc releases
+    /// those that a dead domain has left taken.
     pub taken: u64,
     pub rest: [u64; 7],
 }

@@ -317,7 +317,7 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
         assert_eq!((window.load(0), window.load(8)), (0, 8000));
-        assert!((0..4).all(|domain| window.load(16 + 8 * domain) % 2 == 0));
+        assert!((0..4).all(|domain| window.load(16 + 8 * domain).is_multiple_of(2)));
     }
 
     #[test]

@@ -66,8 +66,9 @@ fn fail(sentence: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Makes all files of this process and of its QEMUs accessible to their user only: they contain the
-/// memory of all programs, and the key that vouches for code. Fails if the folder is open to others.
+/// Makes all files of this process and of its QEMUs accessible to their user only: they contain
+/// the memory of all programs, and the key that vouches for code. Fails if the folder is open to
+/// others.
 fn keep_private(folder: &Path) -> std::io::Result<()> {
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let mode = folder.metadata()?.permissions().mode() & 0o777;

@@ -1,8 +1,8 @@
 //! The RAM file, and the words in it that the soc shares with kernels.
 //!
 //! All accesses are whole aligned `u64` words, and the soc stores only to its own words. The two
-//! exceptions concern domains that are fenced and cannot write: their pages are cleared, and hardware
-//! spinlocks that they have left taken are freed.
+//! exceptions concern domains that are fenced and cannot write: their pages are cleared, and
+//! hardware spinlocks that they have left taken are freed.
 
 use crate::eye::Eye;
 use crate::spinlocks::Bank;
@@ -312,8 +312,8 @@ impl Chip {
         Ok(())
     }
 
-    /// Cleans up after a domain that no longer runs: its page and its answers are as after reset. It
-    /// may have left spinlocks taken ([`crate::spinlocks`]).
+    /// Cleans up after a domain that no longer runs: its page and its answers are as after reset.
+    /// It may have left spinlocks taken ([`crate::spinlocks`]).
     pub fn fence(&self, domain: usize) -> Result<(), MemoryError> {
         for word in 0..size_of::<DomainPage>() / 8 {
             self.ram.store(self.page(domain, word * 8), 0)?;

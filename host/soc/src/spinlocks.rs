@@ -67,7 +67,7 @@ impl Look {
         self.done += 1;
         if done < domains {
             self.counts[done] = bank.attempts(lock, done)?;
-            return Ok(if self.counts[done] % 2 == 0 { Seen::More } else { Seen::Busy });
+            return Ok(if self.counts[done].is_multiple_of(2) { Seen::More } else { Seen::Busy });
         }
         if done == domains {
             return Ok(if bank.word(lock)? == 0 { Seen::Settled } else { Seen::More });

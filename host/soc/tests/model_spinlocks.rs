@@ -138,7 +138,7 @@ impl Board {
                 }
             }
             // With the bugs, the lock is freed in this step after it was counted in the last one.
-            Next::Free if early && this.count % 2 == 1 => {
+            Next::Free if early && !this.count.is_multiple_of(2) => {
                 this.count += 1;
                 Next::Free
             }
@@ -146,7 +146,7 @@ impl Board {
                 state.word = 0;
                 if early { self.round_ended(this) } else { Next::CountAgain(true) }
             }
-            Next::CountAgain(true) if late && this.count % 2 == 0 => {
+            Next::CountAgain(true) if late && this.count.is_multiple_of(2) => {
                 this.count += 1;
                 Next::Free
             }
