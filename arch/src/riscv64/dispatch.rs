@@ -52,18 +52,16 @@ fn acknowledge(cause: u64) -> Interrupt {
 
 /// Classifies by exception code.
 fn classify(cause: u64, address: u64) -> Fault {
+    // An access fault (1, 5, 7) is the memory's; a page fault (12, 13, 15) is the page table's, or
+    // that of an entry in the TLB, which may also be an invalid one.
+    let page = |access| Fault::Page { address, access, is_cached: cause >= 12 };
     match cause {
         0 | 4 | 6 => Fault::Unaligned { address },
-        1 | 12 => page(address, Access::Execute),
-        5 | 13 => page(address, Access::Read),
-        7 | 15 => page(address, Access::Write),
+        1 | 12 => page(Access::Execute),
+        5 | 13 => page(Access::Read),
+        7 | 15 => page(Access::Write),
         2 => Fault::Illegal,
         3 => Fault::Breakpoint,
         _ => Fault::Other(cause),
     }
-}
-
-/// A TLB may cache invalid entries, too.
-fn page(address: u64, access: Access) -> Fault {
-    Fault::Page { address, access, is_cached: true }
 }

@@ -66,7 +66,7 @@ fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
 }
 
 fn is_spurious(fault: Fault) -> bool {
-    matches!(fault, Fault::Page { address, access, .. }
+    matches!(fault, Fault::Page { address, access, is_cached: true }
         if arch::mmu::is_spurious(VirtAddr(address), access))
 }
 
