@@ -131,5 +131,5 @@ fn unstoppable(rig: &Rig, key: &[u8; 32]) -> Result<Vec<Vec<u8>>, Failure> {
         let image = program::seal(&code, &manifest, isa.number(), program::source_hash(&wasm), key);
         image.map_err(|why| failed(why.into()))
     };
-    isas.clone().into_iter().zip(codes).map(seal).collect()
+    isas.into_iter().zip(codes).map(seal).collect()
 }

@@ -218,10 +218,15 @@ fn ended(rig: &Rig, (kernel, seed): Exercise) -> Result<(), Failure> {
 /// Waits for main's message that shadow is back, so many times in total.
 /// Waits until main was powered off and came back so many times.
 pub fn came_back(rig: &Rig, times: usize) -> Result<(), Failure> {
+    logged(rig, "main", "back from off", times)
+}
+
+/// Waits until a kernel's early log has a text so many times.
+pub fn logged(rig: &Rig, kernel: &str, text: &str, times: usize) -> Result<(), Failure> {
     let start = Instant::now();
-    while rig.early_log("main").matches("back from off").count() < times {
+    while rig.early_log(kernel).matches(text).count() < times {
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong("main did not go off and come back".to_string()));
+            return Err(Failure::Wrong(format!("{kernel} did not log {text:?} {times} times")));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -4,7 +4,7 @@ use super::disk::{IMAGE, begin, clean, content, poweroff, same, tool};
 use super::host::{pattern, pull};
 use super::peers::wait_for;
 use super::programs::{LOST, Running, back, install, pid_on, run, says, wrong};
-use super::services::came_back;
+use super::services::{came_back, logged};
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use std::time::{Duration, Instant};
@@ -104,12 +104,7 @@ pub fn woken(rig: &mut Rig) -> Result<(), Failure> {
         if start.elapsed() > NAP / 2 {
             return Err(wrong("only the end of its nap woke it", start.elapsed()));
         }
-        while !rig.early_log("shadow").contains(&format!("fs sync disk/note-{round}:")) {
-            if start.elapsed() > PATIENCE {
-                return Err(wrong("the sync does not end", round));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        logged(rig, "shadow", &format!("fs sync disk/note-{round}:"), 1)?;
     }
     poweroff(rig)?;
     clean(&rig.instance)?;

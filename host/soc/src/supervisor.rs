@@ -219,9 +219,7 @@ impl Supervisor {
     }
 
     fn serve(&mut self, ready: &Ready) {
-        if self.doubts.exist()
-            && let Err(e) = self.free_orphans()
-        {
+        if let Err(e) = self.free_orphans() {
             log::error!("The hardware spinlocks cannot be read: {e}.");
         }
         self.serve_kernels();
