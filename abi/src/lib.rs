@@ -10,6 +10,7 @@ mod codes;
 pub mod dma;
 pub mod dsm;
 pub mod fs;
+pub mod hang;
 pub mod host;
 pub mod memory;
 pub mod msg;

@@ -5,6 +5,7 @@
 //! passes events in and performs the [`Effect`]s. `docs/design/dsm.md` describes the protocol.
 #![cfg_attr(not(test), no_std)]
 
+mod blame;
 mod claim;
 mod client;
 pub mod config;
@@ -27,6 +28,7 @@ pub mod thrash;
 pub mod types;
 pub mod wire;
 
+pub use blame::Blame;
 pub use config::Config;
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};

@@ -113,6 +113,38 @@ fn a_death_loses_only_exclusive_pages_and_nothing_hangs() {
 }
 
 #[test]
+fn a_hang_is_traced_to_the_domain_that_hangs_and_holds_up_no_other() {
+    for protocol in BOTH {
+        let two = |pages, programs: &[&[Op]]| World::<2, 1> {
+            hang: true,
+            ..World::new(protocol, pages, one_core(programs))
+        };
+        let add: &[Op] = &[Op::Add(0), Op::Load(0)];
+        check("hang, add", two(1, &[add, add]));
+        check("hang, cross", two(2, &[CROSS, CROSS]));
+        check("hang, sleep", two(1, &[SLEEP, add]));
+        check("hang, sleep of the other", two(1, &[add, SLEEP]));
+        check("hang, restart", World { restarts: 1, ..two(1, &[add, add]) });
+        let cores =
+            |pages, programs| World::<2, 2> { hang: true, ..World::new(protocol, pages, programs) };
+        check("hang, cores", cores(1, two_cores(ADD, ADD, ADD, &[Op::Load(0)])));
+        let cross: &[Op] = &[Op::AddBoth(0)];
+        check("hang, cores, cross", cores(2, two_cores(cross, ADD, cross, &[Op::Add(1)])));
+        let three = |programs: &[&[Op]]| World { hang: true, ..deaths(protocol, 0, 0, programs) };
+        check("3: hang, cross", World { protocol, ..hang_of_three() });
+        check("3: hang", three(&[TWO, ADD, ADD]));
+        check("3: hang, sleep of another", three(&[ADD, REST, ADD]));
+        check("3: hang, death", World { kills: 1, ..three(&[ADD, ADD, ADD]) });
+    }
+}
+
+/// Domains that need two pages at once, one of which may hang.
+fn hang_of_three() -> World<3, 1> {
+    let cross: &[Op] = &[Op::AddBoth(0)];
+    World { hang: true, ..World::new(ThreeState, 2, one_core(&[cross, cross, cross])) }
+}
+
+#[test]
 fn every_mutant_is_found() {
     let world = |mutant, pages, programs: &[&[Op]]| World::<2, 1> {
         mutant: Some(mutant),
@@ -130,6 +162,7 @@ fn every_mutant_is_found() {
     found("readers", graph(&world(Mutant::ForgetReaders, 1, &[INC, INC])));
     let weak = World { weak: true, ..world(Mutant::KeepEntry, 1, &[INC, INC]) };
     found("weaker entry kept", graph(&weak));
+    found("blame for pins", graph(&World { mutant: Some(Mutant::BlamePins), ..hang_of_three() }));
 }
 
 const ADD: &[Op] = &[Op::Add(0)];

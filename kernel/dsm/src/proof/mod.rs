@@ -2,6 +2,7 @@
 
 mod checks;
 mod graph;
+mod hang;
 mod litmus;
 mod model;
 mod node;
@@ -22,4 +23,6 @@ pub enum Mutant {
     ForgetReaders,
     /// A core whose access is complete keeps the weaker TLB entry on which it faulted.
     KeepEntry,
+    /// A domain takes the blame for a page that it has pinned while it waits for another domain.
+    BlamePins,
 }

@@ -41,7 +41,9 @@ pub struct State<const D: usize, const C: usize> {
     pub status: Vec<Status>,
     pub links: Vec<VecDeque<Mail>>,
     pub memory: Memory,
-    kills: u8,
+    /// Whether a domain hangs: it keeps what it holds and does nothing any more.
+    pub hangs: Vec<bool>,
+    pub kills: u8,
     restarts: u8,
     /// A domain died, and none has been the first since.
     death_unhandled: bool,
@@ -73,6 +75,11 @@ pub enum Action {
     Kill(usize, bool),
     /// It returns in a new epoch and runs its program once more.
     Restart(usize),
+    /// A domain hangs.
+    Hang(usize),
+    /// Nothing else happens any more, and a waiting core's report leads to this domain, which is
+    /// reset.
+    Reset(usize),
 }
 
 /// A model and its options.
@@ -83,6 +90,8 @@ pub struct World<const D: usize, const C: usize> {
     pub programs: Programs,
     pub kills: u8,
     pub restarts: u8,
+    /// Whether one domain hangs, at any time.
+    pub hang: bool,
     /// The hold time of pins; 0 for none.
     pub hold: u64,
     /// Whether dirty lines are written back at any time.
@@ -103,6 +112,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             programs,
             kills: 0,
             restarts: 0,
+            hang: false,
             hold: 0,
             evict: false,
             weak: false,
@@ -273,6 +283,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         state.kills += 1;
         state.death_unhandled |= state.status[node] == Status::Runs;
         state.status[node] = Status::Dead;
+        state.hangs[node] = false;
         let blank = state.nodes[node].dsm.config;
         state.nodes[node] = Node::new(blank, epoch);
         for peer in 0..D {
@@ -317,6 +328,13 @@ impl<const D: usize, const C: usize> World<D, C> {
             Action::Wake(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
+            Action::Hang(node) => state.hangs[node] = true,
+            Action::Reset(node) => {
+                if !state.hangs[node] {
+                    state.memory.broken = Some("a domain that does not hang was reset");
+                }
+                Self::kill(state, node, false);
+            }
         }
         true
     }
@@ -363,7 +381,7 @@ impl<const D: usize, const C: usize> World<D, C> {
     pub fn is_done(&self, state: &State<D, C>) -> bool {
         (0..D).all(|node| {
             let ended = (0..C).all(|core| self.op(state, node, core).is_none());
-            state.status[node] == Status::Dead || ended
+            state.status[node] == Status::Dead || state.hangs[node] || ended
         })
     }
 
@@ -414,6 +432,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             status: vec![Status::Runs; D],
             links: vec![VecDeque::new(); D * D],
             memory,
+            hangs: vec![false; D],
             kills: 0,
             restarts: 0,
             death_unhandled: false,
@@ -433,6 +452,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
         }
         for node in 0..D {
             match state.status[node] {
+                Status::Runs if state.hangs[node] => {}
                 Status::Runs => {
                     self.local_actions(state, node, actions);
                     if state.kills < self.kills {
@@ -448,6 +468,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
                 Status::Slept | Status::Dead => {}
             }
         }
+        self.hang_actions(state, actions);
     }
 
     fn next_state(&self, last: &Self::State, action: Action) -> Option<Self::State> {
