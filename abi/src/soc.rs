@@ -4,6 +4,7 @@
 //! is written as its fields, a full barrier, its sequence number, and a doorbell.
 
 use crate::boot::{MAX_CORES, MAX_DOMAINS};
+use crate::hang::Wait;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
@@ -71,7 +72,8 @@ pub struct DomainStatus {
     /// Incremented before it runs. A change means that the domain's local counter has stopped for a
     /// while or restarted.
     pub wakes: u64,
-    pub spare: u64,
+    /// The soc's last demand ([`crate::hang::pack_demand`]).
+    pub demand: u64,
 }
 
 /// The chip page, written by the soc only.
@@ -142,7 +144,11 @@ pub struct DomainPage {
     /// Per hardware spinlock: incremented before this domain swaps its word, and again when it does
     /// not have the lock (any more). So while this is even, it does not have the lock.
     pub attempts: [u64; SPINLOCKS],
-    pub rest: [u64; 512 - 9 - MAX_CORES - SPINLOCKS],
+    /// Per core: its report of a wait that takes too long.
+    pub waits: [Wait; MAX_CORES],
+    /// The answer to [`DomainStatus::demand`] ([`crate::hang::pack_answer`]).
+    pub answer: u64,
+    pub rest: [u64; 512 - 10 - 4 * MAX_CORES - SPINLOCKS],
 }
 
 pub const SPINLOCKS: usize = 32;

@@ -11,6 +11,9 @@
 //! comes first.
 
 pub(crate) mod percore;
+mod stall;
+
+pub use stall::{Patience, Stall, install_stalled};
 
 use percore::{hook, per_core};
 
@@ -19,7 +22,7 @@ use crate::order;
 
 hook! { static WAITING: fn(Waits); }
 hook! { static RELEASED: fn(); }
-hook! { static STALLED: fn(); }
+hook! { static SELDOM: fn(); }
 
 /// What a core is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +33,20 @@ pub enum Waits {
     Event,
 }
 
+const SELDOM_ROUNDS: u32 = 256;
+
 /// Wait state of a core.
 struct State {
     spent: u64,
+    /// Number of rounds of all waits.
+    rounds: u32,
     /// A round of some wait is in progress; a nested wait is part of it.
     waiting: bool,
     /// The hook is running.
     inside: bool,
 }
 
-per_core! { static STATE: State = State { spent: 0, waiting: false, inside: false }; }
+per_core! { static STATE: State = State { spent: 0, rounds: 0, waiting: false, inside: false }; }
 
 /// Installs the hook that waiting cores run. Called once, before a second core runs.
 pub fn install(hook: fn(Waits)) {
@@ -53,18 +60,11 @@ pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
 }
 
-/// Installs the hook that runs when a hardware spinlock has been held for long: the holding domain
-/// may have been stopped meanwhile. It may wait. Called once, before a second core runs.
-pub fn install_stalled(hook: fn()) {
-    STALLED.set(hook);
-}
-
-#[cold]
-#[inline(never)]
-pub(crate) fn stalled() {
-    if let Some(hook) = STALLED.get() {
-        hook();
-    }
+/// Installs the hook that a waiting core runs once in [`SELDOM_ROUNDS`], under the same conditions
+/// as that of [`install`], for what need not be noticed soon. Called once, before a second core
+/// runs.
+pub fn install_seldom(hook: fn()) {
+    SELDOM.set(hook);
 }
 
 /// Runs the hook of [`install_released`]. Not inlined, so that `tests/reach.toml` can name it.
@@ -135,10 +135,18 @@ fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
 /// Runs the hook once, unless it is already running: a hook that waits does not recurse.
 fn serve(waits: Waits) {
     let Some(hook) = WAITING.get() else { return };
-    if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
-        order::with_new_order(|| hook(waits));
-        STATE.with(|state| state.inside = false);
+    if STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
+        return;
     }
+    order::with_new_order(|| hook(waits));
+    let seldom = STATE.with(|state| {
+        state.rounds = state.rounds.wrapping_add(1);
+        state.rounds.is_multiple_of(SELDOM_ROUNDS)
+    });
+    if seldom && let Some(hook) = SELDOM.get() {
+        order::with_new_order(hook);
+    }
+    STATE.with(|state| state.inside = false);
 }
 
 #[cfg(test)]

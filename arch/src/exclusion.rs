@@ -6,6 +6,7 @@
 //! FIFO order, kernels by a hardware spinlock. Both waits go through [`attend`].
 
 use crate::attend;
+use crate::attend::percore::per_core;
 use crate::hold;
 use crate::order::{self, Rank};
 use crate::shared::HwLock;
@@ -33,11 +34,23 @@ impl<T> Exclusion<T> {
     }
 
     fn run_alone(&self, work: &mut dyn FnMut(&mut T)) {
-        let _between = self.between.as_ref().map(HwLock::acquire_unmasked);
+        let between = self.between.as_ref().map(HwLock::acquire_unmasked);
+        let bit = self.between.as_ref().map_or(0, |lock| 1 << lock.number());
+        HELD.with(|held| *held |= bit);
         // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
         // the guard excludes other kernels; the ranks keep this core from getting here twice.
         work(unsafe { &mut *self.value.get() });
+        HELD.with(|held| *held &= !bit);
+        drop(between);
     }
+}
+
+// The hardware spinlocks that exclusions hold on this core, one bit each.
+per_core! { static HELD: u64 = 0; }
+
+/// Returns the hardware spinlocks that this core has, one bit each, for the steps of services.
+pub fn held() -> u64 {
+    HELD.with(|held| *held)
 }
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {

@@ -61,6 +61,15 @@ pub fn abandon(frame: &mut TrapFrame) -> bool {
     true
 }
 
+/// For an interrupt handler: the same, wherever the interrupt came. Returns false also if the
+/// attempt has just ended.
+pub fn abandon_interrupted(frame: &mut TrapFrame) -> bool {
+    // `rescue_call` has returned if the stack is shorter than what it stored, and its part of the
+    // stack may hold other things.
+    let is_inside = STACK.with(|stack| *stack != 0 && frame.sp() <= *stack);
+    is_inside && abandon(frame)
+}
+
 fn land(frame: &mut TrapFrame, stack: u64) {
     frame.set_pc(rescue_landing as *const () as u64);
     frame.set_sp(stack);

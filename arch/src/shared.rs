@@ -8,6 +8,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use abi::boot::Blob;
+use abi::hang::Item;
 use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
 use base::addr::PhysAddr;
 use base::id::DomainId;
@@ -143,6 +144,7 @@ impl Words for Window {
 /// The cores of a domain share a count, so they first exclude each other with `local`.
 #[derive(Debug)]
 pub struct HwLock {
+    number: u8,
     word: Window,
     /// This domain's count in memory, and its value.
     attempts: Window,
@@ -166,13 +168,19 @@ impl HwLock {
         let count = page + offset_of!(DomainPage, attempts) + 8 * number;
         let word = |at: u64| Window::uncached(blob, PhysAddr(at), 8);
         let lock = blob.window.spinlocks + (number * size_of::<Spinlock>()) as u64;
-        Some(HwLock::new(word(lock)?, word(blob.window.domains + count as u64)?))
+        let words = [word(lock)?, word(blob.window.domains + count as u64)?];
+        Some(HwLock { number: number as u8, ..HwLock::new(words[0], words[1]) })
+    }
+
+    /// Returns its number in the bank.
+    pub fn number(&self) -> u8 {
+        self.number
     }
 
     pub(crate) fn new(word: Window, attempts: Window) -> HwLock {
         // Odd: an earlier `HwLock` of this kernel was given up with the lock, which tests may do.
         let count = AtomicU64::new(attempts.load(0).next_multiple_of(2));
-        HwLock { word, attempts, count, local: AtomicU32::new(0) }
+        HwLock { number: 0, word, attempts, count, local: AtomicU32::new(0) }
     }
 
     /// Takes the lock if it is free. Interrupts stay masked until the guard is dropped.
@@ -199,7 +207,7 @@ impl HwLock {
 
     /// The first attempt swaps at once; it takes the lock if nothing else does.
     fn wait_for<'a>(&'a self, mut look: impl FnMut() -> Option<HwGuard<'a>>) -> HwGuard<'a> {
-        let (mut guard, mut backoff) = (look(), 1);
+        let (mut guard, mut backoff, mut patience) = (look(), 1, attend::Patience::default());
         loop {
             if let Some(guard) = guard.take() {
                 return guard;
@@ -218,7 +226,7 @@ impl HwLock {
             });
             if guard.is_none() {
                 // The domain that has the lock may be stopped.
-                attend::stalled();
+                patience.lasts(Item::Lock(self.number), None);
             }
         }
     }

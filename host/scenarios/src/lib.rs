@@ -31,6 +31,7 @@ mod files;
 mod folders;
 mod forged;
 mod found;
+mod hangs;
 mod host;
 mod hostile;
 mod left;
@@ -75,6 +76,7 @@ const fn nightly(name: &'static str, board: &'static str, why: &'static str, run
 
 const CUTS: &str = "200 power cuts, each with two boots, instead of 20";
 const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
+const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
 const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
@@ -174,6 +176,10 @@ pub const ALL: &[Scenario] = &[
     on("domain.panic", "duo", peers::panic),
     on("domain.kills", "duo", |rig| peers::kills(rig, 15)),
     nightly("domain.kills-often", "duo", KILLS, |rig| peers::kills(rig, 50)),
+    on("domain.hangs", "duo", |rig| hangs::weak(rig, 1)),
+    nightly("domain.hangs-often", "duo", HANGS, |rig| hangs::weak(rig, 50)),
+    on("domain.main-hangs", "duo", hangs::strong),
+    on("domain.held", "duo", hangs::held),
     on("domain.main-killed", "duo", peers::main_killed),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];

@@ -30,6 +30,10 @@ pub struct Config {
     /// A boot that takes longer is reported, in ms.
     #[serde(default = "default_boot_patience_ms")]
     pub boot_patience_ms: u64,
+    /// A domain that others wait for, and that executes for so long without progress, hangs; in ms.
+    /// 0: hangs are not looked for.
+    #[serde(default)]
+    pub hang_ms: u64,
     /// Time is the lab's; `lab.json` is next to this file.
     #[serde(default)]
     pub lab: bool,

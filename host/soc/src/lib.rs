@@ -5,6 +5,7 @@
 //!  |      |------- lives                       the number of starts
 //!         |
 //!     supervisor -- power (pure) -- qemu, qmp  the emulators and their power
+//!         |------- judge (pure), executed      which domain hangs
 //!         |------- control                     pen's requests
 //!         |------- memory, fabric              words and doorbells shared with kernels
 //!       virtio (a thread each) -- memory, fabric
@@ -15,9 +16,11 @@ pub mod board;
 pub mod config;
 pub mod control;
 pub mod dma;
+pub mod executed;
 pub mod eye;
 pub mod fabric;
 pub mod gate;
+pub mod judge;
 pub mod lives;
 pub mod logging;
 pub mod memory;

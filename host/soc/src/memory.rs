@@ -5,8 +5,12 @@
 //! hardware spinlocks that they have left taken are freed.
 
 use crate::eye::Eye;
+use crate::judge::Facts;
 use crate::spinlocks::Bank;
-use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
+use abi::boot::{
+    BLOB_MAGIC, Blob, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window,
+};
+use abi::hang::Wait;
 use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, state, unpack_state};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -319,7 +323,45 @@ impl Chip {
             self.ram.store(self.page(domain, word * 8), 0)?;
         }
         self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), 0)?;
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, demand)), 0)?;
         fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Reads what a domain reports about hangs into `facts`.
+    pub fn hang_facts(&self, domain: usize, facts: &mut Facts) -> Result<(), MemoryError> {
+        let word = |field: usize| self.ram.load(self.page(domain, field));
+        facts.epoch =
+            unpack_state(self.ram.load(self.status(domain, offset_of!(DomainStatus, state)))?).0;
+        facts.answer = word(offset_of!(DomainPage, answer))?;
+        for (core, wait) in facts.waits.iter_mut().enumerate() {
+            let at = offset_of!(DomainPage, waits) + core * size_of::<Wait>();
+            wait.what = word(at + offset_of!(Wait, what))?;
+            fence(Ordering::SeqCst); // the other words are read after the one that makes them valid
+            wait.beat = word(at + offset_of!(Wait, beat))?;
+            wait.locks = word(at + offset_of!(Wait, locks))?;
+        }
+        for (lock, count) in facts.attempts.iter_mut().enumerate() {
+            *count = word(offset_of!(DomainPage, attempts) + 8 * lock)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a core of the domain reports a wait.
+    pub fn waits(&self, domain: usize) -> Result<bool, MemoryError> {
+        for core in 0..MAX_CORES {
+            let at = offset_of!(DomainPage, waits) + core * size_of::<Wait>();
+            if self.ram.load(self.page(domain, at + offset_of!(Wait, what)))? != 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Publishes a demand to a domain.
+    pub fn demand(&self, domain: usize, word: u64) -> Result<(), MemoryError> {
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, demand)), word)?;
+        fence(Ordering::SeqCst); // the demand is visible before the doorbell
         Ok(())
     }
 

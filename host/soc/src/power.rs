@@ -70,6 +70,9 @@ pub enum Event {
     Ended(usize),
     /// A client requests that this QEMU be killed, as in a crash.
     Crash(usize),
+    /// This domain hangs. It is killed; if the board cannot continue without it, the board starts
+    /// again.
+    Hangs(usize),
 }
 
 /// What happens to a fenced domain; for the log.
@@ -129,6 +132,8 @@ struct Domain {
     alive: bool,
     /// Its QEMU is being killed.
     condemned: bool,
+    /// ... because it hangs.
+    hung: bool,
     /// State to return to from INACTIVE: BOOTING or RUNNING.
     before_inactive: u64,
     /// Warm entry while OFF.
@@ -172,6 +177,7 @@ impl Power {
             deaths: 0,
             alive: false,
             condemned: false,
+            hung: false,
             before_inactive: state::RUNNING,
             resume: 0,
             again: None,
@@ -199,7 +205,11 @@ impl Power {
             Event::Crash(d) if self.domains.get(d).is_some_and(|domain| domain.alive) => {
                 self.kill(d);
             }
-            Event::PowerOn(_) | Event::Ended(_) | Event::Crash(_) => {}
+            Event::Hangs(d) if self.domains.get(d).is_some_and(|domain| domain.alive) => {
+                self.domains[d].hung = true;
+                self.kill(d);
+            }
+            Event::PowerOn(_) | Event::Ended(_) | Event::Crash(_) | Event::Hangs(_) => {}
         }
         std::mem::take(&mut self.effects)
     }
@@ -374,6 +384,7 @@ impl Power {
         let domain = &mut self.domains[d];
         domain.alive = false;
         domain.condemned = false;
+        let hung = std::mem::take(&mut domain.hung);
         domain.deaths += 1;
         domain.resume = 0;
         domain.crashes.push_back(now);
@@ -399,6 +410,7 @@ impl Power {
         self.set_state(d, state::DEAD);
         self.effects.push(Effect::Died(d, fate));
         match fate {
+            Fate::Essential if hung => self.effects.push(Effect::Again),
             Fate::Essential => self.effects.push(Effect::End(false)),
             Fate::Restarts => self.boot(d),
             Fate::Stays | Fate::GivenUp => {}

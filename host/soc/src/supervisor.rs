@@ -4,6 +4,7 @@
 //! jobs, connections and signals. It never blocks on any of them: a TIME request calibrates a clock
 //! and must be answered at once.
 
+mod hangs;
 mod requests;
 mod slow;
 
@@ -30,8 +31,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Time between two looks at spinlocks that may be orphaned.
-const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Time between two looks at spinlocks that may be orphaned, in ns.
+const LOCKS_AGAIN: u64 = 1_000_000;
+/// Time between two looks at domains that may hang, in ns.
+const HANGS_AGAIN: u64 = 5_000_000;
 
 /// How the board ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub struct Supervisor {
     boots: slow::Boots,
     /// Spinlocks that a dead domain may have left taken.
     doubts: Doubts,
+    /// Domains that may hang.
+    hangs: hangs::Hangs,
     sender: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
     bell: Arc<Doorbell>,
@@ -112,6 +117,7 @@ impl Supervisor {
             parts.config.domains.iter().map(|d| d.policy(&parts.config)).collect();
         let count = policies.len();
         let patience = Duration::from_millis(parts.config.boot_patience_ms);
+        let hangs = hangs::Hangs::new(&parts.config);
         let (sender, outcomes) = channel();
         Ok(Supervisor {
             parts,
@@ -121,6 +127,7 @@ impl Supervisor {
             unprepared: vec![false; count],
             boots: slow::Boots::new(count, patience),
             doubts: Doubts::default(),
+            hangs,
             sender,
             outcomes,
             bell: Arc::new(Doorbell::new()?),
@@ -141,7 +148,7 @@ impl Supervisor {
         while self.end.is_none() {
             match self.wait() {
                 Ok(ready) => {
-                    if !ready.is_empty() || self.doubts.exist() {
+                    if !ready.is_empty() || self.must_look_again() {
                         gate.visit(|| {
                             self.serve(&ready);
                             if self.end.is_some() {
@@ -199,14 +206,25 @@ impl Supervisor {
             (0..self.qemus.len()).filter(|&d| self.qemus[d].is_some()).collect();
         waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
         waits.extend(self.parts.control.waits_for().map(wait));
-        let doubt = self.doubts.exist().then_some(LOOK_AGAIN);
-        poll(&mut waits, self.boots.left().into_iter().chain(doubt).min().as_ref())?;
+        // In the lab, an alarm of the board's time rings the soc's doorbell.
+        let again = (self.must_look_again() && !self.gate().is_lab())
+            .then(|| Timespec { tv_sec: 0, tv_nsec: self.until_next_look() as i64 });
+        poll(&mut waits, self.boots.left().into_iter().chain(again).min().as_ref())?;
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
         let (doorbell, outcome, signal) = (next(), next(), next());
         let mut ended = vec![false; self.qemus.len()];
         running.into_iter().for_each(|d| ended[d] = next());
         Ok(Ready { doorbell, signal, outcome, ended, control: flags.any(|flag| flag) })
+    }
+
+    /// Returns whether something is watched that no doorbell announces.
+    fn must_look_again(&self) -> bool {
+        self.doubts.exist() || self.hangs.busy
+    }
+
+    fn until_next_look(&self) -> u64 {
+        if self.doubts.exist() { LOCKS_AGAIN } else { HANGS_AGAIN }
     }
 
     fn doorbell(&self) -> BorrowedFd<'_> {
@@ -240,6 +258,9 @@ impl Supervisor {
                 self.serve_client(client, &operation);
             }
         }
+        self.look_for_hangs();
+        let next = self.must_look_again().then(|| self.now() + self.until_next_look());
+        self.gate().alarm(usize::from(REQUEST_KICK), next);
     }
 
     fn reap(&mut self, d: usize) {

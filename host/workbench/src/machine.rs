@@ -50,6 +50,18 @@ impl Options {
     }
 }
 
+/// How long a domain that others wait for may execute without progress. Emulation takes ten times
+/// as long as the chip, and a hundred times with the sanitizer. Instruction counting must be
+/// reproducible, and depends on no time of the host.
+fn hang_ms(options: &Options) -> u64 {
+    match () {
+        () if options.takes_turns() => 50,
+        () if options.icount => 0,
+        () if options.is_watched() => 5_000,
+        () => 500,
+    }
+}
+
 /// Returns QEMU's memory options. RAM between the window's end and QEMU's limit is checked by the
 /// board.
 fn memory(board: &Board, domain: &Domain) -> [String; 4] {
@@ -94,6 +106,8 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
         [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
     line.push(format!("{cores},maxcpus={}", cores.max(2)));
     line.extend(memory(board, domain));
+    // The soc finds the threads of virtual processors by their names.
+    line.extend(["-name".into(), format!("{},debug-threads=on", domain.name)]);
     line.extend(["-nodefaults", "-display", "none"].map(String::from));
     if domain.isa == Isa::Riscv64 {
         line.extend(["-bios", "none"].map(String::from));
@@ -185,6 +199,7 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
         bar2_size: 4096,
         max_deaths: 1000,
         boot_patience_ms: 60_000,
+        hang_ms: hang_ms(options),
         lab: options.takes_turns(),
         watched: options.is_watched(),
         exact: options.is_exact(),

@@ -31,8 +31,10 @@ mod ports;
 mod tests;
 
 use abi::boot::{BLOCK, MAX_CORES, MAX_DOMAINS};
+use abi::hang::Item;
 use abi::soc::{state, unpack_state};
 use alloc::vec;
+use arch::attend::Patience;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -41,6 +43,7 @@ use board::{Block, Links};
 pub use board::{new, place};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use kernel_dsm::Blame;
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::types::LeaveError;
 use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Start, Want};
@@ -62,7 +65,7 @@ const COMPLAIN_NS: u64 = 1_000_000_000;
 const ROUNDS: u32 = 4;
 /// How often it polls the links in a round.
 const LOOKS: u32 = 64;
-/// Rounds after which a waiting core wakes inactive peers, one of which may have the page.
+/// Rounds after which a waiting core tells its kernel that the wait lasts.
 const STALLED: u32 = 64;
 /// How often a domain tries to leave; lost pages are mended after each failed attempt.
 const LEAVES: usize = 4;
@@ -367,10 +370,10 @@ impl<P: Ports> Coherence<P> {
         self.wait(|state| Some(result(state)).filter(|&result| result != wait::PENDING))
     }
 
-    /// Waits until `look` finds something. If that takes long, wakes all inactive kernels: one of
-    /// them may have the page, and only the home knows which.
+    /// Waits until `look` finds something. If that takes long, tells the kernel, which wakes all
+    /// inactive domains: one of them may have the page, and only the home knows which.
     fn wait<T>(&self, mut look: impl FnMut(&State<P>) -> Option<T>) -> T {
-        let (mut found, mut rounds) = (None, 0);
+        let (mut found, mut rounds, mut patience) = (None, 0, Patience::default());
         loop {
             arch::attend::until(|| {
                 if let Some(mut state) = self.state.try_lock() {
@@ -387,8 +390,30 @@ impl<P: Ports> Coherence<P> {
                 return found;
             }
             rounds = 0;
-            self.chip.others().for_each(|id| self.chip.ports.wake_stopped(id));
+            self.lasts(&mut patience);
         }
+    }
+
+    /// This core still waits, for a page or for the end of this domain's leaving.
+    #[cold]
+    #[inline(never)]
+    fn lasts(&self, patience: &mut Patience) {
+        let awaited = self.state.lock().dsm.awaited(arch::cpu::core());
+        let page = awaited.unwrap_or(PAGES);
+        let suspect = match self.blame(page) {
+            Some(Blame::Here) => Some(self.chip.me),
+            Some(Blame::Peer(id)) => Some(id),
+            Some(Blame::Nothing) | None => None,
+        };
+        patience.lasts(Item::Page(page), suspect);
+    }
+
+    /// Returns what holds up requests for `page`, or for page [`PAGES`] this domain's leaving,
+    /// after all messages have been handled. `None`: another core is handling messages.
+    pub fn blame(&self, page: Page) -> Option<Blame> {
+        let mut state = self.state.try_lock()?;
+        self.poll_locked(&mut state);
+        Some(state.dsm.blame(page))
     }
 
     /// One round of a waiting core. No doorbell announces its grant, so it polls the links often.

@@ -11,9 +11,6 @@ pub trait Ports: Copy + Send + Sync {
     /// Returns a domain's epoch and state, packed as in the chip page.
     fn state_word(self, domain: DomainId) -> u64;
 
-    /// Wakes a domain that is INACTIVE. It may fail; the caller tries again.
-    fn wake_stopped(self, domain: DomainId);
-
     /// Flushes the translations of `[start, start + bytes)` on this core, and requests the same of
     /// the other cores without waiting for them.
     fn flush(self, start: VirtAddr, bytes: u64) -> Self::Flushed;

@@ -28,7 +28,6 @@ impl Ports for Chip2 {
     fn state_word(self, domain: DomainId) -> u64 {
         self.0[domain.index()].load(Ordering::SeqCst)
     }
-    fn wake_stopped(self, _: DomainId) {}
     fn flush(self, _: VirtAddr, _: u64) {}
     fn is_flushed(self, (): ()) -> bool {
         true

@@ -18,7 +18,7 @@ pub static HANDLERS: Handlers = Handlers { interrupt, fault };
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
     let Some(kernel) = kernel::get() else { return interrupts::count_interrupt(interrupt) };
-    interrupts::serve(kernel, interrupt, frame.pc());
+    interrupts::serve(kernel, interrupt, frame);
     #[cfg(feature = "trials")]
     if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_dsm as u8)) {
         kernel_trials::pingpong::heard(kernel);

@@ -7,7 +7,7 @@
 //! machine has a heap, so there the global allocator is the host's.
 //!
 //! - [`Node`]: identity, board, clock and scheduler of this kernel
-//! - [`soc`]: requests to the soc
+//! - [`soc`]: requests to the soc; `hangs`: reports to it
 //! - [`shootdown`]: TLB shootdown
 //! - [`memory`], [`arenas`], [`movable`]: frames, heap and page table; memory for services; movable
 //!   pages
@@ -23,6 +23,7 @@ extern crate std;
 pub mod arenas;
 pub mod blob;
 pub mod counts;
+mod hangs;
 pub mod memory;
 pub mod movable;
 mod node;

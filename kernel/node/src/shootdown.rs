@@ -27,6 +27,8 @@ pub mod core_kind {
     pub const SHOOTDOWN: u8 = 1;
     /// Halt: this kernel ends.
     pub const STOP: u8 = 2;
+    /// Abandon the step that the soc demands to be abandoned.
+    pub const ABANDON: u8 = 3;
 }
 
 static INITIATOR: Lock<()> = Lock::new(crate::ranks::SHOOTDOWN, ());

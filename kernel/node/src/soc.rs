@@ -72,6 +72,25 @@ impl Soc {
         self.window.load(self.chip + line + field)
     }
 
+    /// Returns a word of this domain in the chip page.
+    pub(crate) fn status_of_me(&self, field: usize) -> u64 {
+        self.status(self.me, field)
+    }
+
+    /// Returns a word of this domain's page.
+    pub(crate) fn own(&self, field: usize) -> u64 {
+        self.window.load(self.page + field)
+    }
+
+    /// Sets a word of this domain's page.
+    pub(crate) fn set_own(&self, field: usize, value: u64) {
+        self.window.store(self.page + field, value);
+    }
+
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
+    }
+
     /// Returns a domain's epoch and state.
     #[inline]
     pub fn state(&self, domain: DomainId) -> (u64, u64) {
@@ -155,7 +174,7 @@ impl Soc {
 
     /// Not inlined: `tests/reach.toml` names this function.
     #[inline(never)]
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         (self.ring)();
     }
 

@@ -4,8 +4,8 @@ use abi::boot::Blob;
 use arch::shared::Window;
 use base::addr::VirtAddr;
 use base::id::{DomainId, Epoch};
-pub use kernel_coherence::FaultOutcome;
 pub use kernel_coherence::Trip;
+pub use kernel_coherence::{Blame, FaultOutcome};
 use kernel_coherence::{Ports, Thrashing};
 use kernel_mem::blocks::{Blocks, Kind};
 use kernel_node::memory::{FRAMES, TABLE};
@@ -23,10 +23,6 @@ impl Ports for Here {
     #[inline]
     fn state_word(self, domain: DomainId) -> u64 {
         self.0.state_word(domain)
-    }
-
-    fn wake_stopped(self, domain: DomainId) {
-        self.0.wake_if_inactive(domain);
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The hooks that each core runs while it waits and when it releases locks (`arch::attend`).
 
+use crate::hangs;
 use crate::kernel::{self, Kernel};
 use abi::boot::Blob;
 use arch::attend::Waits;
@@ -10,7 +11,8 @@ use kernel_platform::balloon;
 /// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
 pub fn up(core: usize) {
     arch::attend::install(serve_while_waiting);
-    arch::attend::install_stalled(wake_inactive_peers);
+    arch::attend::install_stalled(hangs::stalled, hangs::resumed);
+    arch::attend::install_seldom(hangs::look_for_demand);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
         // On a board with one domain there is nothing to poll for.
@@ -33,13 +35,6 @@ fn serve_while_waiting(waits: Waits) {
         if let Some(coherence) = &kernel.coherence {
             coherence.serve();
         }
-    }
-}
-
-/// Hook: this core has waited long for a hardware spinlock. The holder may be INACTIVE.
-fn wake_inactive_peers() {
-    if let Some(kernel) = kernel::get() {
-        kernel.wake_inactive_peers();
     }
 }
 

@@ -2,7 +2,7 @@
 //! kernel's entry points call these first.
 
 use crate::kernel::{self, Kernel};
-use crate::{clock, idle};
+use crate::{clock, hangs, idle};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
 use base::id::DomainId;
@@ -18,10 +18,15 @@ fn count(counter: Option<&AtomicU64>) {
     }
 }
 
-/// Serves an interrupt that was taken at `pc`. Interrupts are masked.
+/// Serves an interrupt of the code in `frame`. Interrupts are masked.
 #[inline]
-pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
+pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, frame: &mut TrapFrame) {
+    let pc = frame.pc();
     match interrupt {
+        Interrupt::Doorbell(vector) if u32::from(vector.0) == kernel.blob.vector_chip => {
+            hangs::obey(kernel, frame);
+            chip_changed(kernel);
+        }
         Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), pc),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
@@ -30,6 +35,9 @@ pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, pc: u64) {
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
+        Interrupt::Core(core_kind::ABANDON) => {
+            hangs::abandon_here(kernel, frame);
+        }
         _ => {}
     }
 }
@@ -50,14 +58,13 @@ fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
         }
     } else if vector == kernel.blob.vector_msg {
         kernel.peers.poll(kernel);
-    } else if vector == kernel.blob.vector_chip {
-        chip_changed(kernel);
     } else {
         kernel.devices.interrupt(kernel, vector);
     }
 }
 
 fn chip_changed(kernel: &Kernel) {
+    hangs::answer(kernel);
     kernel.peers.look_at_chip(kernel);
     if let Some(coherence) = &kernel.coherence {
         coherence.look_at_chip();

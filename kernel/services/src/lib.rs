@@ -9,6 +9,7 @@
 //! - [`kernel`]: all parts together, and the global variables that lead to them
 //! - [`assembly`]: puts them together and starts them
 //! - [`interrupts`], [`hooks`], [`idle`]: what a core does when it is interrupted, waits or sleeps
+//! - [`hangs`]: waits that last too long
 //! - [`procedures`]: what it does for peers
 //! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
@@ -22,6 +23,7 @@ extern crate std;
 pub mod assembly;
 pub mod clock;
 pub mod files;
+pub mod hangs;
 pub mod hooks;
 pub mod idle;
 pub mod interrupts;

@@ -15,7 +15,7 @@
 //! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
 //!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
 //! - [`aside`]: runs a command on a thread of its own
-//! - [`exhaust`]: takes a kernel's memory
+//! - [`exhaust`]: takes a kernel's memory; [`hang`]: hangs
 #![no_std]
 
 extern crate alloc;
@@ -29,6 +29,7 @@ mod exhaust;
 mod faults;
 #[cfg(feature = "seeded")]
 mod handover;
+mod hang;
 mod measure;
 #[cfg(feature = "seeded")]
 mod moved;
@@ -64,6 +65,7 @@ pub const COMMANDS: &[&[Command]] = &[
     pingpong::COMMANDS,
     aside::COMMANDS,
     exhaust::COMMANDS,
+    hang::COMMANDS,
     #[cfg(feature = "seeded")]
     handover::COMMANDS,
     #[cfg(feature = "seeded")]

@@ -40,10 +40,12 @@ pub enum Want {
     Same,
     /// Call the function as often as the argument says, and return the time in ns.
     Many,
+    /// Never return: an index in [`HANGS`].
+    Hang,
 }
 
 /// The operations, by number, with their words on the monitor.
-pub const WANTS: [(&str, Want); 8] = [
+pub const WANTS: [(&str, Want); 9] = [
     ("plant", Want::Plant),
     ("function", Want::Function),
     ("object", Want::Object),
@@ -52,7 +54,27 @@ pub const WANTS: [(&str, Want); 8] = [
     ("only", Want::Only),
     ("same", Want::Same),
     ("many", Want::Many),
+    ("hang", Want::Hang),
 ];
+
+/// Ways in which a step can hang, with their words on the monitor.
+pub const HANGS: [(&str, fn()); 3] = [("step", spin), ("masked", spin_masked), ("wait", wait)];
+
+fn spin() {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+fn spin_masked() {
+    arch::cpu::irqs_off();
+    spin();
+}
+
+/// As if the soc never answered a request.
+fn wait() {
+    arch::attend::until(|| false);
+}
 
 /// Returns the argument, followed by a digit for the ISA of the code that ran.
 #[inline(never)]
@@ -195,11 +217,17 @@ impl Service for Planted {
         match want {
             Want::Plant => self.0 = Some(Unchecked(Shelf::new(argument))),
             Want::Clear => self.0 = None,
+            Want::Hang => {
+                if let Some((way, hang)) = HANGS.get(argument as usize) {
+                    kernel_node::log!("hangs: {way}");
+                    hang();
+                }
+            }
             _ => {}
         }
         let Some(Unchecked(shelf)) = &self.0 else { return Answer::Done([0, 0]) };
         let value = match want {
-            Want::Plant | Want::Clear => 0,
+            Want::Plant | Want::Clear | Want::Hang => 0,
             Want::Function => (shelf.function)(argument),
             Want::Object => shelf.object.area(),
             Want::Waker => shelf.wake(),

@@ -76,6 +76,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
         bar2_size: 4096,
         max_deaths: 1000,
         boot_patience_ms: 60_000,
+        hang_ms: 0,
         ram: RamConfig { path: "ram".into(), size: SIZE, base_pa: BASE },
         domains,
         devices: Vec::new(),
