@@ -61,8 +61,8 @@ pub const fn unpack_wait(word: u64) -> Option<(Item, u8)> {
     }
 }
 
-/// Packs a demand: the `number`th to this domain. For a page: which domain holds it up? For a lock: abandon
-/// the step that has it.
+/// Packs a demand: the `number`th to this domain. For a page: which domain holds it up? For a lock:
+/// abandon the step that has it.
 pub const fn pack_demand(number: u32, item: Item) -> u64 {
     (number as u64) << 32 | pack_item(item)
 }

@@ -13,7 +13,7 @@
 //!     unless the core of S that has the lock waits itself, and says so
 //! ```
 //! Only time counts that a suspect has really executed, so a domain that its host does not run, or
-//! that a debugger holds, is never accused. A wait counts while its core reports that it goes on.
+//! that a debugger holds, is never accused. A wait counts while its core reports that it continues.
 
 use abi::boot::{MAX_CORES, MAX_DOMAINS};
 use abi::hang::{Blame, Item, Wait, pack_demand, unpack_answer, unpack_wait};

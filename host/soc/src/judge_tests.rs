@@ -13,7 +13,7 @@ struct Board {
     judge: Judge,
     now: u64,
     facts: Vec<Facts>,
-    /// Whom each domain blames, if it answers at all.
+    /// What each domain answers, if it answers at all.
     blames: Vec<Option<Blame>>,
     executes: Vec<bool>,
 }
@@ -96,7 +96,7 @@ fn answers_that_lead_in_a_circle_accuse_nobody() {
     board.wait(0, 0, PAGE, 1);
     assert_eq!(board.verdicts(10_000), []);
     board.blames[1] = None;
-    assert_eq!(board.verdicts(2_000), [Action::Hangs(1, PAGE)], "but it goes on asking");
+    assert_eq!(board.verdicts(2_000), [Action::Hangs(1, PAGE)], "but it continues to ask");
 }
 
 #[test]
