@@ -40,15 +40,21 @@ impl Platform {
     /// blocks, and those pages of the shared block that the coherence protocol says it holds.
     pub fn audit(&self) -> Result<Audit, Violation> {
         let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
-        let balloons = self.balloons.as_ref();
-        let mut blocks = balloons.map(|balloons| balloons.pure().local()).unwrap_or_default();
-        let Some(coherence) = &self.coherence else {
-            return kernel_mem::mapping::audit(&table.lock(), self.blob, self.me, &blocks);
+        // With the table locked: a block is owned from before it is mapped until after it is
+        // unmapped.
+        let blocks = || {
+            let balloons = self.balloons.as_ref();
+            balloons.map(|balloons| balloons.pure().local()).unwrap_or_default()
         };
-        // The walk below checks the pages of the shared block.
-        blocks.insert(coherence.index());
+        let Some(coherence) = &self.coherence else {
+            let table = table.lock();
+            return kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks());
+        };
         coherence.with_pages_fixed(|held| {
             let table = table.lock();
+            let mut blocks = blocks();
+            // The walk below checks the pages of the shared block.
+            blocks.insert(coherence.index());
             let mut result = kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks);
             table.walk(&mut |leaf| {
                 if result.is_ok() && !held(&leaf) {
