@@ -27,7 +27,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
     match kernel::get() {
         Some(kernel) => {
-            interrupts::serve(kernel, interrupt, frame.pc());
+            interrupts::serve(kernel, interrupt, frame);
             interrupts::end(kernel, interrupt);
         }
         None => interrupts::count_interrupt(interrupt),

@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 12] = [
+const FIGURES: [(&[&str], Figure); 13] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -37,6 +37,7 @@ const FIGURES: [(&[&str], Figure); 12] = [
     (&["sanitizer.seeded", "sanitizer.found", "sanitizer.false_reports"], planted),
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
+    (&["hang."], hangs),
     (&["k2.t4."], table4::records),
     (&["k2.t6."], table6::records),
     (&["k2.t5."], table5::faults),
@@ -143,6 +144,13 @@ fn weak_core(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench rpc-soc 200", Choice::default())?;
     outcome.values.first().context("the kernel reported nothing")?;
+    Ok(outcome.values)
+}
+
+/// How long a kernel waits for one that hangs.
+fn hangs(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run(BOARD, "ping shadow 2; bench hang", Choice::default())?;
+    ensure!(outcome.values.len() == 2, "the kernel reported {:?}", outcome.values);
     Ok(outcome.values)
 }
 

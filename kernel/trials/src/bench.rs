@@ -17,7 +17,7 @@ use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both|served|\
+    arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both|hang|served|\
                 op|twins|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
@@ -35,6 +35,7 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"dma") => super::table6::alone(session, out),
         Some(&"frames-both") => super::section93::bench(session, out),
         Some(&"dma-both") => super::table6::both(session, out),
+        Some(&"hang") => super::hang::bench(session, out),
         Some(&"dsm") => super::faults::bench(session, out, rounds),
         Some(&"op") => super::faults::bench_op(session, out, rounds),
         Some(&"twins") => super::twins::bench(session, out, rounds),
