@@ -4,8 +4,14 @@ use core::arch::{asm, naked_asm};
 
 use crate::Arguments;
 
-/// Link and load address of the stub.
-pub const BASE: u64 = 0x4020_0000;
+/// Returns where the stub was loaded. Its code does not depend on where that is.
+pub fn base() -> u64 {
+    let at: u64;
+    // SAFETY: computes an address. The compiler would load one that the linker has computed.
+    unsafe { asm!("adr {at}, _start", at = out(reg) at, options(pure, nomem, nostack)) };
+    at
+}
+
 pub const ISA: u32 = abi::boot::isa::AARCH64;
 
 /// PL011: data register at 0; control at 0x30, with the UART and its transmitter enabled.

@@ -5,7 +5,7 @@
 //! domain must write the code that it runs itself: emulators do not notice foreign stores to code
 //! that they have translated.
 //!
-//! Each ISA provides `_start` (a stack, then [`stub_main`]), `BASE`, `ISA`, `put`, `halt`, `copy`,
+//! Each ISA provides `_start` (a stack, then [`stub_main`]), `base`, `ISA`, `put`, `halt`, `copy`,
 //! `zero` (multiples of 16 bytes, 16-byte aligned), `clean` (to memory, where caches are on) and
 //! `enter` (code barrier, then jump).
 #![no_std]
@@ -36,7 +36,7 @@ struct Arguments {
 extern "C" fn stub_main() -> ! {
     // SAFETY: the board reserves this page for the table, and the soc wrote it before the domain
     // ran.
-    let table = unsafe { ((imp::BASE + STUB_TABLE) as *const StubTable).read_volatile() };
+    let table = unsafe { ((imp::base() + STUB_TABLE) as *const StubTable).read_volatile() };
     if table.magic != BLOB_MAGIC {
         stop("stub: the soc wrote no boot table\n");
     }

@@ -13,8 +13,14 @@ use core::arch::{asm, naked_asm};
 
 use crate::Arguments;
 
-/// Link and load address of the stub.
-pub const BASE: u64 = 0x8000_0000;
+/// Returns where the stub was loaded. Its code does not depend on where that is.
+pub fn base() -> u64 {
+    let at: u64;
+    // SAFETY: computes an address. The compiler would load one that the linker has computed.
+    unsafe { asm!("lla {at}, _start", at = out(reg) at, options(pure, nomem, nostack)) };
+    at
+}
+
 pub const ISA: u32 = abi::boot::isa::RISCV64;
 
 /// 16550: data register at 0; line status at 5, with bit 5 set when the transmitter is empty.

@@ -142,7 +142,7 @@ fn domain(
     }
     let ram = memory::block("RAM window", &raw.ram.base, &raw.ram.size, 1 << 20)?;
     window_of_file(raw, ram, file_ram)?;
-    memory::stub(&raw.stub, raw.isa, ram, placed)?;
+    memory::stub(&raw.stub, raw.isa, placed)?;
     memory::reach(index, ram, placed, names)?;
     let (local, _) = memory::only(placed, Kind::Local, Some(index), at, names)?;
     let (staging, _) = memory::only(placed, Kind::Staging, Some(index), at, names)?;

@@ -150,23 +150,16 @@ pub fn only(
     }
 }
 
-/// Checks that the stub is in reserved memory, and where its machine starts.
-pub fn stub(stub: &Spanned<u64>, isa: Isa, ram: Block, placed: &[Placed]) -> Place<()> {
+/// Checks that the stub is in reserved memory, and where it is linked to run.
+pub fn stub(stub: &Spanned<u64>, isa: Isa, placed: &[Placed]) -> Place<()> {
     let (at, base) = (stub.span().start, *stub.get_ref());
     if !base.is_multiple_of(PAGE) {
         return Err((at, Reason::Misaligned { what: "stub", value: base, multiple: PAGE }));
     }
-    let linked = match isa {
-        Isa::Aarch64 => 0x4020_0000,
-        Isa::Riscv64 => 0x8000_0000,
-    };
-    if base != linked {
-        let must = format!("{linked:#x}, where the {} stub is linked", isa.name());
+    const LINKED: u64 = 0x4020_0000;
+    if isa == Isa::Aarch64 && base != LINKED {
+        let must = format!("{LINKED:#x}, where the aarch64 stub is linked");
         return Err((at, range("stub", &format!("{base:#x}"), &must)));
-    }
-    if isa == Isa::Riscv64 && ram.base != base {
-        let why = "the riscv64 machine starts at its first byte of RAM: the stub must be there";
-        return Err((at, Reason::Conflict(why.to_string())));
     }
     let need = Block { base, size: STUB };
     let reserved = |p: &Placed| p.region.kind == Kind::Reserved && p.region.block.holds(need);

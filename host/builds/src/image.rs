@@ -116,6 +116,28 @@ fn check(header: &Header, domain: &Domain) -> Result<(), ImageError> {
     Ok(())
 }
 
+/// Returns a stub as raw bytes, its bss included, for an emulator that loads it at any address.
+pub fn raw_stub(elf: &[u8]) -> Result<Vec<u8>, ImageError> {
+    let header = Header::parse(elf)?;
+    let loads = || {
+        let segments = header.program_headers(LE, elf).into_iter().flatten();
+        segments.filter(|segment| segment.p_type(LE) == elf::PT_LOAD)
+    };
+    let base = loads().map(|segment| segment.p_vaddr(LE)).min().unwrap_or(0);
+    let mut raw = Vec::new();
+    for segment in loads() {
+        let at = segment.p_vaddr(LE);
+        let bytes = segment.data(LE, elf).map_err(|()| ImageError::Outside(at))?;
+        let end = (at - base).saturating_add(segment.p_memsz(LE));
+        fits("memory before its table", end, boot::STUB_TABLE)?;
+        raw.resize(raw.len().max(end as usize), 0);
+        let from = (at - base) as usize;
+        let to = raw.get_mut(from..from + bytes.len()).ok_or(ImageError::Outside(at))?;
+        to.copy_from_slice(bytes);
+    }
+    Ok(raw)
+}
+
 /// Returns the file part as flat bytes, and the size in memory with bss; both are multiples of 16.
 fn flatten(header: &Header, elf: &[u8], most: u64) -> Result<(Vec<u8>, u64), ImageError> {
     let (mut image, mut memory) = (Vec::new(), 0u64);

@@ -93,6 +93,25 @@ pub fn symbols(isa: Isa) -> String {
     format!("kernel-{}.elf", isa.name())
 }
 
+/// The stub's file in the run folder.
+pub fn stub(isa: Isa) -> String {
+    format!("stub-{}", isa.name())
+}
+
+/// Returns the options that load the stub and start it on all cores. The RV64 machine would start at
+/// the first byte of RAM, but there may be another RV64 domain, with a stub of its own.
+fn boots(domain: &Domain) -> Vec<String> {
+    let (file, at) = (stub(domain.isa), domain.stub);
+    if domain.isa == Isa::Aarch64 {
+        return vec!["-kernel".into(), file];
+    }
+    let mut line = vec!["-bios".into(), "none".into()];
+    let mut load = |what: String| line.extend(["-device".into(), format!("loader,{what}")]);
+    load(format!("file={file},addr={at:#x},force-raw=on"));
+    (0..domain.cores).for_each(|core| load(format!("addr={at:#x},cpu-num={core}")));
+    line
+}
+
 /// Returns the complete command, program first. `spin` is the plugin of boards that run freely.
 fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Vec<String> {
     let (program, machine) = match domain.isa {
@@ -109,12 +128,8 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
     // The soc finds the threads of virtual processors by their names.
     line.extend(["-name".into(), format!("{},debug-threads=on", domain.name)]);
     line.extend(["-nodefaults", "-display", "none"].map(String::from));
-    if domain.isa == Isa::Riscv64 {
-        line.extend(["-bios", "none"].map(String::from));
-    }
+    line.extend(boots(domain));
     line.extend([
-        "-kernel".to_string(),
-        format!("stub-{}", domain.isa.name()),
         "-chardev".to_string(),
         format!("file,id=uart,path={}.log,append=on", domain.name),
         "-serial".to_string(),

@@ -5,7 +5,7 @@ use crate::machine::{self, Options};
 use crate::model::{self, Choice};
 use crate::prepare::SPIN;
 use crate::run_files::{CONSOLE, KEY_FILE};
-use board::{Board, DeviceKind};
+use board::{Board, DeviceKind, Isa};
 use builds::image;
 use builds::kernels::Built;
 use lab::model::Lab;
@@ -33,7 +33,7 @@ impl Instance {
         }
         self.begin(board_file)?;
         for built in kernels {
-            self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
+            self.stub(built)?;
             file(&built.kernel, keep(built, &self.folder))?;
         }
         self.stage(&board, kernels)?;
@@ -101,6 +101,17 @@ impl Instance {
     fn copy(&self, from: &Path, name: &str) -> Outcome<()> {
         let bytes = file(from, std::fs::read(from))?;
         self.write(name, &bytes)
+    }
+
+    /// Writes the stub as the emulator loads it.
+    fn stub(&self, built: &Built) -> Outcome<()> {
+        let name = machine::stub(built.isa);
+        if built.isa == Isa::Aarch64 {
+            return self.copy(&built.stub, &name);
+        }
+        let elf = file(&built.stub, std::fs::read(&built.stub))?;
+        let failed = |error| InstanceError::Image { domain: name.clone(), error };
+        self.write(&name, &image::raw_stub(&elf).map_err(failed)?)
     }
 
     fn room(&self) -> Outcome<()> {
