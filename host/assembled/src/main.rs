@@ -8,7 +8,7 @@
 //!                                  +-- kernel of domain 1: the same
 //!            turn, raw, layout: the memory and the turn that they share
 //! ```
-//! - [`plan`]: what the seed decides
+//! - [`plan`]: what the seed decides; [`points`]: or that a domain ends at one certain step
 //! - [`soc`]: the power controller, over processes
 //! - [`kernel`]: a kernel's process; [`callers`], [`processes`]: what runs on it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
@@ -21,18 +21,26 @@ mod chip;
 mod kernel;
 mod layout;
 mod plan;
+mod points;
 mod processes;
 mod raw;
 mod report;
 mod soc;
 mod turn;
 
+use points::{Point, Sample};
+use report::Count;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
 const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]
+          [--kill 1@K] [--stop D@K] [--points N | --pairs N]
   --seeds N     run N seeds (10), from --start (0), on all cores
   --seed X      run one seed; with --trace, print the kernels' logs
+  --kill 1@K    let domain 1 die at its K-th step, and nothing else happen
+  --stop D@K    the same for a stop of domain D; both options together: each at its step
+  --points N    N runs: one domain is killed or stopped at a random one of N steps
+  --pairs N     the same, one domain stopped and the other one killed
   --break NAME  let the chip forget something, which must be found:
                 barrier, clean, invalidate, ring";
 
@@ -45,10 +53,32 @@ pub struct Options {
     seeds: u64,
     is_loud: bool,
     broken: Option<chip::Broken>,
+    /// Those of the command line, or what is sampled among how many steps.
+    points: Vec<Point>,
+    sample: Option<Sample>,
+    sampled_steps: u64,
+}
+
+/// Sampled points are within so many steps of a domain. Most runs have more.
+const SAMPLED_STEPS: u64 = 60_000;
+
+impl Options {
+    /// Whether nothing happens but at points.
+    fn has_points(&self) -> bool {
+        self.sample.is_some() || !self.points.is_empty()
+    }
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { start: 0, seeds: 10, is_loud: false, broken: None };
+    let mut options = Options {
+        start: 0,
+        seeds: 10,
+        is_loud: false,
+        broken: None,
+        points: vec![],
+        sample: None,
+        sampled_steps: SAMPLED_STEPS,
+    };
     while let Some(argument) = arguments.next() {
         if argument == "--trace" {
             options.is_loud = true;
@@ -60,10 +90,16 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             options.broken = Some(named.ok_or(format!("the chip cannot forget {value}"))?.1);
             continue;
         }
+        if argument == "--kill" || argument == "--stop" {
+            options.points.push(Point::parse(&value, argument == "--kill")?);
+            continue;
+        }
         let number = value.parse().map_err(|_| format!("{value} is not a number"))?;
         match argument.as_str() {
             "--seeds" => options.seeds = number,
             "--start" => options.start = number,
+            "--points" => (options.seeds, options.sample) = (number, Some(Sample::One)),
+            "--pairs" => (options.seeds, options.sample) = (number, Some(Sample::Pair)),
             "--seed" => (options.start, options.seeds) = (number, 1),
             _ => return Err(format!("there is no option {argument}")),
         }
@@ -98,7 +134,7 @@ fn run(options: &Options) -> ExitCode {
         })
         .collect();
     let good = pids.iter().filter(|&&pid| raw::ended(pid, true) == Some(0)).count();
-    let verdict = if good == pids.len() { judge(options.seeds) } else { Err("see above".into()) };
+    let verdict = if good == pids.len() { judge(options) } else { Err("see above".into()) };
     let outcome = match &verdict {
         Ok(()) => "all went well".to_owned(),
         Err(why) => format!("failed: {why}"),
@@ -110,10 +146,19 @@ fn run(options: &Options) -> ExitCode {
     if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Judges what `seeds` runs without a failure have done together.
-fn judge(seeds: u64) -> Result<(), String> {
-    let missing = report::totals().missing();
-    if seeds < ENOUGH || missing.is_empty() {
+/// Judges what runs without a failure have done together.
+fn judge(options: &Options) -> Result<(), String> {
+    let totals = report::totals();
+    if options.sample.is_some() {
+        let done = totals.get(Count::Deaths) + totals.get(Count::Stops);
+        println!("assembled: {done} points");
+        return match done * 2 >= options.seeds {
+            true => Ok(()),
+            false => Err(format!("most runs end before the point: {done} of {}", options.seeds)),
+        };
+    }
+    let missing = totals.missing();
+    if options.seeds < ENOUGH || missing.is_empty() {
         return Ok(());
     }
     Err(format!("of all runs, none had {}", missing.join(" or ")))
@@ -122,9 +167,10 @@ fn judge(seeds: u64) -> Result<(), String> {
 /// Runs one seed in a process of its own. Returns false if it failed.
 fn one(seed: u64, options: &Options) -> bool {
     let pid = raw::fork(|| {
-        let plan = plan::Plan::new(seed);
+        let points = points::of(seed, options);
+        let plan = plan::Plan::new(seed, !options.has_points());
         let result = plan.and_then(|plan| {
-            let result = soc::run(&plan, seed, options);
+            let result = soc::run(&plan, seed, &points, options);
             result.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
             let turn::Control { counts, trace, .. } = turn::control();
             report::totals().add_all(counts);
@@ -134,7 +180,10 @@ fn one(seed: u64, options: &Options) -> bool {
             Ok(())
         });
         if let Err(why) = &result {
-            eprintln!("seed {seed} failed: {why}\n  again: assembled --seed {seed} --trace");
+            let points: String = points.iter().map(points::Point::option).collect();
+            eprintln!(
+                "seed {seed} failed: {why}\n  again: assembled --seed {seed}{points} --trace"
+            );
         }
         raw::exit(i32::from(result.is_err()));
     });

@@ -46,7 +46,8 @@ const CHOICES: &[(&str, &[&str])] = &[
 const SPAN: u64 = 40_000_000;
 
 impl Plan {
-    pub fn new(seed: u64) -> Result<Plan, String> {
+    /// Without `acts`, nothing happens to the domains.
+    pub fn new(seed: u64, with_acts: bool) -> Result<Plan, String> {
         let mut random = Prng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let mut text = BOARD.to_owned();
         let mut modes = String::new();
@@ -76,6 +77,9 @@ impl Plan {
             let (at, d) = (1_000_000 + random.below(SPAN), random.below(2) as usize);
             acts.push((at, Act::Stop(d)));
             acts.push((at + random.below(SPAN), Act::Wake(d)));
+        }
+        if !with_acts {
+            acts.clear();
         }
         acts.sort_by_key(|&(at, _)| at);
         Ok(Plan { blob, modes, step_ns: [step, step * slow], offset, turn, acts })

@@ -4,6 +4,7 @@
 use crate::chip::{DOORBELL, drain, lose};
 use crate::layout::{HIGH, HIGH_END, MEMORY, at, cache};
 use crate::plan::{Act, Plan};
+use crate::points::{Point, WOKEN_NS};
 use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, kernel, raw};
@@ -35,6 +36,7 @@ struct Domain {
 pub struct Soc<'a> {
     plan: &'a Plan,
     acts: VecDeque<(u64, Act)>,
+    points: Vec<Point>,
     power: Power,
     domains: Vec<Domain>,
     /// Spinlocks that a dead domain may have left taken.
@@ -59,7 +61,7 @@ impl Bank for Soc<'_> {
 }
 
 /// Runs a plan to its end.
-pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<(), String> {
+pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Result<(), String> {
     let window = &plan.blob.window;
     crate::turn::map();
     map_memory(&plan.blob);
@@ -80,8 +82,12 @@ pub fn run(plan: &Plan, seed: u64, options: &Options) -> Result<(), String> {
     let policy = |d| Policy { restart: true, essential: d == 0, max_deaths: 100 };
     let policies: Vec<Policy> = (0..domains.len()).map(policy).collect();
     let acts = plan.acts.iter().copied().collect();
+    for point in points {
+        control.cores[point.domain].point.store(point.step, Relaxed);
+    }
+    let points = points.to_vec();
     let (power, doubts) = (Power::new(&policies), Doubts::default());
-    let mut soc = Soc { plan, acts, power, domains, doubts };
+    let mut soc = Soc { plan, acts, points, power, domains, doubts };
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
     result
@@ -182,20 +188,38 @@ impl Soc<'_> {
             && at <= self.now()
         {
             self.acts.pop_front();
-            let client = Asker::Client(1);
-            match act {
-                Act::Kill(d) => {
-                    let alive = self.domains[d].pid.is_some();
-                    control().counts.add(Count::Deaths, alive.into());
-                    self.step(Event::Crash(d));
-                }
-                Act::Stop(d) => {
-                    control().counts.add(Count::Stops, 1);
-                    self.step(Event::Request(client, command::INACTIVE, d as u64, 0));
-                }
-                Act::Wake(d) => {
-                    self.step(Event::Request(client, command::WAKE, d as u64, 0));
-                }
+            self.perform(act);
+        }
+        self.look_for_points();
+    }
+
+    fn perform(&mut self, act: Act) {
+        let client = Asker::Client(1);
+        match act {
+            Act::Kill(d) => {
+                let alive = self.domains[d].pid.is_some();
+                control().counts.add(Count::Deaths, alive.into());
+                self.step(Event::Crash(d));
+            }
+            Act::Stop(d) => {
+                control().counts.add(Count::Stops, 1);
+                self.step(Event::Request(client, command::INACTIVE, d as u64, 0));
+            }
+            Act::Wake(d) => {
+                self.step(Event::Request(client, command::WAKE, d as u64, 0));
+            }
+        }
+    }
+
+    /// Does what is to happen to domains that are at their points.
+    fn look_for_points(&mut self) {
+        for Point { domain, kills, .. } in self.points.clone() {
+            if control().cores[domain].is_at_point.swap(0, Relaxed) == 0 {
+                continue;
+            }
+            self.perform(if kills { Act::Kill(domain) } else { Act::Stop(domain) });
+            if !kills {
+                self.acts.push_back((self.now() + WOKEN_NS, Act::Wake(domain)));
             }
         }
     }

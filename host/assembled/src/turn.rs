@@ -57,6 +57,11 @@ pub struct Core {
     pub offset: AtomicI64,
     /// Chip time that a step takes, in ns.
     pub step_ns: AtomicU64,
+    /// Number of its steps in all lives.
+    steps: AtomicU64,
+    /// The step at which something happens to it; 0: none. See [`crate::points`].
+    pub point: AtomicU64,
+    pub is_at_point: AtomicU32,
     pub buffer: [Store; BUFFER],
     pub stores: AtomicU64,
     /// For each page of the shared block: bits of [`crate::chip::line`].
@@ -174,7 +179,8 @@ impl Control {
             able[count] = d;
             count += 1;
         }
-        if count == 0 || self.failed.load(Relaxed) != 0 {
+        let at_point = self.cores.iter().any(|core| core.is_at_point.load(Relaxed) != 0);
+        if count == 0 || at_point || self.failed.load(Relaxed) != 0 {
             return SOC;
         }
         // The soc looks around once in a while, for what is planned.
@@ -215,6 +221,11 @@ impl Control {
         }
         let left = self.left.load(Relaxed).saturating_sub(1);
         self.left.store(left, Relaxed);
-        left == 0 || self.failed.load(Relaxed) != 0
+        let core = &self.cores[me];
+        let at_point = core.steps.fetch_add(1, Relaxed) + 1 == core.point.load(Relaxed);
+        if at_point {
+            core.is_at_point.store(1, Relaxed);
+        }
+        left == 0 || at_point || self.failed.load(Relaxed) != 0
     }
 }

@@ -12,13 +12,27 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-#[test]
-fn kernels_answer_as_they_should_in_200_fresh_runs() {
+/// Returns a first seed that no run had before.
+fn fresh() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     let start = (now.as_secs() % 1_000_000_000 * 1000).to_string();
     println!("seeds from {start}");
-    let output = assembled(&["--seeds", "200", "--start", &start]);
+    start
+}
+
+#[test]
+fn kernels_answer_as_they_should_in_200_fresh_runs() {
+    let output = assembled(&["--seeds", "200", "--start", &fresh()]);
     assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn a_domain_may_be_killed_or_stopped_at_any_step() {
+    let output = assembled(&["--points", "40", "--start", &fresh()]);
+    assert!(output.status.success(), "{}", text(&output));
+    let one = assembled(&["--seed", "3", "--stop", "0@15000", "--kill", "1@20000"]);
+    assert!(one.status.success(), "{}", text(&one));
+    assert!(text(&one).contains(" 1 deaths, 1 stops,"), "{}", text(&one));
 }
 
 #[test]
@@ -51,4 +65,7 @@ fn a_wrong_option_is_explained() {
     let output = assembled(&["--break", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("the chip cannot forget nothing"), "{}", text(&output));
+    let output = assembled(&["--kill", "0@5"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("kill domain 1"), "{}", text(&output));
 }

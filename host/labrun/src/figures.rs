@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 13] = [
+const FIGURES: [(&[&str], Figure); 14] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -38,6 +38,7 @@ const FIGURES: [(&[&str], Figure); 13] = [
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
     (&["hang."], hangs),
+    (&["lock.hw_uncontended"], spinlock),
     (&["k2.t4."], table4::records),
     (&["k2.t6."], table6::records),
     (&["k2.t5."], table5::faults),
@@ -152,6 +153,20 @@ fn hangs(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench hang", Choice::default())?;
     ensure!(outcome.values.len() == 2, "the kernel reported {:?}", outcome.values);
     Ok(outcome.values)
+}
+
+/// Main's clock on that board, in MHz.
+const MHZ: f64 = 350.0;
+
+/// Taking and releasing a hardware spinlock that no other core wants, in cycles of main.
+fn spinlock(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run(BOARD, "ping shadow 2; sequence 1000", Choice::default())?;
+    let ns = |name: &str| {
+        let value = outcome.values.iter().find(|(known, ..)| known == name);
+        value.map(|(_, ns, _)| *ns).with_context(|| format!("the kernel reported no {name}"))
+    };
+    let cycles = (ns("sequence.spinlock")? - ns("sequence.plain")?) * MHZ / 1e3;
+    Ok(vec![said("lock.hw_uncontended", cycles, "cycles")])
 }
 
 /// K2's section 9.3: frame allocation from a shared allocator, and from each kernel's own.

@@ -113,6 +113,9 @@ impl Bench<'_> {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
             let run = |it: &mut Self| it.many("assembled", 10_000, Some(now * 1000));
             self.stage("assembled kernels, 10,000 seeds", run)?;
+            let pairs = ["--pairs", "2000", "--start", &(now * 1000).to_string()].map(String::from);
+            let run = |it: &mut Self| it.optimised("assembled.pairs", "assembled", &pairs);
+            self.stage("assembled kernels, 2,000 pairs of points", run)?;
         }
         if nightly && self.wanted.has("abuse.nightly") {
             self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse", 100_000, None))?;
@@ -154,18 +157,24 @@ impl Bench<'_> {
 
     /// Runs the binary of a package over many seeds.
     fn many(&mut self, package: &str, seeds: u64, start: Option<u64>) -> anyhow::Result<()> {
-        let mut cargo = self.place.cargo();
-        cargo.args(["run", "-q", "--release", "-p", package, "--", "--seeds", &seeds.to_string()]);
+        let mut arguments = vec!["--seeds".to_owned(), seeds.to_string()];
         if let Some(start) = start {
-            cargo.args(["--start", &start.to_string()]);
+            arguments.extend(["--start".to_owned(), start.to_string()]);
         }
-        let (name, start) = (format!("{package}.nightly"), Instant::now());
-        let step = Step::begin(&name);
+        self.optimised(&format!("{package}.nightly"), package, &arguments)
+    }
+
+    /// Runs a program of this workspace in an optimised build, as the test `name`.
+    fn optimised(&mut self, name: &str, package: &str, arguments: &[String]) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["run", "-q", "--release", "-p", package, "--"]).args(arguments);
+        let start = Instant::now();
+        let step = Step::begin(name);
         let good = cargo.status()?.success();
         step.done();
         match good {
-            true => self.tally.passed(&name, start.elapsed()),
-            false => self.tally.failed(&name, start.elapsed(), "see above"),
+            true => self.tally.passed(name, start.elapsed()),
+            false => self.tally.failed(name, start.elapsed(), "see above"),
         }
         Ok(())
     }

@@ -45,6 +45,7 @@ mod reference;
 mod services;
 mod statics;
 mod system;
+mod trio;
 mod twins;
 mod weak;
 
@@ -81,6 +82,7 @@ const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
 const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
 const STOPPED: &str = "200 rounds instead of 6";
+const TRIO: &str = "what duo does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
 const COMPILERS: &str = "builds `pen-compile`; every program of the corpus by both compilers";
@@ -142,6 +144,28 @@ pub const ALL: &[Scenario] = &[
     nightly("services.asleep-often", "duo", ASLEEP, |rig| services::sleeps(rig, 50)),
     nightly("services.strong-asleep-often", "duo", STRONG, |rig| services::strong_sleeps(rig, 50)),
     nightly("services.stopped-often", "duo", STOPPED, |rig| services::stopped(rig, 200)),
+    on("trio.shadowed", "trio", trio::together),
+    on("trio.lost", "trio", |rig| trio::lost(rig, 6)),
+    on("trio.stopped", "trio", |rig| trio::stopped(rig, 3)),
+    nightly("trio.lost-often", "trio", LOST, |rig| trio::lost(rig, 200)),
+    nightly("trio.services.shadowed", "trio", TRIO, services::shared),
+    nightly("trio.services.overlap", "trio", TRIO, overlap::explained),
+    nightly("trio.services.lost", "trio", TRIO, |rig| services::loses(rig, Ends::Killed, 8)),
+    nightly("trio.services.cold", "trio", TRIO, |rig| services::loses(rig, Ends::Cold, 6)),
+    nightly("trio.services.asleep", "trio", TRIO, |rig| services::sleeps(rig, 4)),
+    nightly("trio.services.strong-asleep", "trio", TRIO, |rig| services::strong_sleeps(rig, 2)),
+    nightly("trio.services.stopped", "trio", TRIO, |rig| services::stopped(rig, 6)),
+    nightly("trio.net", "trio", TRIO, net::shared),
+    nightly("trio.files", "trio", TRIO, |rig| files::dev(rig, &["main", "shadow", "umbra"])),
+    nightly("trio.dma", "trio", TRIO, dma::shared),
+    nightly("trio.disk", "trio", TRIO, |rig| disk::kept(rig, 1024)),
+    nightly("trio.disk-weak-lost", "trio", TRIO, weak::lost),
+    nightly("trio.host", "trio", TRIO, host::files),
+    nightly("trio.programs", "trio", TRIO, |rig| programs::exec(rig, &["main", "shadow", "umbra"])),
+    nightly("trio.domain.hangs", "trio", TRIO, |rig| hangs::weak(rig, 1)),
+    nightly("trio.domain.kills", "trio", TRIO, |rig| peers::kills(rig, 15)),
+    nightly("trio.domain.power", "trio", TRIO, peers::power),
+    nightly("trio.balloon", "trio", TRIO, balloon::to_and_fro),
     on("programs.solo", "solo", |rig| programs::exec(rig, &["main"])),
     on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),

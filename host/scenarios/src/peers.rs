@@ -22,19 +22,29 @@ pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
 pub fn wait_for(
     rig: &Rig,
     what: &str,
+    wanted: impl FnMut(u64, u64) -> bool,
+) -> Result<u64, Failure> {
+    wait_for_domain(rig, SHADOW, what, wanted)
+}
+
+/// Waits until epoch and state of a domain are as wanted. Returns the epoch.
+pub fn wait_for_domain(
+    rig: &Rig,
+    domain: usize,
+    what: &str,
     mut wanted: impl FnMut(u64, u64) -> bool,
 ) -> Result<u64, Failure> {
     let board = rig.instance.board()?;
     let start = Instant::now();
     loop {
         let states = rig.instance.states(&board);
-        if let Some(&(epoch, state, _)) = states.get(SHADOW)
+        if let Some(&(epoch, state, _)) = states.get(domain)
             && wanted(epoch, state)
         {
             return Ok(epoch);
         }
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong(format!("shadow never {what}: {states:?}")));
+            return Err(Failure::Wrong(format!("domain {domain} never {what}: {states:?}")));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
