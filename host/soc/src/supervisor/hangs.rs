@@ -91,13 +91,14 @@ impl Supervisor {
     fn carry_out(&mut self, action: Action) -> Result<(), MemoryError> {
         match action {
             Action::Demand(d, word) => {
-                log::info!("{} is asked about its progress: {word:#x}.", self.name(d));
+                let (name, us) = (self.name(d), self.now() / 1000);
+                log::info!("{name} is asked about its progress: {word:#x}, at {us} us.");
                 self.parts.chip.demand(d, word)?;
                 self.ring_chip(d);
             }
             Action::Hangs(d, item) => {
                 let sentence = format!("{} hangs: others wait for {}", self.name(d), name(item));
-                log::error!("{sentence}; it is reset.");
+                log::error!("{sentence}; it is reset at {} us.", self.now() / 1000);
                 if let Some(voice) = &self.parts.voice {
                     voice.say(&format!("{sentence}."));
                 }
