@@ -35,6 +35,12 @@ impl Filter {
         }
     }
 
+    /// Returns whether a core may hold any stale entry.
+    #[inline]
+    pub fn has_stale(&self) -> bool {
+        self.stale.load(Relaxed) != 0
+    }
+
     /// Returns whether a core may hold a stale entry for `va`.
     #[inline]
     pub fn is_stale(&self, va: u64) -> bool {
@@ -85,7 +91,9 @@ impl Filter {
             self.large.fetch_add(if adds { 1 } else { u32::MAX }, Relaxed);
         } else {
             let pages = (0..size(level)).step_by(PAGE as usize);
-            pages.for_each(|at| drop(self.page(va + at).fetch_add(step, Relaxed)));
+            for at in pages {
+                self.page(va + at).fetch_add(step, Relaxed);
+            }
         }
         let Some((pa, bytes)) = memory else { return };
         for at in (0..bytes).step_by(PAGE as usize) {

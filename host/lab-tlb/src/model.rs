@@ -91,6 +91,11 @@ impl Model {
         self.repeated
     }
 
+    /// Returns the physical address that the page table gives for `va`.
+    pub fn find(&self, va: u64) -> Option<u64> {
+        self.tables.find(va).map(|now| now.leaf.pa + (va - now.va))
+    }
+
     fn joined(&self) -> u64 {
         let joined = self.cores.iter().enumerate().filter(|(_, core)| core.joined);
         joined.fold(0, |set, (number, _)| set | bit(number))

@@ -102,6 +102,9 @@ pub struct Memory {
     pub offset: u64,
     /// Offset of the kernels' maintenance alias from the linear mapping; 0: there is none.
     pub maintenance: u64,
+    /// The shared block; empty: there is none.
+    #[serde(default)]
+    pub shared: (u64, u64),
     /// Ranges that kernels map uncached.
     pub uncached: Vec<(u64, u64)>,
     /// The hardware spinlock bank.

@@ -28,6 +28,16 @@ pub struct Missing {
     pub operation: String,
 }
 
+/// A core that used, or may still use, an entry of its page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Translation {
+    /// The core of the access.
+    pub core: u8,
+    /// The first address of the entry, or the address of the access.
+    pub va: u64,
+}
+
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +58,9 @@ pub struct Report {
     pub writer: Option<Place>,
     /// The party that last brought the line into a cache.
     pub reader: Option<Place>,
+    /// For findings about TLBs. The last write is then that of the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
 }
 
 /// Kind of a report that stands for all later findings of its process.
@@ -65,6 +78,7 @@ impl Report {
             missing: None,
             writer: None,
             reader: None,
+            translation: None,
         }
     }
 }
@@ -90,6 +104,7 @@ impl From<&Violation> for Report {
             missing,
             writer: it.writer.map(Place::from),
             reader: it.reader.map(Place::from),
+            translation: None,
         }
     }
 }

@@ -110,6 +110,12 @@ impl Watch {
         &self.memory
     }
 
+    /// Returns the word of RAM at `pa`, or 0 outside of it.
+    pub fn word(&self, pa: u64) -> u64 {
+        let index = (pa.wrapping_sub(self.memory.base) / 8) as usize;
+        self.ram.get(index).map_or(0, |word| word.load(RELAXED))
+    }
+
     /// Handles a load.
     #[inline]
     pub fn load(&self, access: Access, way: Way) {
@@ -278,7 +284,8 @@ impl Watch {
         }
     }
 
-    fn tell(&self, report: &Report) {
+    /// Adds a report to the file.
+    pub fn tell(&self, report: &Report) {
         let line = serde_json::to_string(report).map(|text| text + "\n");
         // One write per line, so that lines of several processes do not mix.
         let written = line.map(|line| (&self.reports).write_all(line.as_bytes()));

@@ -8,6 +8,8 @@
 //! - [`translate`]: decides what each block of guest code reports.
 //! - [`memory`]: effects of instructions on memory and caches. Pure.
 //! - [`sanitizer`]: reports the domain's accesses to the coherence sanitizer.
+//! - [`tlb`]: effects of instructions on TLBs. Pure. [`shadow`]: reports them, and stores to page
+//!   tables, to the sanitizer's model of TLBs.
 //! - [`marks`]: marks that the guest executes.
 //! - [`vectors`]: exception entries of a guest without known symbols.
 //! - [`ffi`]: QEMU's plugin interface, and the few inner functions that time depends on; checked at
@@ -25,6 +27,8 @@ pub mod post;
 pub mod roll;
 pub mod sanitizer;
 pub mod seat;
+pub mod shadow;
+pub mod tlb;
 pub mod translate;
 pub mod vectors;
 
@@ -34,7 +38,9 @@ use lab::page::Page;
 use lab::watch::Watch;
 use lab_cache::Domain;
 use sanitizer::Sanitizer;
+use shadow::Shadow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The plugin's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +77,8 @@ pub struct Parts {
     pub seat: Option<seat::Seat>,
     /// The sanitizer, if caches are watched.
     pub sanitizer: Option<sanitizer::Sanitizer>,
+    /// The model of TLBs, with the sanitizer.
+    pub shadow: Option<shadow::Shadow>,
 }
 
 /// Prepares everything before the first instruction.
@@ -82,19 +90,21 @@ pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, Str
     if model.isa != target {
         return Err(format!("slot {slot} is for {}, and this is {target}", model.isa));
     }
-    let sanitizer = match lab.index(slot).and_then(|index| Domain::new(index as u8)) {
-        Some(me) if lab.mode.watches_caches() => {
-            let watch = Watch::open(folder, &folder.join("ram"), &lab);
-            Some(Sanitizer::new(watch.map_err(|e| e.to_string())?, me, isa))
-        }
-        _ => None,
-    };
+    let (mut sanitizer, mut shadow) = (None, None);
+    if let Some(me) = lab.index(slot).and_then(|index| Domain::new(index as u8))
+        && lab.mode.watches_caches()
+    {
+        let watch = Watch::open(folder, &folder.join("ram"), &lab).map_err(|e| e.to_string())?;
+        let watch = Arc::new(watch);
+        sanitizer = Some(Sanitizer::new(watch.clone(), me, isa));
+        shadow = Some(Shadow::new(watch, me, isa, model.cores() as usize));
+    }
     let mut seat = None;
     if lab.mode.takes_turns() {
         let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
         seat = Some(seat::Seat::new(&lab, model, page, marks::Book::new(folder)));
     }
-    Ok(Parts { seat, sanitizer })
+    Ok(Parts { seat, sanitizer, shadow })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use lab::watch::{Cleaning, Watch};
 use lab_cache::{Access, Domain, LINE, Path};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Facts about an access that only the emulator knows.
 pub trait Look {
@@ -43,7 +44,7 @@ fn written(pa: u64, len: u64) {
 
 /// The sanitizer of one domain.
 pub struct Sanitizer {
-    watch: Watch,
+    watch: Arc<Watch>,
     me: Domain,
     isa: Isa,
 }
@@ -55,7 +56,7 @@ const fn is_high(va: u64) -> bool {
 
 impl Sanitizer {
     /// Creates the sanitizer of domain `me`.
-    pub fn new(watch: Watch, me: Domain, isa: Isa) -> Sanitizer {
+    pub fn new(watch: Arc<Watch>, me: Domain, isa: Isa) -> Sanitizer {
         Sanitizer { watch, me, isa }
     }
 
@@ -196,7 +197,7 @@ mod tests {
         let lab = Lab { memory, ..Lab::default() };
         [(0, Isa::Aarch64), (1, Isa::Riscv64)].map(|(number, isa)| {
             let watch = Watch::open(folder, &folder.join("ram"), &lab).expect("a watch");
-            Sanitizer::new(watch, Domain::new(number).expect("a domain"), isa)
+            Sanitizer::new(Arc::new(watch), Domain::new(number).expect("a domain"), isa)
         })
     }
 

@@ -4,7 +4,7 @@
 use abi::boot::{IMAGE_MAGIC, ImageHeader, Symbol};
 use anyhow::Context;
 use lab::model::{FILE, Lab, REPORTS};
-use lab::report::{self, DEVICES, Place, Report};
+use lab::report::{self, DEVICES, Place, Report, Translation};
 use rustc_demangle::demangle;
 use std::path::Path;
 use zerocopy::FromBytes;
@@ -79,8 +79,13 @@ impl Names {
     }
 
     fn finding(&self, it: &Report) -> Finding {
-        let mut text =
-            format!("{}: {} {} line {:#x}", it.kind, self.place(it.access), it.event, it.line);
+        let (kind, by, event) = (&it.kind, self.place(it.access), &it.event);
+        let mut text = match it.translation {
+            None => format!("{kind}: {by} {event} line {:#x}", it.line),
+            Some(Translation { core, va }) => {
+                format!("{kind}: core {core} of {by} {event} {va:#x} (line {:#x})", it.line)
+            }
+        };
         match &it.missing {
             Some(missing) => {
                 let article = if missing.operation.starts_with('i') { "an" } else { "a" };
@@ -89,7 +94,11 @@ impl Names {
             }
             None => text += &format!(", shared with {}", self.party(it.other)),
         }
-        let sides = [("last written by", it.writer), ("last brought into a cache by", it.reader)];
+        let written = match it.translation {
+            None => "last written by",
+            Some(_) => "the entry was changed by",
+        };
+        let sides = [(written, it.writer), ("last brought into a cache by", it.reader)];
         for (what, side) in sides {
             text += &side.map_or(String::new(), |side| format!("; {what} {}", self.place(side)));
         }

@@ -1,9 +1,9 @@
 //! Computes the lab's model of a board: costs and powers of its file in the clock's units, and
 //! addresses of the kernels' code and words.
 
-use abi::boot::{MAINTENANCE_OFFSET, VA_OFFSET};
+use abi::boot::{BLOCK, MAINTENANCE_OFFSET, VA_OFFSET};
 use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
-use board::{Block, Board, Costs, Kind, Power};
+use board::{Block, Board, Costs, Kind, Power, Region};
 use builds::image::{self, ImageError};
 use lab::clock;
 use lab::model::{self, Lab, Memory, Mode, Point, Powers};
@@ -72,6 +72,15 @@ fn spinlocks(board: &Board) -> Block {
     Block { base: board.layout.spinlocks, size: (SPINLOCKS * size_of::<Spinlock>()) as u64 }
 }
 
+/// Returns the shared block, in the middle of the global memory (`kernel/coherence`).
+fn shared(board: &Board) -> (u64, u64) {
+    let global = board.regions.iter().find(|region| region.kind == Kind::Global);
+    global.map_or((0, 0), |Region { block: Block { base, size }, .. }| {
+        let start = base + size / BLOCK / 2 * BLOCK;
+        (start, start + BLOCK)
+    })
+}
+
 /// Returns the layout of physical memory, for the sanitizer.
 fn memory(board: &Board) -> Memory {
     let staging = board.domains.iter().map(|domain| range(domain.staging));
@@ -80,6 +89,7 @@ fn memory(board: &Board) -> Memory {
         bytes: board.ram.size,
         offset: VA_OFFSET,
         maintenance: MAINTENANCE_OFFSET,
+        shared: shared(board),
         uncached: std::iter::once(range(board.layout.window)).chain(staging).collect(),
         spinlocks: range(spinlocks(board)),
         devices: board.devices.iter().map(|d| (d.registers, d.name.clone())).collect(),

@@ -7,6 +7,7 @@ use super::{Isa, api, plugin};
 use crate::memory::{self, Touch, Upkeep};
 use crate::sanitizer::{Look, Sanitizer};
 use crate::translate::Instruction;
+use lab_tlb::{Access, Site};
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -20,6 +21,10 @@ pub struct Registers {
     general: Vec<*mut api::Handle>,
     /// AArch64's SCTLR_EL1, RV64's satp.
     control: *mut api::Handle,
+    /// AArch64's TTBR1_EL1, RV64's satp.
+    root: *mut api::Handle,
+    /// The last exception's syndrome or cause, address and instruction.
+    exception: [*mut api::Handle; 3],
 }
 
 // SAFETY: names that QEMU's function takes from any virtual CPU.
@@ -28,6 +33,8 @@ unsafe impl Send for Registers {}
 unsafe impl Sync for Registers {}
 
 thread_local! {
+    /// The virtual CPU of this thread.
+    pub static CORE: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<*mut api::Array> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -43,17 +50,36 @@ impl Registers {
         // SAFETY: names are C strings that live as long as the list.
         let name = |register: &api::Register| unsafe { CStr::from_ptr(register.name) }.to_owned();
         let find = |wanted: &CStr| list.iter().position(|r| *name(r) == *wanted);
-        let (first, skip, control) = match isa {
-            Isa::Aarch64 => (c"x0", 0, c"SCTLR"),
+        let must = |wanted: &CStr| {
+            let missing = || format!("this build of QEMU does not show its register {wanted:?}");
+            find(wanted).ok_or_else(missing)
+        };
+        let (first, skip, names) = match isa {
+            Isa::Aarch64 => {
+                (c"x0", 0, [c"SCTLR", c"TTBR1_EL1", c"ESR_EL1", c"FAR_EL1", c"ELR_EL1"])
+            }
             // x0 is not among them: it is always 0.
-            Isa::Riscv64 => (c"ra", 1, c"satp"),
+            Isa::Riscv64 => (c"ra", 1, [c"satp", c"satp", c"scause", c"stval", c"sepc"]),
         };
-        let (Some(first), Some(control)) = (find(first), find(control)) else {
-            return Err(format!("this build of QEMU does not show its register {control:?}"));
-        };
+        let first = must(first)?;
         let mut general = vec![std::ptr::null_mut(); skip];
         general.extend(list[first..].iter().take(GENERAL).map(|register| register.handle));
-        Ok(Registers { general, control: list[control].handle })
+        let mut special = [std::ptr::null_mut(); 5];
+        for (handle, name) in special.iter_mut().zip(names) {
+            *handle = list[must(name)?].handle;
+        }
+        let [control, root, exception @ ..] = special;
+        Ok(Registers { general, control, root, exception })
+    }
+
+    /// Returns TTBR1_EL1 or satp.
+    pub fn root(&self) -> u64 {
+        read(self.root)
+    }
+
+    /// Returns the last exception's syndrome or cause, address and instruction.
+    pub fn exception(&self) -> [u64; 3] {
+        self.exception.map(read)
     }
 
     /// Returns a general register, by its number in instructions.
@@ -116,30 +142,35 @@ fn here(access: Option<(u32, u64)>) -> Option<(&'static Sanitizer, Here<'static>
     Some((sanitizer, Here { registers, isa: plugin.machine.isa, access }))
 }
 
-fn touched(how: Touch, stored: bool, info: u32, at: u64, pc: *mut c_void) {
+fn touched(core: c_uint, how: Touch, stored: bool, info: u32, at: u64, pc: *mut c_void) {
     let Some((sanitizer, here)) = here(Some((info, at))) else { return };
     // SAFETY: `info` is what QEMU has just passed.
     let bytes = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) };
     sanitizer.touched(how, stored, (at, bytes), pc as u64, &here);
+    if let Some(shadow) = &plugin().shadow {
+        let site = Site { core: core as usize, pc: pc as u64 };
+        let access = if stored { Access::Write } else { Access::Read };
+        shadow.touched(site, access, at, bytes, &here);
+    }
 }
 
-extern "C" fn on_load(_: c_uint, info: u32, at: u64, pc: *mut c_void) {
-    touched(Touch::Plain, false, info, at, pc);
+extern "C" fn on_load(core: c_uint, info: u32, at: u64, pc: *mut c_void) {
+    touched(core, Touch::Plain, false, info, at, pc);
 }
 
-extern "C" fn on_store(_: c_uint, info: u32, at: u64, pc: *mut c_void) {
-    touched(Touch::Plain, true, info, at, pc);
+extern "C" fn on_store(core: c_uint, info: u32, at: u64, pc: *mut c_void) {
+    touched(core, Touch::Plain, true, info, at, pc);
 }
 
-extern "C" fn on_exclusive(_: c_uint, info: u32, at: u64, pc: *mut c_void) {
-    touched(Touch::Exclusive, false, info, at, pc);
+extern "C" fn on_exclusive(core: c_uint, info: u32, at: u64, pc: *mut c_void) {
+    touched(core, Touch::Exclusive, false, info, at, pc);
 }
 
-extern "C" fn on_change(_: c_uint, info: u32, at: u64, pc: *mut c_void) {
-    touched(Touch::Change, true, info, at, pc);
+extern "C" fn on_change(core: c_uint, info: u32, at: u64, pc: *mut c_void) {
+    touched(core, Touch::Change, true, info, at, pc);
 }
 
-extern "C" fn on_upkeep(_: c_uint, data: *mut c_void) {
+extern "C" fn on_upkeep(core: c_uint, data: *mut c_void) {
     // SAFETY: what `translated` passed, which is never freed.
     let (what, pc) = unsafe { *data.cast::<(Upkeep, u64)>() };
     let Some((sanitizer, here)) = here(None) else { return };
@@ -152,6 +183,9 @@ extern "C" fn on_upkeep(_: c_uint, data: *mut c_void) {
         Upkeep::UnifyAll | Upkeep::Barrier => 0,
     };
     sanitizer.upkeep(what, va, pc, &here);
+    if let Some(shadow) = &plugin().shadow {
+        shadow.maintained(Site { core: core as usize, pc }, what, va);
+    }
 }
 
 /// Registers all callbacks of a block; called during the translation callback.

@@ -5,11 +5,13 @@ mod api;
 mod caches;
 mod hooks;
 pub mod machine;
+mod tlbs;
 
 use crate::class::Isa;
 use crate::memory::{self, Touch};
 use crate::sanitizer::Sanitizer;
 use crate::seat::Seat;
+use crate::shadow::Shadow;
 use crate::translate::{self, Instruction};
 use crate::vectors::Tables;
 use crate::{Arguments, Parts, start};
@@ -28,6 +30,7 @@ struct Plugin {
     machine: Machine,
     seat: Option<Seat>,
     sanitizer: Option<Sanitizer>,
+    shadow: Option<Shadow>,
     registers: OnceLock<Registers>,
 }
 
@@ -75,7 +78,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<(), String> {
     let isa = Isa::named(target).ok_or_else(|| format!("{target} is no target of ours"))?;
-    let Parts { seat, sanitizer } = start(isa, target, &Arguments::parse(words)?)?;
+    let Parts { seat, sanitizer, shadow } = start(isa, target, &Arguments::parse(words)?)?;
     let cores = usize::try_from(info.smp_vcpus).unwrap_or(0);
     if let Some(told) = seat.as_ref().map(|seat| seat.model().cores() as usize)
         && (told != cores || cores > MOST_CORES || !info.system_emulation)
@@ -95,7 +98,7 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
     if takes_time {
         hooks::clock(get_clock)?;
     }
-    let plugin = Plugin { machine, seat, sanitizer, registers: OnceLock::new() };
+    let plugin = Plugin { machine, seat, sanitizer, shadow, registers: OnceLock::new() };
     if PLUGIN.set(plugin).is_err() {
         return Err("it is loaded twice".to_owned());
     }
@@ -124,6 +127,7 @@ extern "C" fn on_init(_: u64, cpu: c_uint) {
         }
     }
     let core = cpu as usize;
+    caches::CORE.set(core);
     let Some(own) = machine.words.get(core).filter(|own| seat.is_some() && own.get().is_none())
     else {
         return;
@@ -233,7 +237,7 @@ extern "C" fn on_access(core: c_uint, info: u32, at: u64, _: *mut c_void) {
 }
 
 extern "C" fn on_translation(_: u64, block: *mut api::Block) {
-    let Plugin { machine, seat, sanitizer, .. } = plugin();
+    let Plugin { machine, seat, sanitizer, shadow, .. } = plugin();
     // SAFETY: QEMU's block, valid during this call.
     let handles: Vec<*mut api::Instruction> = unsafe {
         (0..api::qemu_plugin_tb_n_insns(block))
@@ -246,6 +250,9 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
     }
     if let Some(sanitizer) = sanitizer {
         caches::translated(sanitizer, machine.isa, &handles, &list);
+    }
+    if let Some(shadow) = shadow {
+        tlbs::translated(shadow, machine.isa, &handles, &list);
     }
 }
 
