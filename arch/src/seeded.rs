@@ -1,9 +1,9 @@
-//! Seeded bugs for the coherence sanitizer to find. Only in kernels built with the feature
+//! Seeded bugs for the coherence sanitizer to find, with its model of TLBs. Only in kernels built with the feature
 //! `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the kernel that has
 //! it.
 //!
-//! A bug disables something in [`cache`] or in [`crate::shared`]: cache maintenance, barriers, or
-//! the word that publishes others.
+//! A bug disables something in [`cache`], in [`crate::shared`] or in the page table: cache
+//! maintenance, barriers, the word that publishes others, or TLB invalidations.
 
 pub mod cache;
 pub mod page;
@@ -57,6 +57,26 @@ pub enum Seed {
     /// Maintenance that a thread has begun on one core is not completed before it continues on
     /// another.
     NoComplete = 20,
+    /// A range is not flushed from the TLB.
+    NoTlbFlush = 21,
+    /// The last page of a range is not flushed.
+    ShortTlbFlush = 22,
+    /// A range is flushed on this core only, where the other cores need it, too.
+    LocalTlbFlush = 23,
+    /// No barrier completes the invalidation.
+    NoTlbComplete = 24,
+    /// No barrier completes the store to the table before the invalidation.
+    EarlyTlbFlush = 25,
+    /// An invalidation leaves cached walks, though a table was unlinked.
+    KeptWalks = 26,
+    /// A table is linked with no barrier after its entries.
+    BareTable = 27,
+    /// A mapping is replaced by another one directly.
+    Overwrite = 28,
+    /// Core 2 does not flush ranges when it is asked to.
+    SkippedCore = 29,
+    /// A page is not flushed after its fault.
+    NoFaultFlush = 30,
 }
 
 static CHOSEN: AtomicU64 = AtomicU64::new(0);

@@ -125,7 +125,8 @@ impl PageTable {
             let size = span(slot.level);
             let entry = slot.get();
             let fits = slot.level > 0 && (virt.0 | phys.0) % size == 0 && left >= size;
-            if fits && entry == 0 {
+            let is_free = entry == 0 || overwrites(entry, slot.level);
+            if fits && is_free {
                 slot.set(descriptor::leaf(phys, bits, slot.level));
                 return Ok(size);
             }
@@ -173,6 +174,11 @@ impl PageTable {
     fn grow(&mut self, frames: &dyn Frames, slot: Slot, virt: VirtAddr) -> Result<Slot, MapError> {
         let table = new_table(frames)?;
         self.tables += 1;
+        #[cfg(feature = "seeded")]
+        if crate::seeded::is(crate::seeded::Seed::BareTable) {
+            slot.set(descriptor::table(table));
+            return Ok(down(slot, virt));
+        }
         publish(); // the walker must see zeroes before it sees the table
         slot.set(descriptor::table(table));
         Ok(down(slot, virt))
@@ -310,8 +316,23 @@ fn publish() {
     unsafe { asm!("dsb ishst", "isb", options(nostack)) };
 }
 
+/// Returns whether a mapping is replaced directly: only with a seeded bug.
+#[cfg(feature = "seeded")]
+fn overwrites(entry: u64, level: usize) -> bool {
+    crate::seeded::is(crate::seeded::Seed::Overwrite) && !is_table(entry, level)
+}
+
+#[cfg(not(feature = "seeded"))]
+const fn overwrites(_: u64, _: usize) -> bool {
+    false
+}
+
 /// Also drops cached walks.
 pub fn flush_here(virt: VirtAddr) {
+    #[cfg(feature = "seeded")]
+    if crate::seeded::is(crate::seeded::Seed::NoFaultFlush) {
+        return;
+    }
     let operand = operand(virt.0 / PAGE);
     // SAFETY: as in `flush`.
     unsafe {
@@ -326,13 +347,17 @@ pub fn is_spurious(_virt: VirtAddr, _access: Access) -> bool {
 }
 
 /// Returns the operand of `tlbi` for a page, of any ASID.
-fn operand(page: u64) -> u64 {
+pub(super) fn operand(page: u64) -> u64 {
     page & ((1 << 44) - 1)
 }
 
 /// Also drops cached walks.
 pub fn flush(virt: VirtAddr, bytes: u64) {
     let pages = bytes.div_ceil(PAGE);
+    #[cfg(feature = "seeded")]
+    if super::seeded::flush(virt.0 / PAGE, pages) {
+        return;
+    }
     // SAFETY: dropping translations is always allowed; the barriers order it after the table stores
     // and complete it before anything that follows.
     unsafe {

@@ -21,6 +21,8 @@ pub mod program;
 mod psci;
 mod registers;
 mod rescue;
+#[cfg(feature = "seeded")]
+mod seeded;
 pub mod smp;
 pub mod timer;
 pub mod trap;

@@ -158,6 +158,10 @@ impl PageTable {
     fn grow(&mut self, frames: &dyn Frames) -> Result<u64, MapError> {
         let table = new_table(frames)?;
         self.tables += 1;
+        #[cfg(feature = "seeded")]
+        if crate::seeded::is(crate::seeded::Seed::BareTable) {
+            return Ok(table);
+        }
         // SAFETY: a barrier.
         unsafe { asm!("fence w, w", options(nostack)) };
         Ok(table)
@@ -226,6 +230,10 @@ impl Pages {
 }
 
 pub fn flush_here(va: VirtAddr) {
+    #[cfg(feature = "seeded")]
+    if crate::seeded::is(crate::seeded::Seed::NoFaultFlush) {
+        return;
+    }
     flush(va, PAGE);
 }
 
@@ -243,6 +251,10 @@ pub fn is_spurious(va: VirtAddr, access: Access) -> bool {
 /// A flush of an address concerns leaves only; a long range (2 MiB or more) drops everything, and
 /// with it cached walks.
 pub fn flush(va: VirtAddr, bytes: u64) {
+    #[cfg(feature = "seeded")]
+    if super::seeded::flush(va.0 & !(PAGE - 1), bytes.div_ceil(PAGE)) {
+        return;
+    }
     if bytes.div_ceil(PAGE) > MAX_SINGLE_FLUSHES {
         // SAFETY: dropping translations is always allowed.
         unsafe { asm!("sfence.vma", options(nostack)) };

@@ -24,6 +24,8 @@ mod pte;
 mod registers;
 mod rescue;
 mod sbi;
+#[cfg(feature = "seeded")]
+mod seeded;
 pub mod smp;
 pub mod timer;
 pub mod trap;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use base::addr::{PAGE, PhysAddr};
+use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
 
 use super::cache;
@@ -39,6 +39,12 @@ impl SharedPage {
     pub fn start(&self) -> usize {
         self.words.as_ptr() as usize
     }
+}
+
+/// Stores to a mapped word that belongs to the caller.
+pub fn store(at: VirtAddr, value: u64) {
+    // SAFETY: the caller's contract; aligned down, and accessed only as an atomic word.
+    unsafe { AtomicU64::from_ptr((at.0 & !7) as *mut u64) }.store(value, Ordering::Relaxed);
 }
 
 /// The return instruction.

@@ -15,6 +15,8 @@ pub struct Filter {
     /// Cores with stores to tables or invalidations that no barrier has completed.
     unsettled: AtomicU64,
     stale: AtomicU32,
+    /// Those that refer to memory.
+    referring: AtomicU32,
     large: AtomicU32,
     pages: Vec<AtomicU16>,
     base: u64,
@@ -28,6 +30,7 @@ impl Filter {
         Filter {
             unsettled: AtomicU64::new(0),
             stale: AtomicU32::new(0),
+            referring: AtomicU32::new(0),
             large: AtomicU32::new(0),
             pages: words(PAGES),
             base,
@@ -35,10 +38,10 @@ impl Filter {
         }
     }
 
-    /// Returns whether a core may hold any stale entry.
+    /// Returns whether any stale entry refers to memory.
     #[inline]
-    pub fn has_stale(&self) -> bool {
-        self.stale.load(Relaxed) != 0
+    pub fn has_referring(&self) -> bool {
+        self.referring.load(Relaxed) != 0
     }
 
     /// Returns whether a core may hold a stale entry for `va`.
@@ -85,10 +88,10 @@ impl Filter {
 
     /// Adds (or removes) a stale entry of `level` for `va`, which refers to `memory` and its length.
     pub(crate) fn count(&self, va: u64, level: u32, memory: Option<(u64, u64)>, adds: bool) {
-        let step = if adds { 1 } else { u16::MAX };
-        self.stale.fetch_add(if adds { 1 } else { u32::MAX }, Relaxed);
+        let (step, wide) = if adds { (1, 1) } else { (u16::MAX, u32::MAX) };
+        self.stale.fetch_add(wide, Relaxed);
         if size(level) > LARGE {
-            self.large.fetch_add(if adds { 1 } else { u32::MAX }, Relaxed);
+            self.large.fetch_add(wide, Relaxed);
         } else {
             let pages = (0..size(level)).step_by(PAGE as usize);
             for at in pages {
@@ -96,6 +99,7 @@ impl Filter {
             }
         }
         let Some((pa, bytes)) = memory else { return };
+        self.referring.fetch_add(wide, Relaxed);
         for at in (0..bytes).step_by(PAGE as usize) {
             if let Some(frame) = self.frame(pa + at) {
                 frame.fetch_add(step, Relaxed);

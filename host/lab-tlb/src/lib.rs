@@ -44,7 +44,8 @@
 //!
 //! # Which cores
 //! A core takes part from its second whole flush in the upper half on (the first belongs to turning
-//! its MMU on, and shootdowns wait for it from the second on) to its power-off. On RV64 a hart that
+//! its MMU on, and shootdowns wait for it from the second on; core 0 boots alone and takes part from
+//! the first) to its power-off. On RV64 a hart that
 //! stops is not waited for; a reuse that only other harts' entries concern is therefore reported
 //! when such a hart next executes an `sfence.vma` or notices a fault.
 //!

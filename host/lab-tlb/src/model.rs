@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Whole flushes after which a core takes part: the first belongs to turning its MMU on, and no
-/// shootdown waits for a core before its second.
+/// shootdown waits for a core before its second. Core 0 boots alone and takes part from the first.
 const JOINING: u32 = 2;
 /// Findings that are remembered; later ones are not reported.
 const MOST: usize = 2048;
@@ -109,7 +109,7 @@ impl Model {
     pub fn flushes(&mut self, core: usize, root: u64, memory: Memory<'_>) {
         let Some(own) = self.cores.get_mut(core) else { return };
         own.flushes += 1;
-        own.joined = own.flushes >= JOINING;
+        own.joined = core == 0 || own.flushes >= JOINING;
         if own.joined && self.tables.root() != Some(root) {
             self.forget();
             for table in self.tables.adopt(root, memory) {

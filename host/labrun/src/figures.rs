@@ -34,7 +34,16 @@ const FIGURES: [(&[&str], Figure); 14] = [
         ],
         slowdown,
     ),
-    (&["sanitizer.seeded", "sanitizer.found", "sanitizer.false_reports"], planted),
+    (
+        &[
+            "sanitizer.seeded",
+            "sanitizer.found",
+            "sanitizer.tlb_seeded",
+            "sanitizer.tlb_found",
+            "sanitizer.false_reports",
+        ],
+        planted,
+    ),
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
     (&["hang."], hangs),
@@ -131,8 +140,10 @@ fn slowdown(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 fn planted(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let tally = seeds::run_all(kit, &[board::Isa::Aarch64, board::Isa::Riscv64])?;
     Ok(vec![
-        said("sanitizer.seeded", tally.planted as f64, "bugs"),
-        said("sanitizer.found", tally.found as f64, "bugs"),
+        said("sanitizer.seeded", tally.caches.planted as f64, "bugs"),
+        said("sanitizer.found", tally.caches.found as f64, "bugs"),
+        said("sanitizer.tlb_seeded", tally.tlbs.planted as f64, "bugs"),
+        said("sanitizer.tlb_found", tally.tlbs.found as f64, "bugs"),
         said("sanitizer.false_reports", tally.false_reports.len() as f64, "reports"),
     ])
 }

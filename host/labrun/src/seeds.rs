@@ -43,6 +43,11 @@ const HANDOVER: Shown = Shown { script: handover, place: page, on: &EXACT };
 const WORDS: Shown = Shown { script: handover, place: window, on: &EXACT };
 const DMA: Shown = Shown { script: dma, place: own_memory, on: &EXACT };
 const FETCH: Shown = Shown { script: code, place: code_page, on: &EXACT };
+const REMAP: Shown = Shown { script: remap, place: own_memory, on: &EXACT };
+const REMAP_AARCH64: Shown = Shown { script: remap, place: own_memory, on: &EXACT_AARCH64 };
+const REMAP_CORES: Shown = Shown { script: remap, place: own_memory, on: &TWO_CORES };
+const REMAP_HARTS: Shown = Shown { script: remap, place: own_memory, on: &THREE_HARTS };
+const FAULTS: Shown = Shown { script: faults, place: global, on: &EXACT };
 const MOVED: Shown = Shown { script: moved, place: own_memory, on: &TWO_CORES };
 
 /// A board, and the ISAs that have bugs there.
@@ -54,8 +59,14 @@ struct Setting {
 
 const EXACT: Setting =
     Setting { board: "duo-1x1", mode: Mode::Full, isas: &[Isa::Aarch64, Isa::Riscv64] };
+const EXACT_AARCH64: Setting =
+    Setting { board: "duo-1x1", mode: Mode::Full, isas: &[Isa::Aarch64] };
 /// RV64 completes maintenance with any fence, so also when it releases a lock.
 const TWO_CORES: Setting = Setting { board: "duo", mode: Mode::Sanitizer, isas: &[Isa::Aarch64] };
+
+/// A flush by one hart of RV64 does not concern the others.
+const THREE_HARTS: Setting =
+    Setting { board: "duo-1x3", mode: Mode::Sanitizer, isas: &[Isa::Riscv64] };
 
 fn handover(_: Isa) -> &'static str {
     "handover 3"
@@ -67,6 +78,15 @@ fn dma(isa: Isa) -> &'static str {
 
 fn moved(_: Isa) -> &'static str {
     "moved"
+}
+
+fn remap(isa: Isa) -> &'static str {
+    if isa == Isa::Aarch64 { "remap" } else { "on shadow remap" }
+}
+
+/// Pages of the shared block that are read, then written.
+fn faults(isa: Isa) -> &'static str {
+    if isa == Isa::Aarch64 { "exercise 7 40" } else { "on shadow exercise 7 40" }
 }
 
 fn code(isa: Isa) -> &'static str {
@@ -93,6 +113,11 @@ fn own_memory(board: &Board, line: u64) -> bool {
     is_of(board, line, Kind::Local)
 }
 
+/// The shared block is in memory that belongs to no kernel.
+fn global(board: &Board, line: u64) -> bool {
+    is_of(board, line, Kind::Global)
+}
+
 /// Words between domains.
 fn window(board: &Board, line: u64) -> bool {
     is_of(board, line, Kind::Uncached)
@@ -109,6 +134,15 @@ const LOST: &str = "lost update";
 const TWO: &str = "two dirty copies";
 const CODE: &str = "fetch of uncleaned code";
 const ATOMIC: &str = "atomic on a shared line";
+
+const STALE: &str = "stale translation";
+const ENDLESS: &str = "endless fault";
+const REUSED: &str = "memory reused while translated";
+const REPLACED: &str = "translation replaced without a break";
+const BARE: &str = "table linked before its entries";
+
+/// Number in `arch::seeded` of the first bug about TLBs.
+const FIRST_OF_TLBS: u32 = 21;
 
 const SEEDS: &[Seed] = &[
     Seed { number: 1, name: "no clean", by: &HANDOVER, kinds: &[CLEAN] },
@@ -132,6 +166,16 @@ const SEEDS: &[Seed] = &[
     Seed { number: 10, name: "old copy of a device's data", by: &DMA, kinds: &[INVALIDATE] },
     Seed { number: 11, name: "code not made visible", by: &FETCH, kinds: &[CODE] },
     Seed { number: 20, name: "maintenance left to another core", by: &MOVED, kinds: &[LOST] },
+    Seed { number: 21, name: "no flush", by: &REMAP, kinds: &[REUSED] },
+    Seed { number: 22, name: "last page not flushed", by: &REMAP, kinds: &[REUSED] },
+    Seed { number: 23, name: "flush of one core", by: &REMAP_CORES, kinds: &[REUSED] },
+    Seed { number: 24, name: "flush not completed", by: &REMAP_AARCH64, kinds: &[REUSED] },
+    Seed { number: 25, name: "flush before the store", by: &REMAP_AARCH64, kinds: &[REUSED] },
+    Seed { number: 26, name: "cached walks left", by: &REMAP, kinds: &[REUSED] },
+    Seed { number: 27, name: "table without a barrier", by: &REMAP, kinds: &[BARE] },
+    Seed { number: 28, name: "no break before make", by: &REMAP_AARCH64, kinds: &[REPLACED] },
+    Seed { number: 29, name: "hart skipped", by: &REMAP_HARTS, kinds: &[STALE, REUSED] },
+    Seed { number: 30, name: "no flush after a fault", by: &FAULTS, kinds: &[ENDLESS] },
 ];
 
 /// A run of the same commands without a bug.
@@ -147,11 +191,13 @@ const CONTROLS: &[Control] = &[
     Control {
         on: &EXACT,
         script: "handover 3; handover code; dma 4K 4K; on shadow dma 4K 4K; \
-                 on shadow handover code",
+                 on shadow handover code; remap; on shadow remap; exercise 7 40; \
+                 on shadow exercise 7 40",
         says: &[
             ("handed over 3 times", 1),
             ("written code was run", 2),
             ("1 transfers, 0 errors, 0 wrong", 2),
+            ("mapped 6 times, 0 wrong", 2),
         ],
     },
     Control {
@@ -163,15 +209,34 @@ const CONTROLS: &[Control] = &[
             ("domain shadow: woken", 1),
         ],
     },
-    Control { on: &TWO_CORES, script: "moved", says: &[("moved 10 times, 0 wrong", 1)] },
+    Control {
+        on: &TWO_CORES,
+        script: "moved; remap",
+        says: &[("moved 10 times, 0 wrong", 1), ("mapped 6 times, 0 wrong", 1)],
+    },
+    Control {
+        on: &THREE_HARTS,
+        script: "on shadow remap; on shadow smp 20",
+        says: &[("mapped 6 times, 0 wrong", 1)],
+    },
 ];
 
-/// The results of all runs.
-pub struct Tally {
-    /// Number of bugs, counted for both ISAs.
+/// Numbers of bugs, counted for both ISAs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    /// Those planted.
     pub planted: usize,
-    /// Number of bugs found.
+    /// Those found.
     pub found: usize,
+}
+
+/// The results of all runs.
+#[derive(Default)]
+pub struct Tally {
+    /// Bugs about caches.
+    pub caches: Count,
+    /// Bugs about TLBs.
+    pub tlbs: Count,
     /// Bugs that were not found, and what was found instead.
     pub missed: Vec<String>,
     /// Findings without a bug. If there are any, no bugs are planted.
@@ -198,7 +263,7 @@ fn all_are_found(kit: &Kit<'_>, isa: Isa) -> anyhow::Result<()> {
 /// Runs what shows the bugs, without one; then every bug on each of `isas`.
 pub fn run_all(kit: &Kit<'_>, isas: &[Isa]) -> anyhow::Result<Tally> {
     let built = kernels::build(kit.place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelSeeded)?;
-    let mut tally = Tally { planted: 0, found: 0, missed: Vec::new(), false_reports: Vec::new() };
+    let mut tally = Tally::default();
     for control in CONTROLS {
         let arguments = format!("run={}", control.script);
         let run = run(kit, control.on, &built, &arguments, |_, all| !all.is_empty())?;
@@ -217,10 +282,12 @@ pub fn run_all(kit: &Kit<'_>, isas: &[Isa]) -> anyhow::Result<Tally> {
             let hit = |board: &Board, finding: &Finding| seed.shows(isa, board, finding);
             let is_found = |board: &Board, all: &[Finding]| all.iter().any(|f| hit(board, f));
             let run = run(kit, seed.by.on, &built, &arguments, is_found)?;
-            tally.planted += 1;
+            let of_tlbs = seed.number >= FIRST_OF_TLBS;
+            let count = if of_tlbs { &mut tally.tlbs } else { &mut tally.caches };
+            count.planted += 1;
             match run.findings.iter().find(|finding| hit(&run.board, finding)) {
                 Some(it) => {
-                    tally.found += 1;
+                    count.found += 1;
                     eprintln!("  {:<8} {:<30} {}", isa.name(), seed.name, it.text);
                 }
                 None => {

@@ -110,7 +110,7 @@ impl Shadow {
             self.judge(at, access, va);
         }
         if access == Access::Write {
-            let elsewhere = || look.physical().filter(|_| self.filter.has_stale());
+            let elsewhere = || if self.filter.has_referring() { look.physical() } else { None };
             if let Some(pa) = self.direct(va).or_else(elsewhere) {
                 self.stored(at, pa, len);
             }
@@ -275,3 +275,7 @@ impl Shadow {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "shadow_tests.rs"]
+mod tests;

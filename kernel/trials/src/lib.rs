@@ -10,7 +10,7 @@
 //!
 //! - [`stress`], `nest`, [`pipes`], [`net`], [`overlap`], [`dma`]: load this kernel and its peers,
 //!   and check the results
-//! - `handover`: shared memory with seeded cache bugs, for the sanitizer
+//! - `handover`, `moved`, `remap`: memory and mappings with seeded bugs, for the sanitizer
 //! - [`twins`], [`planted`]: references into other kernels' images
 //! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
 //!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
@@ -39,6 +39,8 @@ mod overlap;
 pub mod pingpong;
 mod pipes;
 mod planted;
+#[cfg(feature = "seeded")]
+mod remap;
 mod section93;
 mod sequence;
 mod stress;
@@ -70,6 +72,8 @@ pub const COMMANDS: &[&[Command]] = &[
     handover::COMMANDS,
     #[cfg(feature = "seeded")]
     moved::COMMANDS,
+    #[cfg(feature = "seeded")]
+    remap::COMMANDS,
 ];
 
 /// Prints the value of a record: the mean of `rounds` rounds, which took `total` ns.
