@@ -106,8 +106,9 @@ type Table = imp::mmu::PageTable;
 type Map =
     fn(&mut Table, &dyn Frames, VirtAddr, PhysAddr, u64, Memory, Rights) -> Result<(), MapError>;
 const _: fn(&dyn Frames) -> Result<Table, MapError> = Table::new;
-// Maps with the largest pages that fit (2 MiB, 1 GiB), all or nothing. Refuses overlap and
-// misaligned ranges. `Rights` cannot express write with execute.
+// Maps with the largest pages that fit (2 MiB, 1 GiB), all or nothing: on failure no core has seen
+// any of the mapping, so nothing has to be flushed. Refuses overlap and misaligned ranges. `Rights`
+// cannot express write with execute.
 const _: Map = Table::map;
 // Removes whole mappings that fill the range exactly (a large page is never split), all or nothing,
 // and flushes the range like `flush`.

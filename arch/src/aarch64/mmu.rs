@@ -97,29 +97,30 @@ impl PageTable {
             return Err(MapError::Range);
         }
         let bits = descriptor::bits(memory, rights);
-        let mut done = 0;
-        while done < bytes {
-            match self.map_one(frames, virt.plus(done), phys.plus(done), bytes - done, bits) {
-                Ok(span) => done += span,
-                Err(error) => {
-                    self.clear(virt, done);
-                    return Err(error);
+        // First all tables, so that no page is visible, and cached, if this fails.
+        for stores in [false, true] {
+            let mut done = 0;
+            while done < bytes {
+                let phys = phys.plus(done);
+                let slot = self.free_slot(frames, virt.plus(done), phys, bytes - done)?;
+                if stores {
+                    slot.set(descriptor::leaf(phys, bits, slot.level));
                 }
+                done += span(slot.level);
             }
         }
         publish();
         Ok(())
     }
 
-    /// Maps the largest page that fits at `virt`; returns its size.
-    fn map_one(
+    /// Returns the slot of the largest page that fits at `virt`, and makes the tables for it.
+    fn free_slot(
         &mut self,
         frames: &dyn Frames,
         virt: VirtAddr,
         phys: PhysAddr,
         left: u64,
-        bits: u64,
-    ) -> Result<u64, MapError> {
+    ) -> Result<Slot, MapError> {
         let mut slot = Slot { table: self.root, index: index(virt, 0), level: 0 };
         loop {
             let size = span(slot.level);
@@ -127,8 +128,7 @@ impl PageTable {
             let fits = slot.level > 0 && (virt.0 | phys.0) % size == 0 && left >= size;
             let is_free = entry == 0 || overwrites(entry, slot.level);
             if fits && is_free {
-                slot.set(descriptor::leaf(phys, bits, slot.level));
-                return Ok(size);
+                return Ok(slot);
             }
             slot = match entry {
                 0 => self.grow(frames, slot, virt)?,

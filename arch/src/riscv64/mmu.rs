@@ -55,15 +55,11 @@ impl PageTable {
         if !pa.is_aligned(PAGE) || pa_end > pte::PHYSICAL_END {
             return Err(MapError::Range);
         }
-        let mut done = 0;
-        while done < bytes {
-            let (v, p) = (va.0 + done, pa.0 + done);
-            let level = largest_level(v | p, bytes - done);
-            if let Err(error) = self.map_leaf(frames, v, pte::leaf(p, memory, rights), level) {
-                self.clear(va.0, done);
-                return Err(error);
-            }
-            done += size_of_level(level);
+        // First all tables, so that no leaf is visible, and cached, if this fails.
+        let each = || leaves(va.0, pa.0, bytes);
+        each().try_for_each(|(v, _, level)| self.reserve(frames, v, level))?;
+        for (v, p, level) in each() {
+            store(descend(self.root.0, v, level).slot, pte::leaf(p, memory, rights));
         }
         flush(va, bytes); // a TLB may have cached the invalid entries
         Ok(())
@@ -134,23 +130,17 @@ impl PageTable {
         Ok(Pages { leaves, pa, count: bytes / PAGE, memory })
     }
 
-    fn map_leaf(
-        &mut self,
-        frames: &dyn Frames,
-        va: u64,
-        leaf: u64,
-        level: u32,
-    ) -> Result<(), MapError> {
+    /// Makes the tables down to `level` for `va`, whose entry there must be free.
+    fn reserve(&mut self, frames: &dyn Frames, va: u64, level: u32) -> Result<(), MapError> {
         loop {
             let found = self.lookup(va);
             if pte::is_valid(found.entry) || found.level < level {
                 return Err(MapError::Overlap);
             }
-            let entry = if found.level == level { leaf } else { pte::table(self.grow(frames)?) };
-            store(found.slot, entry);
             if found.level == level {
                 return Ok(());
             }
+            store(found.slot, pte::table(self.grow(frames)?));
         }
     }
 
@@ -319,6 +309,19 @@ fn check_range(va: VirtAddr, bytes: u64) -> Result<(), MapError> {
     let aligned = (va.0 | bytes) % PAGE == 0;
     let inside = va.0 >= UPPER_HALF && va.0.checked_add(bytes).is_some();
     if aligned && inside && bytes != 0 { Ok(()) } else { Err(MapError::Range) }
+}
+
+/// Returns the virtual and physical addresses and the levels of the leaves that map a range.
+fn leaves(va: u64, pa: u64, bytes: u64) -> impl Iterator<Item = (u64, u64, u32)> {
+    let mut done = 0;
+    core::iter::from_fn(move || {
+        let (v, p) = (va.wrapping_add(done), pa + done);
+        let level = largest_level(v | p, bytes - done);
+        (done < bytes).then(|| {
+            done += size_of_level(level);
+            (v, p, level)
+        })
+    })
 }
 
 fn largest_level(addresses: u64, bytes: u64) -> u32 {

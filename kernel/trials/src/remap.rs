@@ -74,11 +74,33 @@ fn one_round(
     fill_all(first, u64::MAX);
     show(kernel, table, second, value + 1)?;
     hide(table)?;
+    half(table, [first, second])?;
     let unlinked = table.lock().prune(AT, TABLE_BYTES).ok_or(NOT_MAPPED)?;
     shootdown::flush_all(AT, TABLE_BYTES);
     fill(unlinked, 0);
     FRAMES.free(unlinked, 0);
     Ok(())
+}
+
+/// Maps memory where its second page is in the way: nothing may be left of the first.
+fn half(table: &Lock<PageTable>, [first, second]: [PhysAddr; 2]) -> Outcome {
+    let one =
+        |at, memory| table.lock().map(&FRAMES, at, memory, PAGE, Memory::Cached, Rights::ReadWrite);
+    one(AT.plus(PAGE), second).map_err(|_| NOT_MAPPED)?;
+    if map(table, first) != Err(MapError::Overlap) {
+        return Err(Failure::Failed("a page was mapped over another one"));
+    }
+    fill_all(first, u64::MAX);
+    table.lock().unmap(AT.plus(PAGE), PAGE).map_err(|_| NOT_MAPPED)?;
+    flush(AT.plus(PAGE), PAGE);
+    Ok(())
+}
+
+/// Flushes what `unmap` has not flushed.
+fn flush(at: VirtAddr, bytes: u64) {
+    if !arch::mmu::BROADCAST {
+        shootdown::flush_all(at, bytes);
+    }
 }
 
 /// Maps memory that contains `value`, and reads it on all cores.
@@ -99,9 +121,7 @@ fn show(kernel: &'static Kernel, table: &Lock<PageTable>, memory: PhysAddr, valu
 /// Unmaps it, and flushes it on all cores.
 fn hide(table: &Lock<PageTable>) -> Outcome {
     table.lock().unmap(AT, BYTES).map_err(|_| NOT_MAPPED)?;
-    if !arch::mmu::BROADCAST {
-        shootdown::flush_all(AT, BYTES);
-    }
+    flush(AT, BYTES);
     Ok(())
 }
 
