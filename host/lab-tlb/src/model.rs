@@ -1,6 +1,6 @@
 //! The model: one function per event, all serialized by the caller.
 
-use crate::entry::{Access, Isa, Leaf, PAGE, start};
+use crate::entry::{Access, Isa, Leaf, start};
 use crate::filter::Filter;
 use crate::report::{Finding, Kind, Report, Site};
 use crate::stale::{Reach, Stale, Stales, Was};
@@ -46,6 +46,13 @@ pub struct Fault {
     pub is_cached: bool,
 }
 
+impl Fault {
+    /// Returns whether an access is that which faulted.
+    fn is_repeated(&self, pc: u64, va: u64) -> bool {
+        self.pc == pc && start(self.va, 0) == start(va, 0)
+    }
+}
+
 #[derive(Clone, Default)]
 struct Core {
     /// It uses the page table, and shootdowns wait for it.
@@ -61,7 +68,7 @@ struct Core {
 pub struct Model {
     isa: Isa,
     /// Where faults on weaker entries are handled.
-    handled: Vec<Range<u64>>,
+    handled: Range<u64>,
     tables: Tables,
     stales: Stales,
     cores: Vec<Core>,
@@ -73,7 +80,7 @@ pub struct Model {
 impl Model {
     /// Creates it for `cores` cores (at most 64) that are off. On AArch64 the kernel handles faults
     /// on weaker entries in the `handled` addresses only; on RV64, everywhere but on a stack.
-    pub fn new(isa: Isa, cores: usize, handled: Vec<Range<u64>>, filter: Arc<Filter>) -> Model {
+    pub fn new(isa: Isa, cores: usize, handled: Range<u64>, filter: Arc<Filter>) -> Model {
         Model {
             isa,
             handled,
@@ -118,7 +125,7 @@ impl Model {
         }
     }
 
-    /// The core stops, or starts anew. Core 0 starts when the domain boots.
+    /// The core stops, or has its MMU off before it starts. Core 0 starts when the domain boots.
     pub fn leaves(&mut self, core: usize) {
         if let Some(core) = self.cores.get_mut(core) {
             *core = Core::default();
@@ -139,32 +146,21 @@ impl Model {
 
     /// An access that has succeeded. `by_stack`: through the stack pointer.
     pub fn accessed(&mut self, at: Site, va: u64, access: Access, by_stack: bool, report: Report) {
-        let Some(now) = self.tables.find(va).filter(|now| now.leaf.allows(access)) else { return };
         if !self.has_joined(at.core) {
             return;
         }
-        let pa = now.leaf.pa + (va - now.va);
-        let mut worst: Option<(bool, Stale)> = None;
-        for stale in self.stales.covering(va).filter(|stale| stale.cores & bit(at.core) != 0) {
-            let Some(denies) = judge(stale, &now, va, access) else { continue };
-            if worst.is_none_or(|(weak, _)| weak && !denies) {
-                worst = Some((denies, *stale));
-            }
-        }
-        let Some((denies, stale)) = worst else { return };
-        let faulted = self.cores[at.core].fault.is_some_and(|fault| {
-            fault.pc == at.pc && start(fault.va, 0) == start(va, 0) && fault.is_cached
-        });
-        let is_handled = denies && self.handles(va, by_stack);
-        let kind = match (denies && faulted, is_handled) {
-            (true, _) => Some(Kind::Endless),
-            (false, true) => None,
-            (false, false) => Some(Kind::Lucky),
+        let Some(now) = self.tables.find(va).filter(|now| now.leaf.allows(access)) else { return };
+        let Some((denies, writer)) = self.worst(at.core, &now, va, access) else { return };
+        let repeats = |fault: Fault| fault.is_cached && fault.is_repeated(at.pc, va);
+        let kind = match denies {
+            true if self.cores[at.core].fault.is_some_and(repeats) => Some(Kind::Endless),
+            true if self.handles(va, by_stack) => None,
+            _ => Some(Kind::Lucky),
         };
         match kind {
             Some(kind) => {
-                let finding = Finding { kind, at, va, pa, writer: Some(stale.writer) };
-                self.tell(finding, report);
+                let pa = now.leaf.pa + (va - now.va);
+                self.tell(Finding { kind, at, va, pa, writer: Some(writer) }, report);
             }
             None => self.repeated += 1,
         }
@@ -172,9 +168,17 @@ impl Model {
         self.stales.update(Some(va), |stale| stale.cores &= !bit(at.core));
     }
 
+    /// Returns the old entry that the core may use for the access, if it makes a difference: whether
+    /// it only denies the access, and the store that changed it. One that leads elsewhere is worse.
+    fn worst(&self, core: usize, now: &Mapped, va: u64, access: Access) -> Option<(bool, Site)> {
+        let held = self.stales.covering(va).filter(|stale| stale.cores & bit(core) != 0);
+        let judged = held.filter_map(|stale| Some((judge(stale, now, va, access)?, stale.writer)));
+        judged.min_by_key(|(denies, _)| *denies)
+    }
+
     fn handles(&self, va: u64, by_stack: bool) -> bool {
         match self.isa {
-            Isa::Aarch64 => self.handled.iter().any(|range| range.contains(&va)),
+            Isa::Aarch64 => self.handled.contains(&va),
             Isa::Riscv64 => !by_stack,
         }
     }
@@ -208,8 +212,7 @@ impl Model {
     ) {
         change.dropped.iter().for_each(|&table| self.filter.set_table(table, false));
         change.linked.iter().for_each(|&table| self.filter.set_table(table, true));
-        let cores = self.joined();
-        if cores == 0 {
+        if self.joined() == 0 {
             return;
         }
         if let Some(&pa) = change.linked.iter().find(|&&table| unordered(table)) {
@@ -220,54 +223,47 @@ impl Model {
             self.check_break(at, change, report);
         }
         self.filter.settle(at.core, false);
-        let reach = if self.isa == Isa::Aarch64 { Reach::Nobody } else { Reach::All };
-        let stale = |va, level, was| Stale {
-            va,
-            level,
-            was,
-            cores,
-            writer: at,
-            reach,
-            leaving: 0,
-            leaving_own: 0,
-        };
         for old in change.before.iter().filter(|old| !change.after.contains(old)) {
-            self.stales.add(stale(old.va, old.level, Was::Leaf(old.leaf)));
+            self.add(at, (old.va, old.level), Was::Leaf(old.leaf));
         }
         if let Some(table) = change.unlinked {
-            self.stales.add(stale(change.va, change.level, Was::Link(table)));
+            self.add(at, (change.va, change.level), Was::Link(table));
         }
         if self.isa == Isa::Riscv64 && change.before.is_empty() {
             for new in &change.after {
-                self.stales.add(stale(new.va, new.level, Was::Invalid));
+                self.add(at, (new.va, new.level), Was::Invalid);
             }
         }
+    }
+
+    /// Adds an entry that every core may hold.
+    fn add(&mut self, writer: Site, (va, level): (u64, u32), was: Was) {
+        let reach = if self.isa == Isa::Aarch64 { Reach::NoCore } else { Reach::All };
+        let (cores, leaving, leaving_own) = (self.joined(), 0, 0);
+        self.stales.add(Stale { va, level, was, cores, writer, reach, leaving, leaving_own });
     }
 
     /// AArch64: a valid entry is replaced by another one, except for its rights, only when no core
     /// holds it any more.
     fn check_break(&mut self, at: Site, change: &Change, report: Report) {
-        let writer = {
-            let links = change.unlinked.is_some() && !change.linked.is_empty();
-            let clash = |new: &Mapped| {
-                let direct = change.before.iter().any(|old| !is_same(old.va, &old.leaf, new));
-                let mut held = self.stales.overlapping(new.va, new.level);
-                let held = held.find(|it| match it.was {
-                    Was::Leaf(leaf) => it.level != new.level || !is_same(it.va, &leaf, new),
-                    Was::Link(_) => true,
-                    Was::Invalid => false,
-                });
-                held.map(|stale| Some(stale.writer)).or_else(|| direct.then_some(None))
-            };
-            match change.after.iter().find_map(clash) {
-                None if links => Some((change.va, None)),
-                found => found.map(|writer| (change.va, writer)),
-            }
-        };
-        if let Some((va, writer)) = writer {
-            let pa = change.after.first().map_or(0, |new| new.leaf.pa);
-            self.tell(Finding { kind: Kind::NoBreak, at, va, pa, writer }, report);
-        }
+        let clash = change.after.iter().find_map(|new| self.clash(change, new));
+        let links = change.unlinked.is_some() && !change.linked.is_empty();
+        let Some(writer) = clash.or(links.then_some(None)) else { return };
+        let pa = change.after.first().map_or(0, |new| new.leaf.pa);
+        self.tell(Finding { kind: Kind::NoBreak, at, va: change.va, pa, writer }, report);
+    }
+
+    /// Returns whether a core may hold an entry that `new` must not replace; and the store that
+    /// changed that entry, unless `change` itself does.
+    fn clash(&self, change: &Change, new: &Mapped) -> Option<Option<Site>> {
+        let is_other = |va, level, leaf: &Leaf| level != new.level || !is_same(va, leaf, new);
+        let held = self.stales.overlapping(new.va, new.level).find(|stale| match stale.was {
+            Was::Leaf(leaf) => is_other(stale.va, stale.level, &leaf),
+            Was::Link(_) => true,
+            Was::Invalid => false,
+        });
+        let direct = change.before.iter().any(|old| is_other(old.va, old.level, &old.leaf));
+        held.map(|stale| Some(stale.writer)).or(direct.then_some(None))
     }
 
     /// Cache maintenance of a line, which hands its memory over or takes it back.
@@ -279,33 +275,36 @@ impl Model {
 
     /// The memory at `pa` gets another use. `wholly`: old entries may not even read it.
     fn reused(&mut self, at: Site, pa: u64, wholly: bool, report: Report) {
-        let frame = start(pa, 0);
-        let mut found: Vec<(u64, Finding)> = Vec::new();
-        for stale in self.stales.iter() {
-            let Some((from, bytes)) = stale.memory().filter(|it| frame.wrapping_sub(it.0) < it.1)
-            else {
-                continue;
-            };
-            let va = if bytes == PAGE { stale.va } else { stale.va + (frame - from) };
-            let rights = match stale.was {
-                Was::Leaf(leaf) => leaf.rights & !self.rights(va, frame),
-                _ => u8::MAX,
-            };
-            let writes = rights & 1 << Access::Write as u8 != 0;
-            if writes || (wholly && rights != 0) {
-                let kind = Kind::EarlyReuse;
-                found.push((stale.cores, Finding { kind, at, va, pa, writer: Some(stale.writer) }));
-            }
-        }
+        let kind = Kind::EarlyReuse;
+        let found: Vec<(u64, Finding)> = (self.stales.iter())
+            .filter_map(|stale| {
+                let va = self.still_reaches(stale, start(pa, 0), wholly)?;
+                Some((stale.cores, Finding { kind, at, va, pa, writer: Some(stale.writer) }))
+            })
+            .collect();
         for (cores, finding) in found {
             if self.isa == Isa::Aarch64 || cores & bit(at.core) != 0 {
                 self.tell(finding, report);
                 continue;
             }
-            let held =
-                self.cores.iter_mut().enumerate().filter(|(core, _)| cores & bit(*core) != 0);
-            held.for_each(|(_, core)| core.suspicions.push(finding));
+            let cores = self.cores.iter_mut().enumerate().filter(|it| cores & bit(it.0) != 0);
+            cores.for_each(|(_, core)| core.suspicions.push(finding));
         }
+    }
+
+    /// Returns the address at which an old entry gives rights to `frame` that the page table does
+    /// not give there: to write it, or `wholly` any.
+    fn still_reaches(&self, stale: &Stale, frame: u64, wholly: bool) -> Option<u64> {
+        let (from, _) = stale.memory().filter(|it| frame.wrapping_sub(it.0) < it.1)?;
+        let (va, rights) = match stale.was {
+            Was::Leaf(leaf) => {
+                let va = stale.va + (frame - from);
+                (va, leaf.rights & !self.rights(va, frame))
+            }
+            _ => (stale.va, u8::MAX),
+        };
+        let writes = rights & 1 << Access::Write as u8 != 0;
+        (writes || wholly && rights != 0).then_some(va)
     }
 
     /// Returns the rights to `frame` that the page table gives at `va`.

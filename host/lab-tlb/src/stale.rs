@@ -23,11 +23,11 @@ pub enum Was {
 /// Whose walks see a store to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Nobody's for certain.
-    Nobody,
+    /// Of no core for certain.
+    NoCore,
     /// The core's own.
     Own,
-    /// Those of all cores.
+    /// Of all cores.
     All,
 }
 
@@ -79,7 +79,7 @@ impl Stales {
     pub fn add(&mut self, stale: Stale) {
         let same = self.all.entry((stale.level, stale.va)).or_default();
         if let Some(known) = same.iter_mut().find(|known| known.was == stale.was) {
-            // Held again, so every invalidation begins anew.
+            // Held again: invalidations that have begun do not count.
             return *known = stale;
         }
         same.push(stale);

@@ -47,7 +47,7 @@ impl Held {
         match (self, isa) {
             (Held::Nothing, _) => 0,
             (Held::Maps { frame, write }, Isa::Aarch64) => {
-                BASE + (4 + frame) * PAGE | 0x403 | 1 << 53 | if write { 0 } else { 1 << 7 }
+                (BASE + (4 + frame) * PAGE) | 0x403 | 1 << 53 | if write { 0 } else { 1 << 7 }
             }
             (Held::Maps { frame, write }, Isa::Riscv64) => {
                 (BASE + (4 + frame) * PAGE) >> 2 | 0x43 | if write { 0x84 } else { 0 }
@@ -212,7 +212,7 @@ impl Machine {
     fn new(isa: Isa) -> Machine {
         let ram = Ram::new(isa);
         let filter = Arc::new(Filter::new(BASE, 8 * PAGE));
-        let mut model = Model::new(isa, CORES, Vec::new(), filter);
+        let mut model = Model::new(isa, CORES, 0..0, filter);
         for core in 0..CORES {
             (0..2).for_each(|_| model.flushes(core, BASE, &|pa| ram.read(pa)));
         }

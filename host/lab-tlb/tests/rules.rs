@@ -27,7 +27,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(isa: Isa, cores: usize, handled: Vec<Range<u64>>) -> Machine {
+    fn new(isa: Isa, cores: usize, handled: Range<u64>) -> Machine {
         let filter = Arc::new(Filter::new(BASE, 16 * PAGE));
         let model = Model::new(isa, cores, handled, filter.clone());
         let ram = BTreeMap::new();
@@ -101,7 +101,7 @@ impl Machine {
 }
 
 fn both() -> [Machine; 2] {
-    [Isa::Aarch64, Isa::Riscv64].map(|isa| Machine::new(isa, 1, Vec::new()))
+    [Isa::Aarch64, Isa::Riscv64].map(|isa| Machine::new(isa, 1, 0..0))
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn other_memory_at_the_same_address_needs_a_flush() {
 
 #[test]
 fn a_valid_entry_is_not_replaced_directly() {
-    let mut it = Machine::new(Isa::Aarch64, 1, Vec::new());
+    let mut it = Machine::new(Isa::Aarch64, 1, 0..0);
     it.map(FIRST, true);
     it.map(FIRST, false);
     assert_eq!(it.take(), [], "rights may change");
@@ -169,7 +169,7 @@ fn a_valid_entry_is_not_replaced_directly() {
 
 #[test]
 fn rights_are_added_where_the_fault_is_handled() {
-    let (inside, outside) = (vec![VA..VA + PAGE], Vec::new());
+    let (inside, outside) = (VA..VA + PAGE, 0..0);
     for (handled, expected) in [(inside, &[][..]), (outside, &[Kind::Lucky])] {
         let mut it = Machine::new(Isa::Aarch64, 1, handled);
         it.map(FIRST, false);
@@ -185,7 +185,7 @@ fn rights_are_added_where_the_fault_is_handled() {
 #[test]
 fn a_stack_is_flushed_before_its_use() {
     for (by_stack, expected) in [(false, &[][..]), (true, &[Kind::Lucky])] {
-        let mut it = Machine::new(Isa::Riscv64, 2, Vec::new());
+        let mut it = Machine::new(Isa::Riscv64, 2, 0..0);
         it.map(FIRST, true);
         it.flush(0, What::Leaf(VA));
         it.access(0, Access::Write, by_stack);
@@ -199,7 +199,7 @@ fn a_stack_is_flushed_before_its_use() {
 fn a_fault_that_is_not_followed_by_a_flush_is_repeated() {
     for isa in [Isa::Aarch64, Isa::Riscv64] {
         for (is_cached, flushes) in [(true, false), (true, true), (false, false)] {
-            let mut it = Machine::new(isa, 1, vec![VA..VA + PAGE]);
+            let mut it = Machine::new(isa, 1, VA..VA + PAGE);
             it.map(FIRST, false);
             let fault = Fault { pc: it.pc + 8, va: VA + 16, is_cached };
             it.model.faulted(0, fault, &mut |_| {});
@@ -244,7 +244,7 @@ fn an_unlinked_table_is_reused_when_no_walk_uses_it() {
 
 #[test]
 fn a_flush_of_one_hart_leaves_the_others() {
-    let mut it = Machine::new(Isa::Riscv64, 3, Vec::new());
+    let mut it = Machine::new(Isa::Riscv64, 3, 0..0);
     it.map(FIRST, true);
     it.flush(0, What::Everything);
     it.unmap();
@@ -260,7 +260,7 @@ fn a_flush_of_one_hart_leaves_the_others() {
 
 #[test]
 fn a_core_that_is_off_holds_nothing() {
-    let mut it = Machine::new(Isa::Riscv64, 2, Vec::new());
+    let mut it = Machine::new(Isa::Riscv64, 2, 0..0);
     it.map(FIRST, true);
     it.model.leaves(1);
     it.unmap();
@@ -270,5 +270,5 @@ fn a_core_that_is_off_holds_nothing() {
     it.flush(1, What::Everything);
     assert_eq!(it.take(), []);
     it.model.leaves(0);
-    assert!(!it.filter.is_watched(SLOT), "the domain starts anew");
+    assert!(!it.filter.is_watched(SLOT), "the domain boots");
 }

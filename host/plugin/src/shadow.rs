@@ -88,7 +88,7 @@ impl Shadow {
         };
         // The driver of the shared block drops a page before it repeats an access that faulted.
         let handled = shared.0.wrapping_add(offset)..shared.1.wrapping_add(offset);
-        let model = Model::new(kind, cores, vec![handled], filter.clone());
+        let model = Model::new(kind, cores, handled, filter.clone());
         let stores = (0..cores).map(|_| Stores::new()).collect();
         Shadow { watch, me, isa, filter, model: Mutex::new(model), stores }
     }
