@@ -37,6 +37,11 @@ pub const fn index(virt: VirtAddr, level: usize) -> usize {
     (virt.0 / span(level)) as usize % ENTRIES
 }
 
+/// Returns the operand of `tlbi` for a page, of any ASID.
+pub const fn operand(page: u64) -> u64 {
+    page & ((1 << 44) - 1)
+}
+
 /// Returns whether `entry` of `level` refers to a table.
 pub const fn is_table(entry: u64, level: usize) -> bool {
     level < LAST && entry & (VALID | TABLE) == VALID | TABLE

@@ -10,7 +10,7 @@ use core::arch::asm;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
 
-use super::descriptor::{self, ENTRIES, LAST, index, is_table, span};
+use super::descriptor::{self, ENTRIES, LAST, index, is_table, operand, span};
 use super::mmio::{BARS, BARS_SIZE, ECAM, GICD, UART};
 use super::registers::{KERNEL_ASID, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER, write};
 use crate::types::{Access, MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
@@ -344,11 +344,6 @@ pub fn flush_here(virt: VirtAddr) {
 /// before this is called.
 pub fn is_spurious(_virt: VirtAddr, _access: Access) -> bool {
     false
-}
-
-/// Returns the operand of `tlbi` for a page, of any ASID.
-pub(super) fn operand(page: u64) -> u64 {
-    page & ((1 << 44) - 1)
 }
 
 /// Also drops cached walks.

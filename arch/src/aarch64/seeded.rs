@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use super::mmu::operand;
+use super::descriptor::operand;
 use crate::seeded::{Seed, is};
 
 /// Pages above which a flush concerns no range, and has no bug.

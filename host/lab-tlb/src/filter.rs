@@ -86,7 +86,7 @@ impl Filter {
         self.frames.get((pa.wrapping_sub(self.base) / PAGE) as usize)
     }
 
-    /// Adds (or removes) a stale entry of `level` for `va`, which refers to `memory` and its length.
+    /// Adds (or removes) a stale entry of `level` for `va`, which refers to a range of memory.
     pub(crate) fn count(&self, va: u64, level: u32, memory: Option<(u64, u64)>, adds: bool) {
         let (step, wide) = if adds { (1, 1) } else { (u16::MAX, u32::MAX) };
         self.stale.fetch_add(wide, Relaxed);

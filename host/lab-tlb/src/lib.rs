@@ -1,7 +1,7 @@
-//! The sanitizer's model of TLBs: what the cores of one domain may still hold of their kernel's page
-//! table, and which accesses and stores are wrong because of it. No I/O and no clock. The emulator
-//! has no TLB that keeps anything which the page table no longer has, so a missing invalidation
-//! never shows in it.
+//! The sanitizer's model of TLBs: what the cores of one domain may still hold of their kernel's
+//! page table, and which accesses and stores are wrong because of it. No I/O and no clock. The
+//! emulator has no TLB that keeps anything which the page table no longer has, so a missing
+//! invalidation never shows in it.
 //!
 //! The state is of one process, because a domain's cores share one, and grows with the number of
 //! entries that have changed. The model of caches (`lab-cache`) is a fixed number of words that all
@@ -26,11 +26,14 @@
 //! # What is reported
 //! | kind | event |
 //! | --- | --- |
-//! | [`Kind::Lucky`] | an access that the page table allows, and an old entry denies or leads elsewhere |
-//! | [`Kind::Endless`] | the same again after its fault, whose handler did not invalidate the page |
-//! | [`Kind::EarlyReuse`] | a store to memory, or maintenance of its lines, to which an old entry still leads |
-//! | [`Kind::NoBreak`] | AArch64: a mapping replaces another one, of other memory, size or type, that is still held |
-//! | [`Kind::UnorderedTable`] | a table is linked with no barrier after the stores that filled it |
+//! | [`Kind::Lucky`] | an access that an old entry denies or leads elsewhere succeeds |
+//! | [`Kind::Endless`] | it is repeated after its fault, and the page was not invalidated |
+//! | [`Kind::EarlyReuse`] | memory to which an old entry leads is written or maintained |
+//! | [`Kind::NoBreak`] | AArch64: a mapping replaces another one that is still held |
+//! | [`Kind::UnorderedTable`] | a table is linked with no barrier after its entries |
+//!
+//! Maintenance of lines hands their memory over, or takes it back. Replacing rights only is no
+//! [`Kind::NoBreak`]; other memory, another size and another type are.
 //!
 //! Kernels add rights without an invalidation and handle the fault (decision 022). An access that
 //! only an old, *weaker* entry denies is therefore correct where the kernel handles its fault:
@@ -40,14 +43,14 @@
 //! Such accesses are counted ([`Model::repeated`]), and the core has then dropped the entry.
 //! *Stronger* entries are not seen in accesses, because the emulator faults. They are reported when
 //! their memory gets another use: a store through another address, a clean while an old entry may
-//! still write, an invalidate while one may still read. A downgrade of rights alone is no other use.
+//! still write, an invalidate while one may still read. A downgrade of rights alone is no use.
 //!
 //! # Which cores
 //! A core takes part from its second whole flush in the upper half on (the first belongs to turning
-//! its MMU on, and shootdowns wait for it from the second on; core 0 boots alone and takes part from
-//! the first) to its power-off. On RV64 a hart that
-//! stops is not waited for; a reuse that only other harts' entries concern is therefore reported
-//! when such a hart next executes an `sfence.vma` or notices a fault.
+//! its MMU on, and shootdowns wait for it from the second on; core 0 boots alone and takes part
+//! from the first) to its power-off. On RV64 a hart that stops is not waited for; a reuse that only
+//! other harts' entries concern is therefore reported when such a hart next executes an
+//! `sfence.vma` or notices a fault.
 //!
 //! # Limits
 //! - One root at a time: entries of the boot table are not tracked.

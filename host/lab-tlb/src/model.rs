@@ -168,8 +168,9 @@ impl Model {
         self.stales.update(Some(va), |stale| stale.cores &= !bit(at.core));
     }
 
-    /// Returns the old entry that the core may use for the access, if it makes a difference: whether
-    /// it only denies the access, and the store that changed it. One that leads elsewhere is worse.
+    /// Returns the old entry that the core may use for the access, if it makes a difference:
+    /// whether it only denies the access, and the store that changed it. One that leads elsewhere
+    /// is worse.
     fn worst(&self, core: usize, now: &Mapped, va: u64, access: Access) -> Option<(bool, Site)> {
         let held = self.stales.covering(va).filter(|stale| stale.cores & bit(core) != 0);
         let judged = held.filter_map(|stale| Some((judge(stale, now, va, access)?, stale.writer)));

@@ -75,7 +75,7 @@ struct View {
     tlb: Set,
     /// What its walks may read.
     walks: Set,
-    /// For each core: what that core's invalidation removes once it is complete. Of all, of its own.
+    /// For each core: what its invalidations (of all cores, of its own) remove once complete.
     leaving: [[Set; 2]; CORES],
 }
 
@@ -180,7 +180,7 @@ impl Reference {
         }
     }
 
-    /// Returns whether the access is allowed, and whether some held entry would not have allowed it.
+    /// Returns whether the access is allowed, and whether some held entry would not allow it.
     fn access(&mut self, core: usize, page: usize, write: bool) -> (bool, bool) {
         let now = self.now[page];
         let view = &mut self.views[core][page];

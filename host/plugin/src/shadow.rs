@@ -1,5 +1,5 @@
-//! The domain's side of the model of TLBs: its accesses, its stores to page tables, its barriers and
-//! invalidations. Nearly every access is passed over without a lock (see [`lab_tlb::Filter`]).
+//! The domain's side of the model of TLBs: its accesses, its stores to page tables, its barriers
+//! and invalidations. Nearly every access is passed over without a lock (see [`lab_tlb::Filter`]).
 //!
 //! An access and a store are reported after they have happened, an instruction before. So whatever
 //! the program orders reaches the model in that order.

@@ -1,3 +1,5 @@
+//! One page of a small machine: mapped, unmapped, flushed, used by another address.
+
 use super::*;
 use lab::model::Lab;
 use lab::report;
