@@ -8,6 +8,7 @@
 //! decoding yields a value or `None`.
 
 use crate::service::{Answer, Service, Token};
+use base::id::DomainId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Values of [`Head::kind`], named like the events they carry.
@@ -87,6 +88,18 @@ pub fn unpack<S: Service>(message: &[u8]) -> Option<(Head, S::Request, &[u8])> {
     fits.then_some((head, request, sent))
 }
 
+/// Decodes a request that kernel `from` sent in a message of at most `most` bytes. `None` also if
+/// it is in the name of another kernel, or wants more bulk back than such a message carries.
+pub fn unpack_from<S: Service>(
+    message: &[u8],
+    from: DomainId,
+    most: usize,
+) -> Option<(Head, S::Request, &[u8])> {
+    let (head, request, sent) = unpack::<S>(message)?;
+    let own = head.token.kernel() == from && head.room as usize <= room::<S>(most);
+    own.then_some((head, request, sent))
+}
+
 /// Returns the index of the service that a request is for.
 pub fn service(message: &[u8]) -> Option<u32> {
     Head::read_from_prefix(message).ok().map(|(head, _)| head.service)
@@ -114,14 +127,17 @@ pub fn pack_answer<S: Service>(
     Some(before + filled)
 }
 
-/// Decodes an answer and copies the bulk it carries into `bulk`.
+/// Decodes an answer and copies the bulk it carries into `bulk`: exactly as much as the reply says.
+/// `None` changes nothing.
 pub fn unpack_answer<S: Service>(message: &[u8], bulk: &mut [u8]) -> Option<Answer<S::Reply>> {
     let (head, rest) = AnswerHead::read_from_prefix(message).ok()?;
     match head.kind {
         answer_kind::DONE => {
             let (reply, brought) = S::Reply::read_from_prefix(rest).ok()?;
-            bulk.get_mut(..brought.len())?.copy_from_slice(brought);
-            (brought.len() == head.filled as usize).then_some(Answer::Done(reply))
+            let said = [head.filled as usize, S::filled(&reply)];
+            let place = bulk.get_mut(..brought.len()).filter(|_| said == [brought.len(); 2])?;
+            place.copy_from_slice(brought);
+            Some(Answer::Done(reply))
         }
         answer_kind::PARKED => Some(Answer::Parked),
         answer_kind::NO_REPLY => Some(Answer::NoReply),

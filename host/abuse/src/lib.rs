@@ -1,120 +1,99 @@
-//! A hostile program, encoded as bytes: they determine the imports that are called, with which
-//! arguments and memory. The functions run on the real file service and the real process table.
+//! What an attacker or a broken peer controls, as bytes, against the code that reads it.
 //!
-//! ```text
-//!   bytes --[`input`]--> an action --[`kernel_process::call`]--> [`world`]: fs, processes
-//!                                  \--> [`watch`]: are all properties intact?
-//! ```
-//! Contract: [`exercise`] takes any bytes and panics if one of these properties is violated:
+//! Contract: a [`Target`] takes any bytes and panics if a rule is broken; its module lists the
+//! rules. It returns which outcomes it had, so that a test notices when inputs become too dull to
+//! reach anything. The same target runs daily over a few seeds (`tests/seeds.rs`), nightly over
+//! many (`main.rs`), and under libFuzzer (`fuzz/`).
 //!
-//! - nothing panics, and every result is an error of WASI's;
-//! - memory changes only in the result areas of a call ([`results`]);
-//! - the number of descriptors stays within its limit, and rights never grow;
-//! - files outside the preopened directory are neither changed nor read;
-//! - at the end all resources are freed: the services have no handle and no process.
+//! | module | attacker |
+//! | --- | --- |
+//! | [`wasi`] | a program |
+//! | [`ext2`] | a disk image |
+//! | [`streams`], [`vsock`] | the device under a kernel's driver; a driver under the soc's device |
+//! | [`carry`] | a peer's request to a service, and its answer |
+//! | [`control`] | a client of the soc's control socket |
+//! | [`rpc`], [`dsm`] | a peer that writes anything into its links |
+//! | [`seal`] | a file that claims to be a program |
+//! | [`manifest`], [`board`] | a text file |
 //!
-//! So it is a target for a fuzzer (`fuzz/`), and with bytes from a seed an ordinary test.
+//! [`bytes`] reads inputs; [`mutate`] makes them, from valid ones where random bytes would be
+//! refused at once.
 #![allow(clippy::unwrap_used, reason = "what cannot be is what it looks for")]
 
-pub mod imports;
-mod input;
-mod results;
-mod watch;
-mod world;
+pub mod board;
+pub mod bytes;
+pub mod carry;
+pub mod control;
+pub mod dsm;
+pub mod ext2;
+pub mod manifest;
+pub mod mutate;
+pub mod rpc;
+pub mod seal;
+pub mod streams;
+pub mod vsock;
+pub mod wasi;
+mod words;
 
-use base::prng::Prng;
-use input::{Deed, Input};
-use kernel_process::wasi::rights;
-use kernel_process::{FUNCTIONS, Installed, Process, Stop};
-use watch::Watch;
-use world::World;
+pub use ext2::{Allocator, allocator};
 
-/// Bytes of the program's memory.
-pub const MEMORY: usize = 1 << 16;
-/// Its manifest.
-pub const INSTALLED: Installed = Installed { descriptors: 24, folders: true, signals: false };
-/// Maximum number of bytes used.
-const LONGEST: usize = 1 << 16;
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Allocator = allocator();
 
-/// A process, its memory, and its environment.
-struct Session {
-    process: Process,
-    memory: Vec<u8>,
-    world: World,
-    watch: Watch,
+/// Something that reads bytes from outside.
+pub struct Target {
+    pub name: &'static str,
+    /// What is attacked, in a few words.
+    pub about: &'static str,
+    /// Number of inputs of a daily run.
+    pub daily: u64,
+    /// Number of inputs of a nightly run.
+    pub nightly: u64,
+    /// Does what the bytes encode. Returns its outcomes, one bit each.
+    pub run: fn(&[u8]) -> u64,
+    /// Returns the input of a seed.
+    pub seed: fn(u64) -> Vec<u8>,
+    /// Bits and names of the outcomes that a daily run must have had.
+    pub outcomes: fn() -> Vec<(u32, &'static str)>,
 }
 
-/// Does what the bytes encode. Returns which functions succeeded, one bit each.
-pub fn exercise(bytes: &[u8]) -> u64 {
-    let mut input = Input::new(&bytes[..bytes.len().min(LONGEST)]);
-    let restricted = input.chance();
-    let mut session = Session::new(restricted);
-    let mut worked = 0;
-    while let Some(deed) = input.deed() {
-        worked |= session.carry_out(&deed);
-    }
-    session.end();
-    worked
+/// All targets.
+pub const TARGETS: [&Target; 11] = [
+    &wasi::TARGET,
+    &ext2::TARGET,
+    &streams::TARGET,
+    &vsock::TARGET,
+    &carry::TARGET,
+    &control::TARGET,
+    &rpc::TARGET,
+    &dsm::TARGET,
+    &seal::TARGET,
+    &manifest::TARGET,
+    &board::TARGET,
+];
+
+/// Returns the target of this name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.into_iter().find(|target| target.name == name)
 }
 
-/// Returns the bytes of a seed.
-pub fn bytes_of(seed: u64) -> Vec<u8> {
-    let mut prng = Prng::new(seed);
-    let length = 64 + prng.below(4096);
-    (0..length).map(|_| prng.next() as u8).collect()
-}
-
-impl Session {
-    fn new(restricted: bool) -> Session {
-        let mut world = World::new();
-        let mut process = Process::new(INSTALLED.descriptors).unwrap();
-        process.add_arguments(b"it\0-v\0").unwrap();
-        process.add_environment(b"A=b\0").unwrap();
-        for (number, handle) in (0..).zip(world.streams()) {
-            process.give(&mut world, number, handle, (rights::STREAM, 0), None).unwrap();
+impl Target {
+    /// Runs seeds from 0 on. Returns the names of the outcomes that none of them had. A panic is
+    /// reported with its seed.
+    pub fn run_seeds(&self, count: u64) -> Vec<&'static str> {
+        let mut had = 0;
+        for seed in 0..count {
+            let one = std::panic::AssertUnwindSafe(|| (self.run)(&(self.seed)(seed)));
+            match std::panic::catch_unwind(one) {
+                Ok(outcomes) => had |= outcomes,
+                Err(panic) => {
+                    eprintln!("abuse: {} seed {seed}", self.name);
+                    std::panic::resume_unwind(panic);
+                }
+            }
         }
-        let jail = world.jail();
-        let all = if restricted { rights::READ_ONLY } else { rights::INHERITING };
-        process.give(&mut world, 3, jail, (all, all), Some(b"/jail")).unwrap();
-        let file = world.file();
-        process.give(&mut world, 4, file, (all & rights::FILE, 0), None).unwrap();
-        let mut memory = vec![0; MEMORY];
-        input::furnish(&mut memory);
-        let watch = Watch::new(&mut process, &mut world);
-        Session { process, memory, world, watch }
-    }
-
-    /// Does one action. Returns the function if it succeeded, as a bit.
-    fn carry_out(&mut self, deed: &Deed) -> u64 {
-        for (at, bytes) in &deed.writes {
-            let (from, to) = (*at as usize, (*at as usize + bytes.len()).min(MEMORY));
-            self.memory[from..to].copy_from_slice(&bytes[..to - from]);
-        }
-        let Some((place, numbers)) = &deed.call else { return 0 };
-        u64::from(self.call(*place, numbers) == Ok(0)) << place
-    }
-
-    fn call(&mut self, place: usize, numbers: &[u64]) -> Result<u16, Stop> {
-        let (function, before) = (&FUNCTIONS[place], self.memory.clone());
-        let (memory, world) = (&mut self.memory, &mut self.world);
-        let answer = (function.entry)(&mut self.process, memory, world, numbers);
-        let what = || format!("{}({numbers:x?}) = {answer:x?}", function.name);
-        if let Ok(error) = answer {
-            assert!(error <= 76, "{}: no error of WASI's", what());
-        }
-        let allowed = results::of(function.name, numbers, &before);
-        if let Some(at) = watch::changed(&before, memory, &allowed) {
-            panic!("{}: changed memory at {at:#x}, where no result is: {allowed:x?}", what());
-        }
-        let Session { process, world, watch, .. } = self;
-        watch.look(process, world, function.name, numbers, &what);
-        answer
-    }
-
-    fn end(mut self) {
-        self.watch.nothing_was_read(&self.memory);
-        self.process.close_all(&mut self.world);
-        assert_eq!(self.process.descriptors(), 0);
-        self.world.end();
+        let missing = (self.outcomes)().into_iter().filter(|(bit, _)| had & 1 << bit == 0);
+        missing.map(|(_, name)| name).collect()
     }
 }

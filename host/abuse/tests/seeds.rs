@@ -1,23 +1,37 @@
-//! Bytes from seeds: a few in every run of the tests, many in a nightly one (`cargo run -p abuse --
-//! --seeds N`).
+//! Every target over a few seeds; nightly over many (`main.rs`). Each target must also reach what it
+//! is there for: see `Target::outcomes`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use kernel_process::FUNCTIONS;
+use abuse::TARGETS;
 
-/// Number of seeds.
-const SEEDS: u64 = 2000;
+/// The state of services is in arenas of their own.
+#[global_allocator]
+static ALLOCATOR: abuse::Allocator = abuse::allocator();
 
-#[test]
-fn whatever_a_program_does_all_is_as_it_must_be() {
-    let worked = (0..SEEDS).fold(0, |all, seed| all | abuse::exercise(&abuse::bytes_of(seed)));
-    let not = FUNCTIONS.iter().enumerate().filter(|(place, _)| worked & 1 << place == 0);
-    let not: Vec<&str> = not.map(|(_, function)| function.name).collect();
-    // Every function succeeds at some point, except those that do not return, that do not exist
-    // yet, and that need a terminal.
-    let never = ["proc_exit", "sock_accept", "sock_recv", "sock_send", "sock_shutdown", "terminal"];
-    assert!(not.iter().all(|name| never.contains(name)), "never worked: {not:?}");
+fn holds(name: &str) {
+    let target = abuse::target(name).unwrap();
+    let missing = target.run_seeds(target.daily);
+    assert!(missing.is_empty(), "{name}: none of {} inputs had: {missing:?}", target.daily);
+    // No bytes and a few equal ones are inputs, too.
+    for bytes in [&[][..], &[0; 64], &[0xff; 64]] {
+        (target.run)(bytes);
+    }
 }
 
-#[test]
-fn no_bytes_are_no_deeds() {
-    assert_eq!(abuse::exercise(&[]), 0);
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            holds(stringify!($name));
+        })*
+
+        #[test]
+        fn each_target_has_a_test() {
+            let tested = [$(stringify!($name)),*];
+            let all: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+            assert_eq!(all, tested);
+        }
+    };
 }
+
+targets! { wasi ext2 streams vsock carry control rpc dsm seal manifest board }

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const CLIENTS: usize = 16;
-const MAX_LINE: usize = 4096;
+/// Maximum bytes of a line.
+pub const MAX_LINE: usize = 4096;
 /// A client that does not accept its answer within this time is disconnected.
 const WRITE: Duration = Duration::from_millis(100);
 
@@ -145,7 +146,12 @@ impl Client {
                 Err(_) => {}
             }
         }
-        self.line.len() <= MAX_LINE
+        if self.line.len() > MAX_LINE {
+            // The client is disconnected, whether it reads this or not.
+            let _ = self.write(&refused(&format!("a line is longer than {MAX_LINE} bytes")));
+            return false;
+        }
+        true
     }
 
     fn write(&mut self, answer: &Value) -> std::io::Result<()> {

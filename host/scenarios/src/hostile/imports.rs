@@ -7,7 +7,7 @@
 //! ```
 //! The program writes one byte per case, in order.
 
-use abuse::imports::{IMPORTS, OWN};
+use abuse::wasi::imports::{IMPORTS, OWN};
 use std::fmt::Write;
 
 /// Size of the program's memory in bytes.

@@ -339,10 +339,8 @@ impl<S: Service + Shareable> Registered for Served<S> {
         from: DomainId,
         message: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
-        let (head, request, sent) = codec::unpack::<S>(message).ok_or(Refusal::Refused)?;
-        if head.token.kernel() != from || head.room as usize > codec::room::<S>(MAX_PAYLOAD) {
-            return Err(Refusal::Refused);
-        }
+        let request = codec::unpack_from::<S>(message, from, MAX_PAYLOAD);
+        let (head, request, sent) = request.ok_or(Refusal::Refused)?;
         count(&self.for_others);
         let mut bulk = zeroed(head.room as usize)?;
         bulk[..sent.len()].copy_from_slice(sent);

@@ -1,8 +1,8 @@
 //! Properties that hold whatever a program does.
 
-use crate::results::Ranges;
-use crate::world::{SECRET, World};
-use crate::{INSTALLED, MEMORY};
+use super::results::Ranges;
+use super::world::{SECRET, World};
+use super::{INSTALLED, MEMORY};
 use kernel_process::Process;
 
 /// A descriptor's rights and type.

@@ -3,8 +3,8 @@
 //! Contract: any bytes decode, and equal bytes decode alike. Arguments are often valid or almost
 //! valid, because a fuzzer that only guesses gets nowhere.
 
-use crate::MEMORY;
-use crate::imports::IMPORTS;
+use super::MEMORY;
+use super::imports::IMPORTS;
 use kernel_process::FUNCTIONS;
 use kernel_process::functions::Type;
 

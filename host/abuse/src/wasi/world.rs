@@ -190,7 +190,7 @@ impl World {
     /// Starts a child: it takes over its files and closes them, because it does nothing with them.
     fn begin(&mut self, pid: u32, bytes: &[u8]) {
         let beginning = kernel_process::begin::decode(bytes).unwrap();
-        let how = match Process::begin(self, &beginning, crate::INSTALLED) {
+        let how = match Process::begin(self, &beginning, super::INSTALLED) {
             Ok(mut child) => {
                 child.close_all(self);
                 self.children.push(pid);

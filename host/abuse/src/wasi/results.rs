@@ -1,7 +1,7 @@
 //! The memory that each function may write: its results, as defined by WASI and
 //! `docs/reference/abi.md`.
 
-use crate::MEMORY;
+use super::MEMORY;
 use std::ops::Range;
 
 /// Ranges of memory.

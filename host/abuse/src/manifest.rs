@@ -1,0 +1,185 @@
+//! Manifests of programs. The input is the text. Rules:
+//! - nothing panics;
+//! - an error names a line of the text, and says something;
+//! - a manifest that is accepted parses to the same when it is printed;
+//! - the image sealed with it gives a kernel what it says.
+
+use crate::{Target, mutate};
+use abi::boot::isa;
+use base::prng::Prng;
+use program::{Class, Manifest, ManifestError, Opened, Reason, Signals};
+use toml::{Table, Value};
+
+pub const TARGET: Target = Target {
+    name: "manifest",
+    about: "manifests of programs",
+    daily: 4000,
+    nightly: 200_000,
+    run: |bytes| judge(bytes, Manifest::parse),
+    seed,
+    outcomes: || {
+        vec![
+            (0, "accepted"),
+            (2, "syntax"),
+            (3, "unknown field"),
+            (4, "missing field"),
+            (5, "value"),
+            (6, "twice"),
+        ]
+    },
+};
+
+/// Bytes of a text that is read.
+const LONGEST: usize = 1 << 16;
+
+const VALID: &str = r#"args = ["-v", "/data"]
+class = "light"
+memory = "64 MiB"
+signals = "all"
+preopens = ["/data:rw", "/bin=tools:r"]
+endpoints = [{ contract = "echo", affinity = 5 }, { contract = "b.c-1", affinity = -100 }]
+[limits]
+files = 32
+[env]
+HOME = "/data"
+"A B" = "two words"
+"#;
+const WORDS: &[&str] = &[
+    "\"normal\"",
+    "\"own\"",
+    "\"\\u0000\"",
+    "[]",
+    "{}",
+    "[\"/x:rw\", \"/y=/x:r\"]",
+    "[\"/data:r\", \"/data:rw\"]",
+    "[\"/..:r\"]",
+    "{ files = 3 }",
+    "{ files = 1025 }",
+    "true",
+    "1.5",
+    "1979-05-27",
+    "{ contract = \"x\" }",
+    "[{ affinity = 1 }]",
+    "\"4 GiB\"",
+    "\"5 GiB\"",
+    "\"\"",
+    "\"é\"",
+    "[env]",
+    "[[endpoints]]",
+    "contract = \"c\"",
+    "\"=\"",
+    "ends = \"\"",
+    "'''",
+    "\\",
+    "18446744073709551615 GiB",
+    "\"18446744073709551615 KiB\"",
+];
+
+type Parse = fn(&str, &str) -> Result<Manifest, ManifestError>;
+
+fn judge(bytes: &[u8], parse: Parse) -> u64 {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
+    match parse("it.toml", &text) {
+        Ok(manifest) => {
+            let again = parse("printed.toml", &printed(&manifest));
+            assert_eq!(again.as_ref(), Ok(&manifest), "it was printed as another one");
+            sealed(&manifest);
+            1
+        }
+        Err(error) => {
+            let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+            assert!((1..=lines).contains(&error.line), "{error}: there are {lines} lines");
+            assert!(!error.reason.to_string().is_empty());
+            1 << reason(&error.reason)
+        }
+    }
+}
+
+fn reason(reason: &Reason) -> u32 {
+    match reason {
+        Reason::Unreadable(_) => 1,
+        Reason::Syntax(_) => 2,
+        Reason::Unknown { .. } => 3,
+        Reason::Missing { .. } => 4,
+        Reason::Value { .. } => 5,
+        Reason::Twice { .. } => 6,
+        Reason::Large { .. } => 7,
+    }
+}
+
+/// Returns the text of a manifest.
+fn printed(manifest: &Manifest) -> String {
+    let texts =
+        |all: &mut dyn Iterator<Item = String>| Value::Array(all.map(Value::String).collect());
+    let mut table = Table::new();
+    let mut put = |name: &str, value: Value| drop(table.insert(name.to_string(), value));
+    put("args", texts(&mut manifest.args.iter().cloned()));
+    let env = manifest.env.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+    put("env", Value::Table(env.collect()));
+    if let Some(all) = &manifest.preopens {
+        put(
+            "preopens",
+            texts(&mut all.iter().map(|it| {
+                format!("{}={}:{}", it.path, it.name, if it.write { "rw" } else { "r" })
+            })),
+        );
+    }
+    put("signals", (if manifest.signals == Signals::All { "all" } else { "own" }).into());
+    put("class", (if manifest.class == Class::Light { "light" } else { "normal" }).into());
+    if manifest.memory != 0 {
+        put("memory", format!("{} KiB", manifest.memory >> 10).into());
+    }
+    if manifest.files != 0 {
+        put("limits", Value::Table(Table::from_iter([("files".into(), manifest.files.into())])));
+    }
+    let endpoints = manifest.endpoints.iter().map(|it| {
+        let contract = ("contract".to_string(), it.contract.clone().into());
+        Value::Table(Table::from_iter([contract, ("affinity".into(), it.affinity.into())]))
+    });
+    put("endpoints", Value::Array(endpoints.collect()));
+    toml::to_string(&table).expect("it can be printed")
+}
+
+/// Checks that a kernel finds in the image what the manifest says.
+fn sealed(manifest: &Manifest) {
+    let (key, isa) = ([3; program::KEY], isa::RISCV64);
+    let file = program::seal(b"code", manifest, isa, [1; 32], &key).expect("it can be sealed");
+    let Opened { args, env, preopens, endpoints, memory, class, files, .. } =
+        program::open(&file, isa, &key).expect("it is accepted");
+    assert_eq!((args, endpoints), (manifest.args.clone(), manifest.endpoints.clone()));
+    let variables = manifest.env.iter().map(|(name, value)| format!("{name}={value}"));
+    assert_eq!(env, variables.collect::<Vec<_>>());
+    let opened = manifest.preopens.iter().flatten();
+    let opened = opened.map(|it| (it.path.clone(), it.name.clone(), it.write));
+    assert_eq!(preopens, opened.collect::<Vec<_>>());
+    assert_eq!((memory, files), (manifest.memory, manifest.files));
+    assert_eq!(class, manifest.class.number());
+}
+
+fn seed(seed: u64) -> Vec<u8> {
+    mutate::text(&mut Prng::new(seed), VALID, WORDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A parser that loses a digit of a size, and one that blames a line too far down.
+    #[test]
+    fn parsers_with_a_mistake_are_found() {
+        let smaller: Parse = |file, text| {
+            let mut manifest = Manifest::parse(file, text)?;
+            manifest.memory &= !(1 << 16);
+            manifest.memory |= u64::from(file == "it.toml") << 16;
+            Ok(manifest)
+        };
+        let below: Parse = |file, text| {
+            Manifest::parse(file, text).map_err(|error| ManifestError { line: 99, ..error })
+        };
+        for parse in [smaller, below] {
+            let found = (0..50)
+                .any(|number| std::panic::catch_unwind(|| judge(&seed(number), parse)).is_err());
+            assert!(found);
+        }
+    }
+}
