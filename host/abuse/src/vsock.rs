@@ -21,7 +21,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::mem::offset_of;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
-use vm_memory::{Bytes as _, GuestAddress};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub const TARGET: Target = Target {
@@ -44,6 +43,8 @@ const QUEUES: u64 = BASE + 0x1_0000;
 const BUFFERS: u64 = BASE + 0x2_0000;
 const SIZE: u64 = 8;
 const NEEDS_RESET: u64 = 64;
+/// Where packets to the driver are written.
+const PACKET: u64 = BUFFERS + 0x4000;
 /// Room for a packet.
 const ROOM: u32 = 0x2000;
 
@@ -60,7 +61,7 @@ struct Bench {
     /// Whether a buffer waits for a packet.
     offered: bool,
     /// The index of the used ring after the last packet.
-    seen: [u8; 2],
+    seen: u16,
 }
 
 fn ring(queue: usize) -> u64 {
@@ -81,7 +82,7 @@ impl Bench {
         };
         let model = Vsock::open(&folder.path().join("vsock.sock")).unwrap();
         let device = Device::new(&config, ram.clone(), fabric, model).unwrap();
-        Bench { device, ram, folder, available: [0; 2], offered: false, seen: [0; 2] }
+        Bench { device, ram, folder, available: [0; 2], offered: false, seen: 0 }
     }
 
     fn client(&self) -> UnixStream {
@@ -123,7 +124,7 @@ impl Bench {
                 self.set(offset_of!(DeviceRegisters, queues) + field, word);
             }
         }
-        (self.available, self.offered, self.seen) = ([0; 2], false, [0; 2]);
+        (self.available, self.offered, self.seen) = ([0; 2], false, 0);
         let offered = self.register(offset_of!(DeviceRegisters, device_features));
         self.set(offset_of!(DeviceRegisters, driver_features), offered);
         assert_eq!(self.status(15), 15);
@@ -159,17 +160,17 @@ impl Bench {
     /// Receives a packet as a driver that keeps to the protocol.
     fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
         if !std::mem::replace(&mut self.offered, true) {
-            self.offer(RECEIVE, 0, BUFFERS + 0x4000, ROOM);
+            self.offer(RECEIVE, 0, PACKET, ROOM);
         }
         self.device.turn();
-        let mut now = [0; 2];
-        self.ram.guest().read_slice(&mut now, GuestAddress(ring(RECEIVE) + 0x802)).unwrap();
+        // The index is the second half-word of the used ring.
+        let now = (self.ram.load(ring(RECEIVE) + 0x800).unwrap() >> 16) as u16;
         if std::mem::replace(&mut self.seen, now) == now {
             return None;
         }
         self.offered = false;
-        let mut bytes = vec![0; ROOM as usize];
-        self.ram.guest().read_slice(&mut bytes, GuestAddress(BUFFERS + 0x4000)).unwrap();
+        let words = (0..u64::from(ROOM)).step_by(8).map(|at| self.ram.load(PACKET + at).unwrap());
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         let (header, data) = Header::read_from_prefix(&bytes).unwrap();
         Some((header, data[..header.bytes.get() as usize].to_vec()))
     }

@@ -102,12 +102,9 @@ enum Verb {
         #[arg(long)]
         update: bool,
     },
-    /// Let libFuzzer search for harmful calls; needs a C++ compiler.
-    Fuzz {
-        /// Duration in seconds.
-        #[arg(default_value_t = 180)]
-        seconds: u32,
-    },
+    /// Let libFuzzer search for inputs that break a rule: calls, images, packets, files and more.
+    /// Needs a C++ compiler.
+    Fuzz(fuzz::Line),
     /// Measure, and print a table next to Linux's values.
     Bench {
         /// Only records whose name begins with this.
@@ -196,7 +193,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             test::test(&place, &test::Wanted { filter: filter.as_deref(), nightly, folder })
         }
         Verb::Check { name, update } => checks::check(&place, name.as_deref(), update),
-        Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
+        Verb::Fuzz(line) => fuzz::fuzz(&place, &line),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
         Verb::Figures { files } => figures::figures(&place, &files),
         Verb::Lab(line) => labrun::lab(&place, &line),

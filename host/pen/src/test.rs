@@ -118,7 +118,9 @@ impl Bench<'_> {
             self.stage("assembled kernels, 2,000 pairs of points", run)?;
         }
         if nightly && self.wanted.has("abuse.nightly") {
-            self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse", 100_000, None))?;
+            let all = ["nightly".to_owned()];
+            let run = |it: &mut Self| it.optimised("abuse.nightly", "abuse", &all);
+            self.stage("abuse of all targets", run)?;
         }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
         let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
