@@ -81,7 +81,10 @@ fn compare(mounted: &mut Mounted, seed: u64, block: usize, meddle: Meddle<'_>) -
         meddle(request.op, &mut reply);
         reply
     });
-    assert_eq!(found, expected(seed, block), "the model differs");
+    // A long listing takes another number of requests in another order.
+    let without_count = |digest: Result<Digest, Errno>| digest.map(|it| (it.hash, it.refused));
+    let expected = expected(seed, block);
+    assert_eq!(without_count(found), without_count(expected), "the model differs");
     1 << 2
 }
 

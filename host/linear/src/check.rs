@@ -33,14 +33,9 @@ pub struct Call<A, R> {
     pub reply: Option<R>,
     /// Time of the call.
     pub invoked: u64,
-    /// Time of the reply; meaningless without one.
+    /// Time of the reply. Without one: the time after which it cannot take effect any more, such as
+    /// its caller's death, or `u64::MAX`.
     pub returned: u64,
-}
-
-impl<A, R> Call<A, R> {
-    fn end(&self) -> u64 {
-        if self.reply.is_some() { self.returned } else { u64::MAX }
-    }
 }
 
 /// Statistics of a check.
@@ -78,7 +73,7 @@ pub fn check<S: Spec>(
     steps: u64,
 ) -> Result<Tally, Failure> {
     let mut order: Vec<usize> = (0..history.len()).collect();
-    order.sort_by_key(|at| (history[*at].invoked, history[*at].end()));
+    order.sort_by_key(|at| (history[*at].invoked, history[*at].returned));
     sensible(history, &order)?;
     let mut tally = Tally::default();
     let mut states = HashSet::from([initial]);
@@ -95,8 +90,8 @@ fn sensible<A, R>(history: &[Call<A, R>], order: &[usize]) -> Result<(), Failure
     let mut busy = std::collections::HashMap::new();
     for at in order {
         let call = &history[*at];
-        let earlier = busy.insert(call.who, call.end());
-        if call.end() < call.invoked || earlier.is_some_and(|end| end > call.invoked) {
+        let earlier = busy.insert(call.who, call.returned);
+        if call.returned < call.invoked || earlier.is_some_and(|end| end > call.invoked) {
             return Err(Failure::Nonsense(*at));
         }
     }
@@ -111,7 +106,7 @@ fn windows<'a, A, R>(history: &[Call<A, R>], order: &'a [usize]) -> Vec<&'a [usi
             all.push(&order[from..place]);
             from = place;
         }
-        end = end.max(history[*at].end());
+        end = end.max(history[*at].returned);
     }
     if from < order.len() {
         all.push(&order[from..]);
@@ -189,11 +184,19 @@ impl<S: Spec> Search<'_, S> {
         (0..self.window.len()).all(|at| done.has(at) || self.call(at).reply.is_none())
     }
 
-    /// Returns the calls that may be next: no other remaining call returned before they began.
+    /// Returns the calls that may be next: no other remaining call returned before they began, and
+    /// they can still take effect after those that are done.
     fn next(&self, done: &Done) -> Vec<usize> {
-        let left = || (0..self.window.len()).filter(|at| !done.has(*at));
-        let first_end = left().map(|at| self.call(at).end()).min().unwrap_or(u64::MAX);
-        left().filter(|at| self.call(*at).invoked <= first_end).collect()
+        let all = || 0..self.window.len();
+        let left = || all().filter(|at| !done.has(*at));
+        let replied = left().filter(|at| self.call(*at).reply.is_some());
+        let first_end = replied.map(|at| self.call(at).returned).min().unwrap_or(u64::MAX);
+        let begun = all().filter(|at| done.has(*at)).map(|at| self.call(at).invoked);
+        let latest = begun.max().unwrap_or(0);
+        let may = |call: &Call<S::Ask, S::Reply>| {
+            call.invoked <= first_end && (call.reply.is_some() || call.returned >= latest)
+        };
+        left().filter(|at| may(self.call(*at))).collect()
     }
 }
 
@@ -281,12 +284,23 @@ mod tests {
     #[test]
     fn who_was_not_heard_of_again_may_have_done_it_or_not() {
         for seen in [0, 1] {
-            let lost = call(0, Ask::Write(1), None, 0, 0);
+            let lost = call(0, Ask::Write(1), None, 0, u64::MAX);
             assert!(judge(&vec![lost, call(1, Ask::Read, Some(seen), 50, 60)]).is_ok());
         }
-        let lost = call(0, Ask::Write(1), None, 55, 0);
+        let lost = call(0, Ask::Write(1), None, 55, u64::MAX);
         let early = call(1, Ask::Read, Some(1), 10, 20);
         assert!(judge(&vec![lost, early]).is_err());
+    }
+
+    #[test]
+    fn a_call_of_a_dead_caller_cannot_take_effect_after_its_death() {
+        let lost = || call(0, Ask::Write(1), None, 0, 20);
+        let read = |seen, at| call(1, Ask::Read, Some(seen), at, at + 5);
+        for (before, after, is_right) in [(0, 0, true), (0, 1, false), (1, 1, true), (1, 0, false)]
+        {
+            let history = vec![lost(), read(before, 22), read(after, 30)];
+            assert_eq!(judge(&history).is_ok(), is_right, "{before} {after}");
+        }
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl World {
         match self.doing[thread as usize].clone() {
             Doing::Nothing if may_begin => {
                 let (ask, invoked) = (self.random_ask(), self.now);
-                let call = Call { who: thread, ask, reply: None, invoked, returned: 0 };
+                let call = Call { who: thread, ask, reply: None, invoked, returned: u64::MAX };
                 self.doing[thread as usize] = Doing::Asked(self.history.len(), false);
                 self.history.push(call);
             }

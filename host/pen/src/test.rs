@@ -18,7 +18,7 @@ use scenarios::{Failure, Scenario};
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 use tally::Tally;
@@ -122,6 +122,9 @@ impl Bench<'_> {
             let run = |it: &mut Self| it.optimised("abuse.nightly", "abuse", &all);
             self.stage("abuse of all targets", run)?;
         }
+        if nightly && self.wanted.has("linear.nightly") {
+            self.stage("histories with deaths, 5,000 seeds", |it| it.ignored("linear"))?;
+        }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
         let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
         let mut chosen: Vec<&Scenario> = chosen.collect();
@@ -170,6 +173,18 @@ impl Bench<'_> {
     fn optimised(&mut self, name: &str, package: &str, arguments: &[String]) -> anyhow::Result<()> {
         let mut cargo = self.place.cargo();
         cargo.args(["run", "-q", "--release", "-p", package, "--"]).args(arguments);
+        self.timed(name, cargo)
+    }
+
+    /// Runs the tests of a package that are ignored otherwise, as the test `PACKAGE.nightly`.
+    fn ignored(&mut self, package: &str) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["test", "-q", "--release", "-p", package, "--", "--ignored"]);
+        self.timed(&format!("{package}.nightly"), cargo)
+    }
+
+    /// Runs a command as the test `name`.
+    fn timed(&mut self, name: &str, mut cargo: Command) -> anyhow::Result<()> {
         let start = Instant::now();
         let step = Step::begin(name);
         let good = cargo.status()?.success();

@@ -239,7 +239,7 @@ fn nonsensical(place: &Place, rig: &mut Rig, seed: u64, count: usize) -> Result<
     std::fs::create_dir_all(&folder)?;
     std::fs::write(&list, imports::everything())?;
     let mut command = Command::new(smith);
-    command.arg(seed.to_string()).arg(count.to_string()).arg(&folder).arg(&list);
+    command.arg("nonsense").arg(seed.to_string()).arg(count.to_string()).arg(&folder).arg(&list);
     if !command.status()?.success() {
         return Err(wrong("pen-smith", command));
     }

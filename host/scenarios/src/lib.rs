@@ -9,7 +9,7 @@
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `file`, `folders`, `forged`, `hostile`: programs
-//! - `corpus`: programs of others, compared with wasmtime on this host (`reference`)
+//! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this host (`reference`)
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
 //! Contract: a scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion
@@ -31,6 +31,7 @@ mod files;
 mod folders;
 mod forged;
 mod found;
+mod generated;
 mod hangs;
 mod host;
 mod hostile;
@@ -85,6 +86,7 @@ const STOPPED: &str = "200 rounds instead of 6";
 const TRIO: &str = "what duo does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
+const GENERATED: &str = "500 generated modules instead of 24";
 const COMPILERS: &str = "builds `pen-compile`; every program of the corpus by both compilers";
 const HEAVY: &str = "megabytes to sort and a proof to find: minutes of emulation";
 
@@ -183,6 +185,8 @@ pub const ALL: &[Scenario] = &[
     nightly("programs.hostile-often", "duo", HOSTILE, |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
+    on("corpus.generated", "duo", |rig| generated::agree(rig, 24)),
+    nightly("corpus.generated-often", "duo", GENERATED, |rig| generated::agree(rig, 500)),
     nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),
     nightly("corpus.compilers", "duo", COMPILERS, corpus::compilers),
     on("programs.many", "duo", crowd::many),

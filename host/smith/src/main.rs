@@ -1,27 +1,29 @@
 //! `pen-smith`: generates valid random modules that can be installed as programs.
 //!
 //! ```text
-//! pen-smith SEED COUNT FOLDER IMPORTS    FOLDER/smith-0.wasm ... smith-(COUNT - 1).wasm
+//! pen-smith nonsense SEED COUNT FOLDER IMPORTS   FOLDER/smith-0.wasm ... smith-(COUNT - 1).wasm
+//! pen-smith compute SEED COUNT FOLDER            FOLDER/compute-0.wasm ..., and mistakes
 //! ```
-//! The same seed gives the same modules. Each has a memory and a `_start`, and uses only what a
-//! kernel's engine supports (`docs/design/programs.md`). Every third imports nothing; the others
-//! call the imports of the module in the file IMPORTS with random arguments.
+//! The same seed gives the same modules. [`nonsense`] may call the imports of the module in the
+//! file IMPORTS. [`compute`] calculates and prints; `mistake-N.wasm` is the same as
+//! `compute-N.wasm` with one instruction taken for another everywhere.
 
-use base::prng::Prng;
+mod compute;
+mod nonsense;
+
 use std::path::Path;
 use std::process::ExitCode;
-use wasm_smith::{Config, Module};
-
-/// Exports of every module.
-const EXPORTS: &str = "(module (func (export \"_start\")) (memory (export \"memory\") 1 64))";
-/// Number of random bytes for a module.
-const BYTES: usize = 8192;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match &arguments[..] {
-        [seed, count, folder, imports] => make(seed, count, Path::new(folder), imports),
-        _ => Err("usage: pen-smith SEED COUNT FOLDER IMPORTS".to_string()),
+    let done = match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["nonsense", seed, count, folder, imports] => {
+            nonsensical((seed, count), Path::new(folder), imports)
+        }
+        ["compute", seed, count, folder] => computing((seed, count), Path::new(folder)),
+        _ => Err("usage: pen-smith nonsense SEED COUNT FOLDER IMPORTS, or \
+                  pen-smith compute SEED COUNT FOLDER"
+            .to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -32,83 +34,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn make(seed: &str, count: &str, folder: &Path, imports: &str) -> Result<(), String> {
+fn numbers((seed, count): (&str, &str)) -> Result<(u64, u64), String> {
     let number = |text: &str| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
-    let (seed, count) = (number(seed)?, number(count)?);
+    Ok((number(seed)?, number(count)?))
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn nonsensical(which: (&str, &str), folder: &Path, imports: &str) -> Result<(), String> {
+    let (seed, count) = numbers(which)?;
     let imports = std::fs::read_to_string(imports).map_err(|e| format!("{imports}: {e}"))?;
-    for index in 0..count {
-        let imports = if index % 3 == 0 { "(module)" } else { &imports };
-        let bytes = module(seed.wrapping_mul(1 << 20).wrapping_add(index), imports)?;
-        let path = folder.join(format!("smith-{index}.wasm"));
-        std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
-    }
-    Ok(())
+    (0..count).try_for_each(|index| {
+        let bytes = nonsense::numbered(seed, index, &imports)?;
+        write(folder, &format!("smith-{index}.wasm"), &bytes)
+    })
 }
 
-/// Returns a module for a seed. If the seed's bytes do not suffice, the next seed is used.
-fn module(seed: u64, imports: &str) -> Result<Vec<u8>, String> {
-    let parsed = |text: &str| wat::parse_str(text).map_err(|e| e.to_string());
-    let config = config(parsed(EXPORTS)?, parsed(imports)?);
-    let mut prng = Prng::new(seed);
-    loop {
-        let bytes: Vec<u8> = (0..BYTES).map(|_| prng.next() as u8).collect();
-        let mut source = arbitrary::Unstructured::new(&bytes);
-        if let Ok(module) = Module::new(config.clone(), &mut source) {
-            return Ok(module.to_bytes());
-        }
-    }
-}
-
-fn config(exports: Vec<u8>, imports: Vec<u8>) -> Config {
-    Config {
-        exports: Some(exports),
-        available_imports: Some(imports),
-        allow_start_export: true,
-        min_funcs: 4,
-        max_funcs: 24,
-        max_instructions: 400,
-        max_table_elements: 10_000,
-        // No memory besides that of EXPORTS: a program has one.
-        max_memories: 0,
-        // Results must be the same on each ISA.
-        canonicalize_nans: true,
-        // Features that the engine is built without, or that an ISA lacks.
-        compact_imports_enabled: false,
-        custom_page_sizes_enabled: false,
-        exceptions_enabled: false,
-        gc_enabled: false,
-        memory64_enabled: false,
-        reference_types_enabled: false,
-        relaxed_simd_enabled: false,
-        shared_everything_threads_enabled: false,
-        simd_enabled: false,
-        threads_enabled: false,
-        wide_arithmetic_enabled: false,
-        ..Config::default()
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_is_a_module() {
-        let imports = "(module (import \"m\" \"f\" (func (param i32) (result i32))))";
-        for seed in 0..20 {
-            let (one, other) = (module(seed, imports).unwrap(), module(seed, imports).unwrap());
-            assert_eq!(one, other);
-            assert!(one.starts_with(b"\0asm"));
-            assert_ne!(one, module(seed + 1, imports).unwrap());
-        }
-    }
-
-    #[test]
-    fn each_module_can_be_installed() {
-        let imports = "(module (import \"penumbra\" \"kill\" (func (param i32 i32) (result i32))))";
-        for seed in 0..200 {
-            assert_eq!(passes::unsupported(&module(seed, imports).unwrap()), None, "{seed}");
-        }
-    }
+fn computing(which: (&str, &str), folder: &Path) -> Result<(), String> {
+    let (seed, count) = numbers(which)?;
+    (0..count).try_for_each(|index| {
+        let seed = seed.wrapping_mul(1 << 20).wrapping_add(index);
+        let made = compute::module(seed)?;
+        write(folder, &format!("compute-{index}.wasm"), &made.right)?;
+        write(folder, &format!("mistake-{index}.wasm"), &made.wrong)
+    })
 }

@@ -141,6 +141,11 @@ impl Model {
         }
     }
 
+    /// Iterates over the open handles.
+    pub fn handles(&self) -> impl Iterator<Item = u64> {
+        self.handles.keys().copied()
+    }
+
     fn perform(&mut self, now: u64, r: &Request, bulk: &mut [u8]) -> Outcome<Reply> {
         let op = Op::from_code(r.op).ok_or(Errno::Nosys)?;
         if !r.names_fit() {
