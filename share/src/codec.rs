@@ -149,7 +149,7 @@ pub fn unpack_answer<S: Service>(message: &[u8], bulk: &mut [u8]) -> Option<Answ
 mod tests {
     use super::*;
     use crate::service::{Effects, Event};
-    use base::id::{DomainId, Epoch};
+    use base::id::Epoch;
     use base::prng::Prng;
 
     struct Echo;
@@ -200,6 +200,31 @@ mod tests {
         let (head, _, sent) = unpack::<Echo>(&message[..bytes.expect("it fits")]).expect("one");
         assert_eq!(head.room as usize, room::<Echo>(128));
         assert_eq!(sent.len(), room::<Echo>(128));
+    }
+
+    #[test]
+    fn an_answer_brings_exactly_the_bulk_that_its_reply_claims() {
+        let (mut message, mut bulk) = ([0; 64], [7; 16]);
+        let bytes = pack_answer::<Echo>(&Answer::Done(3), &[9; 16], &mut message);
+        let bytes = bytes.expect("it fits");
+        // The reply claims 8 bytes of bulk, and 3 came; or the head says 4.
+        for (place, value) in [(size_of::<AnswerHead>(), 8), (4, 4)] {
+            let mut forged = message;
+            forged[place] = value;
+            assert_eq!(unpack_answer::<Echo>(&forged[..bytes], &mut bulk), None);
+            assert_eq!(bulk, [7; 16], "nothing has changed");
+        }
+    }
+
+    #[test]
+    fn a_request_in_the_name_of_another_kernel_is_refused() {
+        let (token, mut message) = (Token::new(DomainId(1), Epoch(2), 3, 4), [0; 256]);
+        let bytes = pack::<Echo>((0, kind::REQUEST, token), &[9, 1, 2], &[7; 9], &mut message);
+        let message = &message[..bytes.expect("it fits")];
+        assert!(unpack_from::<Echo>(message, DomainId(1), 256).is_some());
+        assert!(unpack_from::<Echo>(message, DomainId(2), 256).is_none());
+        // It wants more back than the shortest message carries.
+        assert!(unpack_from::<Echo>(message, DomainId(1), 16).is_none());
     }
 
     #[test]

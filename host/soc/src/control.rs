@@ -190,6 +190,20 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_end_is_refused_and_its_client_disconnected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let mut control = Control::open(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&vec![b'x'; MAX_LINE + 2]).unwrap();
+        // A turn reads a piece of it.
+        (0..MAX_LINE / 1024 + 2).for_each(|_| drop(control.take()));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("bytes\",\"ok\":false}\n"), "{answer}");
+    }
+
+    #[test]
     fn a_client_is_answered() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
