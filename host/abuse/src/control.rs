@@ -1,7 +1,7 @@
 //! The soc's control socket. The input is what a client sends, in pieces. Rules:
 //! - nothing panics or hangs, and other clients are served;
 //! - each line gets one answer, in order: a line of JSON with `ok`;
-//! - a client that sends a line without end is told so and disconnected.
+//! - a client that sends a line without end gets an error and is disconnected.
 
 use crate::bytes::Bytes;
 use crate::{Target, mutate};

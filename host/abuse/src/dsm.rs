@@ -118,7 +118,7 @@ impl Kernel {
                 assert!(self.waits.is_some(), "an answer to no access");
                 self.ended = Some(result);
             }
-            Effect::UnmapAll | Effect::Stays | Effect::Left => panic!("{effect:?}: nobody leaves"),
+            Effect::UnmapAll | Effect::Stays | Effect::Left => panic!("{effect:?}: none leaves"),
         }
     }
 

@@ -13,7 +13,7 @@ impl Flat {
         Flat(Rc::new(RefCell::new(vec![0; bytes / 8])))
     }
 
-    /// Writes a word as its owner, who may write anything.
+    /// Writes a word as its owner, which may write anything.
     pub fn poke(&self, at: usize, value: u64) {
         self.0.borrow_mut()[at / 8] = value;
     }

@@ -1,5 +1,5 @@
-//! Every target over a few seeds; nightly over many (`main.rs`). Each target must also reach what it
-//! is there for: see `Target::outcomes`.
+//! Every target over a few seeds; nightly over many (`main.rs`). Each target must also have the
+//! outcomes that it names: see `Target::outcomes`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use abuse::TARGETS;

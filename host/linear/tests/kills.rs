@@ -281,7 +281,7 @@ impl Play {
         }
         self.ended[1] += 1;
         self.at_once(FATE, Ask::Died { kernel: 1 }, nothing());
-        // Nobody writes to the first pipe any more, and nobody reads from the second.
+        // The first pipe has no writer now, and the second no reader.
         for _ in 0..24 {
             let thread = 2 * self.random.below(2) as u32;
             self.turn(thread, true);

@@ -9,7 +9,8 @@
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `file`, `folders`, `forged`, `hostile`: programs
-//! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this host (`reference`)
+//! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
+//!   host (`reference`)
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
 //! Contract: a scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion

@@ -6,9 +6,11 @@
 //!   seed: arguments                                    --+      call it, fold its results and
 //!                                                               the memory into a sum, print that
 //! ```
+//! The result of each instruction that makes an integer is added to the sum, too.
+//!
 //! Contract: output and trap depend on the module alone. Nothing is imported but WASI's `fd_write`,
 //! NaNs are canonical, and each call ends: functions and loops use up fuel. Two of three modules do
-//! not trap, unless their fuel runs out; so all of their functions are called.
+//! not trap, so all of their functions are called.
 
 use crate::nonsense::supported;
 use base::prng::Prng;
@@ -21,8 +23,8 @@ use wasm_encoder::{
 };
 use wasm_smith::Config;
 use wasmparser::{
-    CodeSectionReader, ExportSectionReader, FunctionSectionReader, GlobalSectionReader,
-    ImportSectionReader, Operator, Parser, Payload, TypeSectionReader,
+    CodeSectionReader, ExportSectionReader, FunctionBody, FunctionSectionReader,
+    GlobalSectionReader, ImportSectionReader, Operator, Parser, Payload, TypeSectionReader,
 };
 
 /// A memory that can always grow as far as it may.
@@ -50,7 +52,7 @@ pub fn module(seed: u64) -> Result<Made, String> {
     let (bytes, fuel) = functions(seed, &mut prng)?;
     let state = prng.state();
     let made = |mistake: Option<u64>| {
-        let mut writer = Writer::new(fuel, mistake, Prng::new(state));
+        let mut writer = Writer::new(fuel, mistake, !seed.is_multiple_of(6), Prng::new(state));
         let mut module = Module::new();
         let parsed = writer.parse_core_module(&mut module, Parser::new(0), &bytes);
         parsed.map(|()| module.finish()).map_err(|e| e.to_string())
@@ -94,6 +96,7 @@ type Signature = Option<(Vec<ValType>, Vec<ValType>)>;
 struct Writer {
     fuel: u32,
     mistake: Option<u64>,
+    returns: bool,
     prng: Prng,
     signatures: Vec<Signature>,
     /// Types of the module's functions, by number.
@@ -105,9 +108,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(fuel: u32, mistake: Option<u64>, prng: Prng) -> Writer {
+    fn new(fuel: u32, mistake: Option<u64>, returns: bool, prng: Prng) -> Writer {
         let (signatures, functions) = (vec![], vec![]);
-        Writer { fuel, mistake, prng, signatures, functions, types: 0, own: 0, sum: 0 }
+        Writer { fuel, mistake, returns, prng, signatures, functions, types: 0, own: 0, sum: 0 }
     }
 
     /// `fold(number)`: adds a number to the sum.
@@ -195,6 +198,35 @@ fn argument(code: &mut InstructionSink<'_>, kind: ValType, prng: &mut Prng) {
         // Numbers, not NaNs.
         ValType::F32 => code.f32_const(f32::from_bits(bits as u32 & 0xbf7f_ffff).into()),
         _ => code.f64_const(f64::from_bits(bits & 0xbfef_ffff_ffff_ffff).into()),
+    };
+}
+
+/// Returns the type of the integer that an instruction makes. Floats are not shown as they are made:
+/// their NaNs become canonical by later instructions.
+fn integer(operator: &Operator<'_>) -> Option<ValType> {
+    const COMPARE: [&str; 14] = [
+        "Eqz", "Eq", "Ne", "LtS", "LtU", "Lt", "GtS", "GtU", "Gt", "LeS", "LeU", "Le", "GeS", "GeU",
+    ];
+    // The name of the instruction, without its fields.
+    let name = format!("{operator:?}");
+    let name = name.split([' ', '{']).next()?;
+    let (kind, rest) = name.split_at_checked(3)?;
+    let compares = COMPARE.contains(&rest) || rest == "Ge";
+    match kind {
+        "I32" | "I64" | "F32" | "F64" if compares => Some(ValType::I32),
+        _ if rest == "Const" || rest.starts_with("Store") => None,
+        "I32" => Some(ValType::I32),
+        "I64" => Some(ValType::I64),
+        _ => None,
+    }
+}
+
+fn zero(code: &mut InstructionSink<'_>, kind: ValType) {
+    match kind {
+        ValType::I32 => code.i32_const(0),
+        ValType::I64 => code.i64_const(0),
+        ValType::F32 => code.f32_const(0.0.into()),
+        _ => code.f64_const(0.0.into()),
     };
 }
 
@@ -308,6 +340,49 @@ impl Reencode for Writer {
     ) -> Result<(), Error<Infallible>> {
         exports.export("memory", ExportKind::Memory, 0);
         exports.export("_start", ExportKind::Func, self.own + 3);
+        Ok(())
+    }
+
+    /// Writes a function so that it shows what it calculates: the result of each instruction that
+    /// makes an integer is added to the sum. A function that runs out of fuel, or finds something
+    /// unreachable, returns zeros: a trap would end the module. One seed in six keeps the trap.
+    fn parse_function_body(
+        &mut self,
+        code: &mut CodeSection,
+        body: FunctionBody<'_>,
+    ) -> Result<(), Error<Infallible>> {
+        let kind = self.functions.get(code.len() as usize).copied().unwrap_or(u32::MAX);
+        let signature = self.signatures.get(kind as usize).cloned().flatten();
+        let (mut locals, mut count) =
+            (vec![], signature.as_ref().map_or(0, |it| it.0.len() as u32));
+        for local in body.get_locals_reader()? {
+            let (number, kind) = local?;
+            count += number;
+            locals.push((number, self.val_type(kind)?));
+        }
+        locals.extend([(1, ValType::I32), (1, ValType::I64)]);
+        let mut function = Function::new(locals);
+        let mut reader = body.get_operators_reader()?;
+        while !reader.eof() {
+            let operator = reader.read()?;
+            let made = integer(&operator).filter(|_| signature.is_some());
+            match (&operator, &signature) {
+                (Operator::Unreachable, Some((_, results))) if self.returns => {
+                    results.iter().for_each(|kind| zero(&mut function.instructions(), *kind));
+                    function.instruction(&Instruction::Return);
+                }
+                _ => drop(function.instruction(&self.instruction(operator)?)),
+            }
+            let mut code = function.instructions();
+            match made {
+                Some(ValType::I32) => {
+                    code.local_tee(count).local_get(count).i64_extend_i32_u().call(self.own);
+                }
+                Some(_) => drop(code.local_tee(count + 1).local_get(count + 1).call(self.own)),
+                None => {}
+            }
+        }
+        code.function(&function);
         Ok(())
     }
 
