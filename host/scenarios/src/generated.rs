@@ -38,7 +38,7 @@ pub fn agree(rig: &mut Rig, count: usize) -> Result<(), Failure> {
         }
         rig.ask("main", &format!("fs rm /bin/{name}"), PATIENCE)?;
     }
-    if deep * 10 > DEEP * count || printed < 8 * count {
+    if deep * 10 > DEEP * count || printed < 24 * count {
         return Err(wrong("modules that show little", (deep, printed)));
     }
     mistaken(rig, &bench, count)

@@ -201,8 +201,8 @@ fn argument(code: &mut InstructionSink<'_>, kind: ValType, prng: &mut Prng) {
     };
 }
 
-/// Returns the type of the integer that an instruction makes. Floats are not shown as they are made:
-/// their NaNs become canonical by later instructions.
+/// Returns the type of the integer that an instruction makes. Floats are not shown as they are
+/// made: their NaNs become canonical by later instructions.
 fn integer(operator: &Operator<'_>) -> Option<ValType> {
     const COMPARE: [&str; 14] = [
         "Eqz", "Eq", "Ne", "LtS", "LtU", "Lt", "GtS", "GtU", "Gt", "LeS", "LeU", "Le", "GeS", "GeU",
