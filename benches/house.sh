@@ -6,7 +6,7 @@
 #   benches/house.sh exec [FILE]  exec.hello_ms on a running board, median of 11; with CPython's
 #                                 module, exec.cpython_first_s and exec.cpython_load_ms of it
 #   benches/house.sh test         test.warm_s: ./pen test, with everything built
-#   benches/house.sh fuzz         fuzz.runs: inputs of a daily and a nightly run of `abuse`
+#   benches/house.sh fuzz [RUN]   fuzz.runs: inputs of a run of `abuse`, daily or nightly; of both
 #   benches/house.sh ci           ci.cold_s: .ci/run in an empty clone
 #
 # Clones are made of the last commit, in a temporary folder. Nothing else should run meanwhile.
@@ -88,7 +88,7 @@ test)
     ;;
 fuzz)
     said=$(mktemp)
-    for run in daily nightly; do
+    for run in ${2:-daily nightly}; do
         cargo run -q --release -p abuse -- "$run" >"$said" || fail "a rule is broken"
         inputs=$(sed -n "s/^record fuzz.runs.$run \([0-9]*\) inputs$/\1/p" "$said")
         printf '{"name":"fuzz.runs.%s","value":%s,"unit":"inputs","board":"","config":"%s"}\n' \
