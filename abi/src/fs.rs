@@ -8,9 +8,9 @@
 //!
 //! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
-//! | Root | | | | `handle` of `/` |
-//! | Open | directory | name | flags | `handle` |
-//! | Close, Dup | any | | | -, `handle` |
+//! | Root | | | quota | `handle` of `/` |
+//! | Open | directory | name | flags, quota | `handle` |
+//! | Close, Dup | any | | -, quota | -, `handle` |
 //! | Read, Write | file, pipe | -, data | `length`; `offset` with [`flag::AT`] | `value` bytes |
 //! | Seek | file | | `offset` (signed), whence in flags | `value`: the position |
 //! | Stat | any | | | `stat`, `flags` of the handle |
@@ -26,7 +26,7 @@
 //! | Readdir | directory | | `offset`: a cookie, `length` | [`Dirent`]s in bulk, END |
 //! | Sync, Datasync | any | | `offset`: 0 or a generation | `value`: generation to wait for, or 0 |
 //! | Sync, whole file system | any | | WHOLE | `value`: 1 if it is clean |
-//! | Pipe | | | NONBLOCK | `handle`: read end, `other`: write end |
+//! | Pipe | | | NONBLOCK, quota | `handle`: read end, `other`: write end |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: number ready; [`Poll`]s in bulk |
 //! | Statfs | any | | | `value`: bytes, `other`: free bytes, properties in flags |
 //! | Mount | directory | name, other: a seed | `length`: budget in bytes; `second`: [`source`] | |
@@ -38,9 +38,14 @@
 //! | Unmount | [`source`] | | | |
 //! | Mounts | | | `offset`: index of the first, `length` | [`Mounted`]s in bulk, END |
 
+//!
+//! Where the table says quota, `accessed` and `modified` are the [`Quota`] that the new handles are
+//! charged to.
+
 mod lists;
 
 use crate::codes::codes;
+use crate::quota::Quota;
 pub use lists::{Dirent, Mounted, Poll};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -148,6 +153,7 @@ codes! {
         /// Too many names (hard links).
         Mlink = 34,
         Nametoolong = 37,
+        /// The process tree has as many handles or pipes as its quota allows, or there are no more.
         Nfile = 41,
         Noent = 44,
         /// The service itself is out of memory.
@@ -352,6 +358,26 @@ impl Request {
             _ => usize::from(self.name) + usize::from(self.other),
         };
         wanted.min(bulk)
+    }
+
+    /// Returns whether the request creates handles that are charged to a quota.
+    #[inline]
+    pub const fn takes_quota(&self) -> bool {
+        matches!(Op::from_code(self.op), Some(Op::Root | Op::Open | Op::Dup | Op::Pipe))
+    }
+
+    /// Returns the quota that new handles are charged to.
+    #[inline]
+    pub fn quota(&self) -> Quota {
+        let words = [self.accessed, self.modified];
+        if self.takes_quota() { Quota::of_words(words) } else { Quota::default() }
+    }
+
+    /// Returns the request with a quota, if it creates handles.
+    #[inline]
+    pub fn with_quota(self, quota: Quota) -> Request {
+        let [accessed, modified] = quota.words();
+        if self.takes_quota() { Request { accessed, modified, ..self } } else { self }
     }
 
     /// Returns the request that must follow `reply`: a sync waits for its generation.

@@ -17,6 +17,7 @@ pub mod msg;
 pub mod net;
 pub mod process;
 pub mod program;
+pub mod quota;
 pub mod served;
 pub mod service;
 pub mod soc;

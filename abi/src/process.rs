@@ -13,7 +13,7 @@
 //! | --- | --- | --- | --- |
 //! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid` |
 //! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
-//! | Begun | pid, status: an error or 0; memory | | |
+//! | Begun | pid, status: an error or 0; memory; quota, lowered | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
 //! | Account | pid, cpu, memory, messages | | |
 //! | Wait | parent, pid (as `waitpid`), NO_HANG | | `pid`, `kind`, `status`, cpu, memory |
@@ -22,10 +22,13 @@
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: only those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | |
-//! | Adopt | pid, parent, group, kernel, memory, WATCHED, KILLED, length | in: its name | |
+//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, length | in: its name | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
+//!
+//! Where the table says quota, `cpu` and `messages` are the process's [`Quota`].
 
 use crate::codes::codes;
+use crate::quota::Quota;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
@@ -70,7 +73,7 @@ codes! {
         Toobig = 1,
         /// There is no such program, or it was not installed for this board.
         Acces = 2,
-        /// The table is full, and no process in it has ended.
+        /// The process tree has as many processes as its quota allows, or the table is full.
         Again = 6,
         /// A file to pass on is not open.
         Badf = 8,
@@ -83,6 +86,8 @@ codes! {
         Inval = 28,
         Io = 29,
         Mfile = 33,
+        /// The process tree has as many handles as its quota allows, or there are no more.
+        Nfile = 41,
         Noent = 44,
         /// Not a program that this kernel can run.
         Noexec = 45,
@@ -121,7 +126,8 @@ impl Errno {
 codes! {
     /// Tasks that [`Op::Next`] returns.
     News {
-        /// Start a process: `pid`, `parent` in `value`, start data in the bulk.
+        /// Start a process: `pid`, `parent` in `value`, its quota in `cpu` and `memory`, start data
+        /// in the bulk.
         Begin = 1,
         /// Stop a process: `pid`, the signal in `status`.
         Stop = 2,
@@ -240,6 +246,17 @@ impl Request {
         Request { op: op as u16, ..Request::default() }
     }
 
+    /// Returns the quota of a Begun or Adopt.
+    pub fn quota(&self) -> Quota {
+        Quota::of_words([self.cpu, self.messages])
+    }
+
+    /// Returns a Begun or Adopt with a quota.
+    pub fn with_quota(self, quota: Quota) -> Request {
+        let [cpu, messages] = quota.words();
+        Request { cpu, messages, ..self }
+    }
+
     /// Returns how many bytes of a bulk of `bulk` bytes the table reads.
     pub fn sent(&self, bulk: usize) -> usize {
         match Op::from_code(self.op) {
@@ -277,6 +294,11 @@ impl Reply {
     /// Leaves the other fields 0.
     pub fn error(error: Errno) -> Reply {
         Reply { error: error as u16, ..Reply::default() }
+    }
+
+    /// Returns the quota of a process that is to be started.
+    pub fn quota(&self) -> Quota {
+        Quota::of_words([self.cpu, self.memory])
     }
 
     /// An unknown number counts as [`Errno::Io`].

@@ -194,7 +194,7 @@ const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
-pub const IMAGE_VERSION: u32 = 4;
+pub const IMAGE_VERSION: u32 = 5;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
@@ -330,8 +330,10 @@ pub struct ImageHead {
     pub endpoints: u32,
     /// [`right`]s.
     pub rights: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Limits of the tree or branch that a process of this program begins ([`crate::quota`]): most
+    /// processes, and most handles; 0: the usual limit.
+    pub tree_processes: u16,
+    pub tree_files: u16,
     /// BLAKE3 of the .wasm file that it was made from.
     pub source: [u8; 32],
 }

@@ -12,6 +12,11 @@
 ;;   bomb K    begins programs on kernel K until it cannot, then kills and awaits them all; says
 ;;             the error, how many there were, and how many ends it heard of
 ;;   tree K    begins itself on kernel K, for ever, and so does each of these
+;;   hoard K   begins "keep" on both kernels until it cannot, keeps files itself, and makes the
+;;             directory "fullK"; ends when it is killed
+;;   keep      makes pipes and opens files until it cannot, and keeps them
+;;   stand K   means well: opens 16 files, makes a pipe, begins and ends a program on kernel K; says
+;;             the error of each
 ;;   run K N   runs bin/smith-0 to N-1 on kernel K, for a second each; says how each ended
 ;;
 ;; Memory: 0 two numbers, 16 an iovec, 64 results, 80 a number's text, 128 texts, 512 a Spawn, 592
@@ -56,6 +61,7 @@
     "jail/in\00")
   (data (i32.const 208) "jail/out\00jail/up\00../secret\00..\00secret\00/\00jail/self\00"
     "self\00out\00")
+  (data (i32.const 272) "hostile\00keep\00full0\00")
   ;; Ways out of a directory, and the end of the list.
   (data (i32.const 320) "..\00../secret\00/secret\00in/../../secret\00up/secret\00up/up/x\00"
     "self/up/x\00./..\00in/../..\00//\00\00")
@@ -229,6 +235,43 @@
     (call $say (call $dup (i32.const 3) (i32.const 592)))
     (call $say (local.get $count)))
 
+  ;; Pipes first: they take two descriptors each, and files would leave none.
+  (func $keep (local $count i32)
+    (loop $more
+      (drop (call $pipe (i32.const 592)))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (br_if $more (i32.lt_u (local.get $count) (i32.const 8))))
+    (loop $more (br_if $more (i32.eqz (call $again)))))
+  (func $hoard (local $kernel i32) (local $tries i32)
+    (i32.store8 (i32.const 289) (i32.add (i32.const 48) (call $value (i32.const 2))))
+    ;; Until it has failed for two seconds: those it began then have what they can get.
+    (loop $more
+      (local.set $kernel (i32.xor (local.get $kernel) (i32.const 1)))
+      (if (call $begin (i32.const 272) (i32.const 13) (local.get $kernel) (i32.const 0)
+          (i32.const 0))
+        (then
+          (local.set $tries (i32.add (local.get $tries) (i32.const 1)))
+          (call $sleep (i64.const 100000000)))
+        (else (local.set $tries (i32.const 0))))
+      (br_if $more (i32.lt_u (local.get $tries) (i32.const 20))))
+    (call $keep)
+    (call $check (call $mkdir (i32.const 3) (i32.const 285) (i32.const 5)))
+    (call $sleep (i64.const 3600000000000)))
+  (func $stand (local $count i32) (local $error i32)
+    (loop $more
+      (local.set $error (i32.or (local.get $error) (call $again)))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (br_if $more (i32.lt_u (local.get $count) (i32.const 16))))
+    (call $say (local.get $error))
+    (call $say (call $pipe (i32.const 592)))
+    (local.set $error (call $begin (i32.const 140) (i32.const 12) (call $value (i32.const 2))
+      (i32.const 0) (i32.const 1)))
+    (call $say (local.get $error))
+    (if (i32.eqz (local.get $error))
+      (then
+        (call $check (call $kill (i32.load (i32.const 592)) (i32.const 9)))
+        (call $check (call $wait (i32.load (i32.const 592)) (i32.const 0) (i32.const 576))))))
+
   (func $giant (local $at i32) (local $end i32)
     (loop $more
       (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
@@ -360,5 +403,10 @@
     (if (call $is (i32.const 122)) (then (call $sleep (i64.const 3600000000000))))
     (if (call $is (i32.const 98)) (then (call $bomb)))
     (if (call $is (i32.const 116)) (then (call $tree)))
+    (if (call $is (i32.const 104)) (then (call $hoard)))
+    (if (call $is (i32.const 107)) (then
+      (call $keep)
+      (call $sleep (i64.const 3600000000000))))
+    (if (call $is (i32.const 115)) (then (call $stand)))
     (if (call $is (i32.const 114)) (then (call $run))))
 )

@@ -36,9 +36,9 @@ pub fn serve(_: usize) {
 fn one(client: &mut Client<'_>) -> Result<(), Errno> {
     let mut room = [0; START];
     match client.next(&mut room)? {
-        News::Begin { pid, bytes, .. } => {
+        News::Begin { pid, quota, bytes, .. } => {
             let status = room[..bytes].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-            client.begun(pid, Ok(4096))?;
+            client.begun(pid, quota, Ok(4096))?;
             client.ended(pid, End::Exit, status, Account::default())
         }
         News::Stop { pid, signal } => {

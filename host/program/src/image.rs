@@ -22,6 +22,9 @@ pub struct Opened {
     pub files: u32,
     /// [`abi::program::right`]s.
     pub rights: u32,
+    /// Limits of the process tree or branch that it begins; 0: the usual ones.
+    pub tree_processes: u16,
+    pub tree_files: u16,
     /// BLAKE3 of the .wasm.
     pub source: [u8; 32],
     /// What the engine loads.
@@ -42,8 +45,10 @@ pub fn seal(
         isa,
         class: manifest.class.number(),
         memory: manifest.memory,
-        files: manifest.files,
+        files: manifest.limits.files,
         rights: manifest.rights(),
+        tree_processes: manifest.limits.tree_processes,
+        tree_files: manifest.limits.tree_files,
         arguments: &arguments,
         environment: &environment,
         preopens: &preopens,
@@ -71,6 +76,8 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
         class: image.class,
         files: image.files,
         rights: image.rights,
+        tree_processes: image.tree_processes,
+        tree_files: image.tree_files,
         source: image.source,
         code: image.code.to_vec(),
     })

@@ -5,7 +5,9 @@
 
 use crate::error::{ManifestError, Place, Reason};
 use crate::fields::{self, Field, Fields};
+use abi::process::PROCESSES;
 use abi::program::{IMAGE_STRINGS, class, right};
+use abi::quota::HANDLES;
 use std::path::Path;
 
 /// The fields of a manifest.
@@ -35,8 +37,19 @@ pub struct Manifest {
     pub class: Class,
     /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
-    /// Maximum number of descriptors; 0: the kernel's limit.
+    /// Limits on files and processes.
+    pub limits: Limits,
+}
+
+/// Limits on files and processes; 0: the usual ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of descriptors of each process.
     pub files: u32,
+    /// Maximum number of processes of the tree or branch that it begins ([`abi::quota`]).
+    pub tree_processes: u16,
+    /// Maximum number of open files of that tree or branch.
+    pub tree_files: u16,
 }
 
 /// The cores that a program prefers.
@@ -140,10 +153,10 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
         endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
-        files: 0,
+        limits: Limits::default(),
     };
     let least = STREAMS + made.preopens.as_ref().map_or(1, Vec::len) as i64;
-    made.files = fields.take("limits").map_or(Ok(0), |it| limits(it, least))?;
+    made.limits = fields.take("limits").map_or(Ok(Limits::default()), |it| limits(it, least))?;
     let bytes = made.strings().iter().map(Vec::len).sum();
     if bytes > IMAGE_STRINGS {
         return Err((0, Reason::Large { bytes, most: IMAGE_STRINGS }));
@@ -278,12 +291,24 @@ fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
     short(&field, ALLOWED)?.into_iter().map(one).collect()
 }
 
-/// Parses `files`, at least `least`.
-fn limits(field: Field, least: i64) -> Place<u32> {
-    const ALLOWED: &str = "a table such as { files = 32 }";
+/// Parses `files` and `tree_files`, at least `least`, and `tree_processes`.
+fn limits(field: Field, least: i64) -> Place<Limits> {
+    const ALLOWED: &str = "a table such as { files = 32, tree_processes = 8 }";
     const FILES: &str = "a number with room for input, output, errors and the directories that it \
                          begins with (`/` where none are named), 1024 at most";
-    let mut fields = field.table(&["files"], ALLOWED)?;
-    let files = fields.take("files").map_or(Ok(0), |it| it.number(least..=1024, FILES))?;
-    Ok(files as u32)
+    const TREE_FILES: &str = "a number with room for one more than the program begins with, 8192 \
+                              at most, for all that it starts together";
+    const TREE_PROCESSES: &str = "a number of 1 (itself) to 128, for all that it starts together";
+    const MOST_FILES: i64 = HANDLES as i64 / 2;
+    const MOST_PROCESSES: i64 = PROCESSES as i64 / 2;
+    let mut fields = field.table(&["files", "tree_files", "tree_processes"], ALLOWED)?;
+    let mut number = |name, least, most, allowed| {
+        fields.take(name).map_or(Ok(0), |it| it.number(least..=most, allowed))
+    };
+    Ok(Limits {
+        files: number("files", least, 1024, FILES)? as u32,
+        // The kernel opens the root to open the directories.
+        tree_files: number("tree_files", least + 1, MOST_FILES, TREE_FILES)? as u16,
+        tree_processes: number("tree_processes", 1, MOST_PROCESSES, TREE_PROCESSES)? as u16,
+    })
 }

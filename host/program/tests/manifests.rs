@@ -4,7 +4,8 @@
 use abi::boot::isa;
 use abi::program::right;
 use program::{
-    Class, Endpoint, Manifest, Preopen, Refused, Signals, cache_name, open, seal, source_hash,
+    Class, Endpoint, Limits, Manifest, Preopen, Refused, Signals, cache_name, open, seal,
+    source_hash,
 };
 
 const FULL: &str = r#"
@@ -13,7 +14,7 @@ preopens = ["/data:rw", "/bin=tools:r"]
 memory = "64 MiB"
 class = "light"
 endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
-limits = { files = 32 }
+limits = { files = 32, tree_files = 100, tree_processes = 8 }
 signals = "all"
 
 [env]
@@ -42,7 +43,7 @@ fn all_of_it_is_read() {
         memory: 64 << 20,
         class: Class::Light,
         endpoints: vec![endpoint("echo.v1", -5), endpoint("disk", 0)],
-        files: 32,
+        limits: Limits { files: 32, tree_files: 100, tree_processes: 8 },
     };
     assert_eq!(found, wanted);
 }
@@ -84,11 +85,15 @@ fn refusals_say_where_what_and_what_instead() {
         ("endpoints = [{ contract = \"A\" }]", &["\"endpoints[0].contract\" is \"A\"", "a-z"]),
         ("endpoints = [{ contract = \"a\", affinity = 101 }]", &["is 101", "-100"]),
         ("endpoints = [{ contract = \"a\", near = 1 }]", &["no field \"endpoints[0].near\""]),
-        ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files"]),
+        ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files, tree_files"]),
         ("limits = { files = 3 }", &["\"limits.files\" is 3", "`/` where none are named"]),
         ("preopens = [\"/a:r\", \"/b:r\"]\nlimits = { files = 4 }", &["is 4", "room for"]),
         ("signals = \"none\"", &["\"signals\" is \"none\"", "\"own\"", "\"all\""]),
-        ("limits = 3", &["\"limits\" is 3", "{ files = 32 }"]),
+        ("limits = { tree_files = 4 }", &["is 4", "one more than", "8192"]),
+        ("limits = { tree_files = 8193 }", &["is 8193", "8192"]),
+        ("limits = { tree_processes = 0 }", &["is 0", "1 (itself) to 128"]),
+        ("limits = { tree_processes = 129 }", &["is 129", "1 (itself) to 128"]),
+        ("limits = 3", &["\"limits\" is 3", "{ files = 32, tree_processes = 8 }"]),
         ("args = [", &["it.toml:1: "]),
     ] {
         let why = parse(text).unwrap_err();
@@ -119,6 +124,7 @@ fn a_manifest_and_code_go_through_an_image() {
     assert_eq!(found.preopens, [of("/data", "/data", true), of("/bin", "tools", false)]);
     assert_eq!(found.endpoints, manifest.endpoints);
     assert_eq!((found.memory, found.files), (64 << 20, 32));
+    assert_eq!((found.tree_files, found.tree_processes), (100, 8));
     assert_eq!(found.rights, right::SIGNALS, "directories that it names, and not the root");
     assert_eq!((found.class, found.source), (abi::program::class::LIGHT, hash));
     assert_eq!(found.code, code);

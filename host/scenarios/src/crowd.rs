@@ -5,15 +5,18 @@ use super::peers::wait_for;
 use super::programs::{Running, free_memory_on, given_back, install_as, ready, run, wrong};
 use super::{Failure, PATIENCE, Rig};
 use abi::process::PROCESSES;
+use abi::quota::RESERVED_PROCESSES;
 use abi::soc::state;
 use deploy::exec::Line;
 use std::time::{Duration, Instant};
 
 /// KiB that a kernel may keep when all programs have ended: page tables, caches.
 const KEPT: u64 = 2048;
+/// Programs that run beside two full trees: fewer than the streams of a board.
+const BESIDE: usize = 8;
 
-/// As many programs as there are slots run at once, on both kernels; one more is rejected; killed
-/// as a group, they release their memory.
+/// Two process trees take all slots that trees get, on both kernels; the system starts programs
+/// beside them; killed, all release their memory.
 pub fn many(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     // The first round fills caches that kernels keep.
@@ -35,30 +38,65 @@ fn free(rig: &mut Rig) -> Result<[u64; 2], Failure> {
 }
 
 fn crowd(rig: &mut Rig) -> Result<(), Failure> {
-    let crowd = Running::begin(&rig.instance, "main", &["many", "4"], b"");
-    let listed = full(rig)?;
+    const TREE: usize = PROCESSES / 2;
+    let first = Running::begin(&rig.instance, "main", &["many", "4"], b"");
+    let before = running(rig, TREE)?;
+    let second = Running::begin(&rig.instance, "main", &["many", "4"], b"");
+    running(rig, PROCESSES - RESERVED_PROCESSES)?;
+    let last: Vec<_> = (0..BESIDE).map(|_| begin_sleeper(rig)).collect();
+    let listed = running(rig, PROCESSES - RESERVED_PROCESSES + BESIDE)?;
     for kernel in ["main", "shadow"] {
         let count = listed.iter().filter(|line| line.get(3).is_some_and(|on| on == kernel)).count();
-        if count < PROCESSES / 4 - 1 {
+        if count < PROCESSES / 5 {
             return Err(wrong("processes on one kernel", (kernel, count)));
         }
     }
-    let refused = Running::begin(&rig.instance, "shadow", &["args"], b"").end();
-    let why = format!("{refused:?}");
-    if refused.is_ok() || !why.contains("all places for processes are taken") {
-        return Err(wrong("one more", why));
-    }
-    // Any child; its parent then kills the others.
-    let child = listed.iter().find(|line| line.get(3).is_some_and(|on| on == "shadow"));
-    let pid = child.and_then(|line| line.first()).ok_or_else(|| wrong("none on shadow", ()))?;
+    let ids = |lines: &[Vec<String>]| -> Vec<String> {
+        lines.iter().filter_map(|line| line.first().cloned()).collect()
+    };
+    let (of_first, all) = (ids(&before), ids(&listed));
+    let of_second: Vec<_> = all.iter().filter(|pid| !of_first.contains(pid)).cloned().collect();
+    dissolve(rig, first, (&of_first, TREE - 1))?;
+    dissolve(rig, second, (&of_second, TREE - RESERVED_PROCESSES - 1))?;
+    end_all(rig, last)?;
+    let left = processes(rig)?;
+    if left.is_empty() { Ok(()) } else { Err(wrong("processes that are left", left)) }
+}
+
+fn begin_sleeper(rig: &Rig) -> Running {
+    Running::begin(&rig.instance, "shadow", &["zzz"], b"")
+}
+
+/// Kills a child of a crowd: its parent then kills the others. `pids` are those of the tree, in
+/// ascending order, its root first.
+fn dissolve(
+    rig: &mut Rig,
+    crowd: Running,
+    (pids, children): (&[String], usize),
+) -> Result<(), Failure> {
+    let pid = pids.get(1).ok_or_else(|| wrong("no child", pids.len()))?;
     rig.ask("main", &format!("kill {pid}"), PATIENCE)?;
-    let (done, children) = (crowd.end()?, PROCESSES - 1);
+    let done = crowd.end()?;
     let wanted = format!("{children}\n6\n{children}\n12\n");
     if done.code != 0 || done.out != wanted.as_bytes() {
         return Err(wrong("their parent", done));
     }
-    let left = processes(rig)?;
-    if left.is_empty() { Ok(()) } else { Err(wrong("processes that are left", left)) }
+    Ok(())
+}
+
+/// Kills all programs that are left, which are these.
+fn end_all(rig: &mut Rig, all: Vec<Running>) -> Result<(), Failure> {
+    for line in processes(rig)? {
+        let pid = line.first().ok_or_else(|| wrong("ps", ()))?;
+        rig.ask("main", &format!("kill {pid}"), PATIENCE)?;
+    }
+    for one in all {
+        let done = one.end()?;
+        if done.code != 128 + 15 {
+            return Err(wrong("a program that was killed", done));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the words of the lines of `ps` about running processes.
@@ -68,13 +106,13 @@ pub(super) fn processes(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
     Ok(lines.filter(|words: &Vec<String>| words.last().is_some_and(|w| w == "tool")).collect())
 }
 
-/// Waits until all slots are taken by running processes.
-fn full(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
+/// Waits until `count` processes run.
+fn running(rig: &mut Rig, count: usize) -> Result<Vec<Vec<String>>, Failure> {
     let start = Instant::now();
     loop {
         let lines = processes(rig)?;
         let run = lines.iter().filter(|line| line.get(4).is_some_and(|state| state == "running"));
-        if run.count() == PROCESSES {
+        if run.count() == count {
             return Ok(lines);
         }
         if start.elapsed() > PATIENCE {

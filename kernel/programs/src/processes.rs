@@ -31,6 +31,7 @@ use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
 use abi::process::{Errno, Reply, Request, flag, signal};
 use abi::program::BEGIN_BYTES;
+use abi::quota::Quota;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -76,9 +77,22 @@ pub struct LocalProcess {
     messages: AtomicU64,
     /// Peak memory in bytes.
     memory: AtomicU64,
+    /// The words of its [`Quota`].
+    quota: [AtomicU64; 2],
 }
 
 impl LocalProcess {
+    /// Returns the quota that its handles and processes are charged to.
+    fn quota(&self) -> Quota {
+        Quota::of_words(self.quota.each_ref().map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// Sets the quota.
+    fn set_quota(&self, quota: Quota) {
+        let pairs = self.quota.iter().zip(quota.words());
+        pairs.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    }
+
     fn stop_signal(&self) -> Option<u16> {
         let signal = self.stop.load(Ordering::Acquire) as u16;
         (signal != 0).then_some(signal)
@@ -292,6 +306,7 @@ pub fn explain(why: Errno) -> Failure {
         Errno::Noent => "there is no such program; `pen install` puts one into /bin",
         Errno::Noexec => "not a program that runs here; the kernel's log says why",
         Errno::Nomem => "that kernel has no memory for it",
+        Errno::Nfile => "no more files can be open; end some programs (`ps`, `kill PID`)",
         Errno::Mfile => "its limit of descriptors is below what it starts with",
         Errno::Notcapable => {
             "a directory of its manifest is not there; the kernel's log says which"
@@ -333,8 +348,9 @@ pub fn listen(_: usize) {
         }
         let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
-            Ok(News::Begin { pid, parent, group, bytes }) => {
-                begin::begin(&session, processes, (pid, parent, group), &room[..bytes]);
+            Ok(News::Begin { pid, parent, group, quota, bytes }) => {
+                let ids = (pid, parent, group);
+                begin::begin(&session, processes, ids, quota, &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
@@ -369,6 +385,7 @@ fn name_all(session: &Session, processes: &Processes) {
             kernel: kernel.me.0.into(),
             flags: watched | doomed,
             memory: life.memory.load(Ordering::Relaxed),
+            quota: life.quota(),
             name: &life.name,
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {

@@ -31,6 +31,9 @@ pub struct Contents<'a> {
     pub files: u32,
     /// Bit mask of [`right`].
     pub rights: u32,
+    /// Limits of the process tree or branch that it begins ([`abi::quota`]); 0 for the usual ones.
+    pub tree_processes: u16,
+    pub tree_files: u16,
     /// Arguments, each terminated by NUL.
     pub arguments: &'a [u8],
     /// `NAME=VALUE` strings, each terminated by NUL.
@@ -190,6 +193,8 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
         memory: head.memory,
         files: head.files,
         rights: head.rights,
+        tree_processes: head.tree_processes,
+        tree_files: head.tree_files,
         arguments,
         environment,
         preopens,
@@ -227,7 +232,8 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         preopens: image.preopens.len() as u32,
         endpoints: image.endpoints.len() as u32,
         rights: image.rights,
-        reserved: 0,
+        tree_processes: image.tree_processes,
+        tree_files: image.tree_files,
         source: image.source,
     };
     let mut file = Vec::with_capacity(bytes);

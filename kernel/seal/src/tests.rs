@@ -18,6 +18,8 @@ fn image(code: &[u8]) -> Contents<'_> {
         memory: 64 << 20,
         files: 12,
         rights: right::SIGNALS,
+        tree_processes: 8,
+        tree_files: 100,
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0r /bin=tools=old\0",

@@ -3,9 +3,13 @@
 
 use crate::name;
 use crate::record::{Life, Record, Watch, is_number};
-use crate::service::{BEGINNINGS, Call, Halt, Key, Processes, Result, SPAWNS, Spawning};
+use crate::service::{
+    BEGINNINGS, Call, Halt, Key, Processes, REQUESTED_BEGINNINGS, Result, SPAWNS, Spawning,
+    TREE_BEGINNINGS,
+};
 use abi::boot::MAX_DOMAINS;
 use abi::process::{Errno, News, Reply, State, flag};
+use abi::quota::Quota;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use share::Token;
@@ -18,11 +22,12 @@ impl Processes {
         let group = self.group_of_new(call, flags)?;
         let kernel = domain(request.kernel)?;
         let beginning = call.sent()?;
-        if self.records.is_full() || self.spawns.len() >= SPAWNS {
+        let quota = self.records.get(request.parent).map_or(Quota::default(), |r| r.quota);
+        if !self.records.has_room(quota) || self.spawns.len() >= SPAWNS {
             return Err(Errno::Again.into());
         }
         let mut record = Record::new(kernel, request.parent, group, call.now);
-        record.begin = self.kept(beginning)?;
+        record.begin = self.kept(beginning, quota.tree.owner)?;
         record.name = name::of(beginning);
         record.asker = Some(token);
         if flags & flag::WATCHED != 0 {
@@ -30,6 +35,7 @@ impl Processes {
         }
         record.order = self.records.tick();
         let pid = self.records.fresh();
+        record.quota = quota.of_child(pid);
         if record.group == 0 {
             record.group = pid;
         }
@@ -62,11 +68,15 @@ impl Processes {
     }
 
     /// Copies the start data, if they and all others that no kernel has fetched yet are within the
-    /// limit.
-    fn kept(&self, beginning: &[u8]) -> Result<Box<[u8]>> {
-        let kept: usize = self.records.iter().map(|(_, record)| record.begin.len()).sum();
+    /// limits. `tree` is that of the process that requests it, 0 for the system.
+    fn kept(&self, beginning: &[u8], tree: u32) -> Result<Box<[u8]>> {
+        let limits = [BEGINNINGS, REQUESTED_BEGINNINGS, TREE_BEGINNINGS];
+        let checked = if tree == 0 { 1 } else { limits.len() };
+        let kept = self.records.begin_bytes(tree);
+        let mut pairs = kept.into_iter().zip(limits).take(checked);
+        let is_over = pairs.any(|(kept, limit)| kept + beginning.len() > limit);
         let mut copy = Vec::new();
-        if kept + beginning.len() > BEGINNINGS || copy.try_reserve_exact(beginning.len()).is_err() {
+        if is_over || copy.try_reserve_exact(beginning.len()).is_err() {
             return Err(Errno::Nomem.into());
         }
         copy.extend_from_slice(beginning);
@@ -105,6 +115,7 @@ impl Processes {
     ) -> core::result::Result<Reply, Errno> {
         let record = self.records.get_mut(pid).ok_or(Errno::Srch)?;
         let (group, value) = (record.group, u64::from(record.parent));
+        let [cpu, memory] = record.quota.words();
         if let Some(stop) = record.stop.take() {
             let (kind, status) = (News::Stop as u32, stop.signal.into());
             return Ok(Reply { pid, kind, status, group, value, ..Reply::default() });
@@ -118,7 +129,7 @@ impl Processes {
         record.state = State::Starting;
         record.epoch = life.epoch;
         let (kind, filled) = (News::Begin as u32, bytes as u32);
-        Ok(Reply { pid, kind, filled, group, value, ..Reply::default() })
+        Ok(Reply { pid, kind, filled, group, value, cpu, memory, ..Reply::default() })
     }
 
     /// Begun: the kernel has started the process, or has failed to.
@@ -132,6 +143,7 @@ impl Processes {
         if request.status == Errno::Success as u32 {
             record.state = State::Running;
             record.memory = record.memory.max(request.memory);
+            record.quota.lower_to(pid, request.quota());
             self.settle(pid, Ok(()), call.effects);
         } else {
             let code = u16::try_from(request.status).ok().and_then(Errno::from_code);
@@ -168,6 +180,7 @@ impl Processes {
         record.watch = if is_watched { Watch::Somebody } else { Watch::Nobody };
         record.is_doomed = flags & flag::KILLED != 0;
         record.memory = request.memory;
+        record.quota = request.quota();
         record.name = name;
         self.records.insert(pid, record);
         Ok(Reply::default())

@@ -4,6 +4,7 @@
 //! the service parks the request. This module does not depend on how that happens.
 
 use abi::process::{self, End, Errno, Listed, Op, Reply, Request, flag, signal};
+use abi::quota::Quota;
 use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::FromBytes;
@@ -36,6 +37,7 @@ pub enum News {
         pid: u32,
         parent: u32,
         group: u32,
+        quota: Quota,
         /// Length of the start data.
         bytes: usize,
     },
@@ -82,6 +84,7 @@ pub struct Running<'a> {
     pub flags: u16,
     /// Peak memory in bytes so far.
     pub memory: u64,
+    pub quota: Quota,
     pub name: &'a [u8],
 }
 
@@ -121,7 +124,7 @@ impl Client<'_> {
         match u16::try_from(reply.kind).ok().and_then(process::News::from_code) {
             Some(process::News::Begin) => {
                 let parent = u32::try_from(reply.value).map_err(|_| Errno::Io)?;
-                Ok(News::Begin { pid, parent, group: reply.group, bytes })
+                Ok(News::Begin { pid, parent, group: reply.group, quota: reply.quota(), bytes })
             }
             Some(process::News::Stop) => {
                 let signal = u16::try_from(reply.status).map_err(|_| Errno::Io)?;
@@ -133,13 +136,14 @@ impl Client<'_> {
     }
 
     /// For a kernel: reports that the process runs, with the memory that it uses in bytes, or why
-    /// it failed to start.
-    pub fn begun(&mut self, pid: u32, how: Result<u64>) -> Result<()> {
+    /// it failed to start. If the process began a budget of `quota`, the table lowers it to that.
+    pub fn begun(&mut self, pid: u32, quota: Quota, how: Result<u64>) -> Result<()> {
         let (status, memory) = match how {
             Ok(memory) => (0, memory),
             Err(error) => (error as u32, 0),
         };
-        self.about_one(Request { status, memory, ..Request::new(Op::Begun) }, pid).map(|_| ())
+        let request = Request { status, memory, ..Request::new(Op::Begun) };
+        self.about_one(request.with_quota(quota), pid).map(|_| ())
     }
 
     /// For a kernel: reports how the process has ended, and what it has used.
@@ -244,9 +248,9 @@ impl Client<'_> {
 
     /// For a kernel: reports a process that it runs to a restarted table.
     pub fn adopt(&mut self, running: Running<'_>) -> Result<()> {
-        let Running { pid, parent, group, kernel, flags, memory, name } = running;
+        let Running { pid, parent, group, kernel, flags, memory, quota, name } = running;
         let pid = number(pid)?;
         let request = Request { pid, parent, group, kernel, ..Request::new(Op::Adopt) };
-        self.sending(Request { flags, memory, ..request }, name).map(|_| ())
+        self.sending(Request { flags, memory, ..request }.with_quota(quota), name).map(|_| ())
     }
 }

@@ -1,10 +1,11 @@
 //! The record of a process, and the allocation of process numbers.
 //!
 //! Contract: a number belongs to one process at a time. It is not given out while a process has it,
-//! a group has it, or a child names it as its parent. Numbers rise from [`first`] and wrap to
+//! a group has it, a child names it as its parent, or a tree or branch began with it. Numbers rise from [`first`] and wrap to
 //! [`FIRST`].
 
 use abi::process::{End, LAST_PID, Listed, NAME, PROCESSES, State};
+use abi::quota::{Budget, Quota, RESERVED_PROCESSES};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Iter;
@@ -61,6 +62,8 @@ pub struct Record {
     /// 0: the system.
     pub parent: u32,
     pub group: u32,
+    /// The budgets that it counts in, also after its parent has ended.
+    pub quota: Quota,
     /// Index of the kernel it runs on.
     pub kernel: u8,
     /// The life of that kernel, set when it fetches the process.
@@ -102,6 +105,7 @@ impl Record {
         Record {
             parent,
             group,
+            quota: Quota::default(),
             kernel,
             epoch: 0,
             state: State::Waiting,
@@ -190,6 +194,28 @@ impl Records {
         self.all.len() >= PROCESSES
     }
 
+    /// Returns whether a process with this quota may start one more.
+    pub fn has_room(&self, parent: Quota) -> bool {
+        let reserved = if parent.tree.owner == 0 { 0 } else { RESERVED_PROCESSES };
+        let is_within = |budget: Budget| {
+            let counts = |record: &&Record| record.quota.budgets().any(|b| b.owner == budget.owner);
+            self.all.values().filter(counts).count() < usize::from(budget.processes)
+        };
+        self.all.len() < PROCESSES - reserved && parent.budgets().all(is_within)
+    }
+
+    /// Returns how many bytes of start data no kernel has fetched yet: of all, of processes that a
+    /// process requested, and of those of one tree.
+    pub fn begin_bytes(&self, tree: u32) -> [usize; 3] {
+        let sum = |wanted: &dyn Fn(&Record) -> bool| {
+            let all = self.all.values().filter(|record| wanted(record));
+            all.map(|record| record.begin.len()).sum()
+        };
+        let is_requested = |record: &Record| record.quota.branch.owner != 0;
+        let is_of_tree = |record: &Record| record.quota.tree.owner == tree && is_requested(record);
+        [sum(&|_| true), sum(&is_requested), sum(&is_of_tree)]
+    }
+
     pub fn get(&self, pid: u32) -> Option<&Record> {
         self.all.get(&pid)
     }
@@ -220,7 +246,10 @@ impl Records {
         loop {
             let pid = self.next;
             self.next = if pid + 1 < LAST_PID { pid + 1 } else { FIRST };
-            let names = |record: &Record| record.group == pid || record.parent == pid;
+            let names = |record: &Record| {
+                let begins = record.quota.budgets().any(|budget| budget.owner == pid);
+                record.group == pid || record.parent == pid || begins
+            };
             if !self.all.contains_key(&pid) && !self.all.values().any(names) {
                 return pid;
             }

@@ -31,6 +31,9 @@ pub const WAITS: usize = 1024;
 pub const SPAWNS: usize = 2 * PROCESSES;
 /// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
+/// The same of processes that other processes requested, and of those of one tree.
+pub const REQUESTED_BEGINNINGS: usize = 2 * BEGIN_BYTES;
+pub const TREE_BEGINNINGS: usize = BEGIN_BYTES + BEGIN_BYTES / 2;
 /// Size of the arena, which holds the table with every limit reached.
 pub const ARENA: usize = match abi::service::PROCESSES.arena {
     abi::service::Arena::Bytes(bytes) => bytes as usize,

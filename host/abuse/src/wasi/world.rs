@@ -3,6 +3,7 @@
 
 use abi::fs::{Errno, Reply, Request, flag};
 use abi::process::{self, End, Op};
+use abi::quota::Quota;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
@@ -38,6 +39,8 @@ pub struct World {
     now: u64,
     prng: Prng,
     pid: u32,
+    /// What the handles that are made now are charged to: the process's quota, or a child's.
+    quota: Quota,
     /// Running children.
     children: Vec<u32>,
     /// The other ends of the process's streams, and the root.
@@ -54,6 +57,7 @@ impl World {
             now: 1_000_000,
             prng: Prng::new(1),
             pid: 0,
+            quota: Quota::default(),
             children: vec![],
             mine: vec![],
             root: 0,
@@ -180,7 +184,7 @@ impl World {
         let mut room = vec![0; abi::program::BEGIN_BYTES];
         while let Some(news) = self.told(|table| table.next(&mut room)) {
             match news {
-                News::Begin { pid, bytes, .. } => self.begin(pid, &room[..bytes]),
+                News::Begin { pid, quota, bytes, .. } => self.begin(pid, quota, &room[..bytes]),
                 News::Stop { pid, signal } => self.finish(pid, End::Signal, signal.into()),
                 News::Group { .. } => {}
             }
@@ -188,7 +192,8 @@ impl World {
     }
 
     /// Starts a child: it takes over its files and closes them, because it does nothing with them.
-    fn begin(&mut self, pid: u32, bytes: &[u8]) {
+    fn begin(&mut self, pid: u32, quota: Quota, bytes: &[u8]) {
+        let own = std::mem::replace(&mut self.quota, quota);
         let beginning = kernel_process::begin::decode(bytes).unwrap();
         let how = match Process::begin(self, &beginning, super::INSTALLED) {
             Ok(mut child) => {
@@ -198,7 +203,9 @@ impl World {
             }
             Err(_) => Err(process::Errno::Badf),
         };
-        self.told(|table| table.begun(pid, how));
+        self.told(|table| table.begun(pid, quota, how));
+        let is_root = quota.branch.owner == 0;
+        self.quota = if is_root { quota } else { own };
     }
 
     fn finish(&mut self, pid: u32, end: End, status: u32) {
@@ -222,12 +229,13 @@ impl World {
             self.with(|client| client.close(handle)).unwrap();
         }
         assert_eq!(self.vfs.census(), (0, 0), "handles and waiting callers");
+        assert_eq!(self.vfs.accounts(), 0, "what handles are charged to");
     }
 }
 
 impl System for World {
     fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
-        self.step(request, bulk).ok_or(Interrupted)
+        self.step(request.with_quota(self.quota), bulk).ok_or(Interrupted)
     }
 
     fn files_until(
@@ -236,7 +244,7 @@ impl System for World {
         bulk: &mut [u8],
         deadline: u64,
     ) -> Result<Option<Reply>, Interrupted> {
-        let reply = self.step(request, bulk);
+        let reply = self.step(request.with_quota(self.quota), bulk);
         if reply.is_none() {
             self.now = self.now.max(deadline.min(self.now + (1 << 40)));
         }

@@ -14,6 +14,7 @@ use ::processes::name;
 use abi::fs::{Errno as FileError, Op, Request, flag};
 use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
+use abi::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -40,10 +41,11 @@ pub fn begin(
     session: &Session,
     processes: &Processes,
     (pid, parent, group): (u32, u32, u32),
+    quota: Quota,
     beginning: &[u8],
 ) {
     if !crate::programs::has_room_to_begin() {
-        return report_begun(session, pid, Err(Errno::Nomem));
+        return report_failure(session, pid, Errno::Nomem);
     }
     let kernel = session.kernel;
     let life = LocalProcess {
@@ -59,6 +61,7 @@ pub fn begin(
         program: Once::new(),
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
+        quota: quota.words().map(AtomicU64::new),
     };
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
@@ -66,7 +69,7 @@ pub fn begin(
     if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, thread, place).is_err() {
         take(&processes.living, pid);
         take(&processes.begun, pid);
-        return report_begun(session, pid, Err(Errno::Nomem));
+        return report_failure(session, pid, Errno::Nomem);
     }
     processes.count.fetch_add(1, Ordering::Release);
     processes.some.wake_all(&kernel.scheduler);
@@ -82,10 +85,18 @@ fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
     drop(before);
 }
 
-/// Reports to the table that the process runs, or why it does not. If the table restarts, it learns
-/// that from [`super::name_all`].
-fn report_begun(session: &Session, pid: u32, how: Result<u64, Errno>) {
-    let _ = with_table(session, &Patience::ENDLESS, |table| table.begun(pid, how));
+/// Reports to the table that the process runs. If the table restarts, it learns that from
+/// [`super::name_all`].
+fn report_begun(session: &Session, life: &LocalProcess) {
+    let _ =
+        with_table(session, &Patience::ENDLESS, |table| table.begun(life.pid, life.quota(), Ok(0)));
+}
+
+/// Reports to the table why the process does not run.
+fn report_failure(session: &Session, pid: u32, why: Errno) {
+    let _ = with_table(session, &Patience::ENDLESS, |table| {
+        table.begun(pid, Quota::default(), Err(why))
+    });
 }
 
 fn thread(pid: usize) {
@@ -98,7 +109,7 @@ fn thread(pid: usize) {
         life.thread.store(me.token(), Ordering::Release);
     }
     if stack::run(live, pid as usize).is_err() {
-        report_begun(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
+        report_failure(&Session::at(kernel, Level(0)), pid, Errno::Nomem);
     }
     drop(take(&processes.begun, pid));
     drop(take(&processes.living, pid));
@@ -117,12 +128,12 @@ extern "C" fn live(pid: usize) {
     drop(beginning);
     let (loaded, process, guest, limits) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return report_begun(&session, pid, Err(why)),
+        Err(why) => return report_failure(&session, pid, why),
     };
     life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
     // Succeeds: only this thread sets it.
     drop(life.program.set(loaded.clone()));
-    report_begun(&session, pid, Ok(0));
+    report_begun(&session, &life);
     let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
     // From here on it cannot be stopped.
     drop(take(&processes.living, pid));
@@ -152,6 +163,9 @@ fn prepare(
         }
         other => other,
     }?;
+    let mut quota = life.quota();
+    quota.lower(life.pid, loaded.manifest.tree);
+    life.set_quota(quota);
     let mut guest = Guest::new(kernel, processes, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);

@@ -4,7 +4,8 @@
 //! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
 //! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
 //! program's memory that a request uses is touched before the request, so no step of a service
-//! faults on a page for which there is no memory.
+//! faults on a page for which there is no memory. Handles that a request creates are charged to the
+//! process's quota (`abi::quota`).
 
 use super::{LocalProcess, Processes, ask};
 use crate::programs;
@@ -89,6 +90,10 @@ impl Guest {
         deadline: Option<u64>,
     ) -> Result<Option<fs::Reply>, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
+        let request = match request.takes_quota() {
+            true => request.with_quota(self.life.quota()),
+            false => request,
+        };
         let is_stopped = || self.is_stopped();
         let endless = Patience::unless(&is_stopped);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));

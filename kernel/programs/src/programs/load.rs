@@ -11,6 +11,7 @@ use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
 use abi::program::{IMAGE_BYTES, ImageHead};
+use abi::quota::Budget;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -44,6 +45,8 @@ pub struct Manifest {
     pub memory: u64,
     /// Limit on descriptors; 0 for the default.
     pub files: u32,
+    /// Limits of the tree or branch that a process of it begins; 0 for the default.
+    pub tree: Budget,
     /// Strong or weak cores ([`abi::program::class`]).
     pub class: u32,
     /// Bits of [`abi::program::right`].
@@ -199,12 +202,14 @@ impl<G: Guest> Programs<G> {
 impl Manifest {
     fn of(image: &kernel_seal::Image<'_>) -> Manifest {
         let preopens = image.preopens().map(|p| (p.path.to_vec(), p.name.to_vec(), p.write));
+        let (processes, handles) = (image.tree_processes, image.tree_files);
         Manifest {
             arguments: image.arguments.to_vec(),
             environment: image.environment.to_vec(),
             preopens: preopens.collect(),
             memory: image.memory,
             files: image.files,
+            tree: Budget { owner: 0, processes, handles },
             class: image.class,
             rights: image.rights,
         }
@@ -261,7 +266,7 @@ fn errno(why: FileError) -> Errno {
         FileError::Noent | FileError::Notdir => Errno::Noent,
         FileError::Perm => Errno::Perm,
         FileError::Nomem => Errno::Nomem,
-        FileError::Nfile => Errno::Mfile,
+        FileError::Nfile => Errno::Nfile,
         FileError::Badf => Errno::Badf,
         _ => Errno::Io,
     }

@@ -7,14 +7,15 @@
 //!
 //! Contract: a handle of an earlier life of the service is [`Errno::Restarted`], one that was
 //! closed or never given [`Errno::Badf`]. Any kernel may use a handle. It is closed when its
-//! owner's life ends; a kernel that needs it longer duplicates it.
+//! owner's life ends; a kernel that needs it longer duplicates it. It is charged to the quota of
+//! the process that it is for.
 
+use super::accounts::{Accounts, Resource};
 use crate::filesystem::Node;
 use abi::fs::Errno;
+pub use abi::quota::HANDLES;
+use abi::quota::Quota;
 use share::{Stale, Table, Token, table};
-
-/// Maximum number of handles.
-pub const HANDLES: u32 = 16_384;
 
 /// A node of a mounted file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +62,8 @@ struct Handle {
     kernel: u8,
     epoch: u16,
     opening: u32,
+    /// The account that it is charged to.
+    account: u32,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,7 @@ pub struct Handles {
     life: u64,
     handles: Table<Handle>,
     openings: Table<Opening>,
+    pub accounts: Accounts,
 }
 
 impl Handles {
@@ -77,31 +81,37 @@ impl Handles {
             life: table::life(lives),
             handles: Table::new(HANDLES),
             openings: Table::new(HANDLES),
+            accounts: Accounts::default(),
         }
     }
 
-    /// Checks that `more` handles and openings can be added.
-    pub fn room(&mut self, more: u32) -> Result<(), Errno> {
+    /// Checks that `more` handles and openings can be added for this quota.
+    pub fn room(&mut self, quota: Quota, more: u32) -> Result<(), Errno> {
+        self.accounts.room(quota, Resource::Handles, more, self.handles.count() as u32)?;
         let room = self.openings.room(more).and_then(|()| self.handles.room(more));
         room.ok_or(Errno::Nfile)
     }
 
     /// Adds an opening with a handle that the caller owns.
-    pub fn open(&mut self, token: Token, opening: Opening) -> Result<u64, Errno> {
-        self.room(1)?;
+    pub fn open(&mut self, token: Token, quota: Quota, opening: Opening) -> Result<u64, Errno> {
+        self.room(quota, 1)?;
         let opening = self.openings.insert(opening).ok_or(Errno::Nfile)?;
-        self.add(token, opening)
+        self.add(token, quota, opening)
     }
 
     /// Adds a handle that the caller owns to an existing opening.
-    pub fn dup(&mut self, token: Token, handle: u64) -> Result<u64, Errno> {
+    pub fn dup(&mut self, token: Token, quota: Quota, handle: u64) -> Result<u64, Errno> {
         let place = self.find(handle)?;
         let opening = self.handles.get(place).ok_or(Errno::Badf)?.opening;
-        self.add(token, opening)
+        self.accounts.room(quota, Resource::Handles, 1, self.handles.count() as u32)?;
+        self.add(token, quota, opening)
     }
 
-    fn add(&mut self, token: Token, opening: u32) -> Result<u64, Errno> {
-        let handle = Handle { kernel: token.kernel, epoch: token.epoch, opening };
+    /// Adds a handle that there is [`Handles::room`] for.
+    fn add(&mut self, token: Token, quota: Quota, opening: u32) -> Result<u64, Errno> {
+        self.handles.room(1).ok_or(Errno::Nfile)?;
+        let account = self.accounts.charge(quota, Resource::Handles, 1);
+        let handle = Handle { kernel: token.kernel, epoch: token.epoch, opening, account };
         let place = self.handles.insert(handle).ok_or(Errno::Nfile)?;
         if let Some(opening) = self.openings.get_mut(opening) {
             opening.handles += 1;
@@ -135,6 +145,7 @@ impl Handles {
     pub fn close(&mut self, handle: u64) -> Result<(Target, bool), Errno> {
         let place = self.find(handle)?;
         let owned = self.handles.remove(place).ok_or(Errno::Badf)?;
+        self.accounts.release(owned.account, Resource::Handles);
         let opening = self.openings.get_mut(owned.opening).ok_or(Errno::Badf)?;
         opening.handles -= 1;
         let (target, last) = (opening.target, opening.handles == 0);

@@ -52,7 +52,7 @@ impl Vfs {
         let name = call.name()?;
         let name = name.strip_prefix(b"/").unwrap_or(name);
         let path = [b"?".as_slice(), name].join(&b'/');
-        self.handles.room(1)?;
+        self.handles.room(call.request.quota(), 1)?;
         let at = self.place_to_hold(call)?;
         let held = self.mounts.get_mut(at as usize).ok_or(Errno::Io)?;
         (held.source, held.path) = (from, path);

@@ -5,6 +5,7 @@
 //! nothing.
 //!
 //! - [`handles`]   handles and what they refer to
+//! - [`accounts`]  how many handles and pipes each process tree has
 //! - [`walk`]      path resolution
 //! - [`pipe`]      pipes
 //! - [`terminal`]  terminals
@@ -15,6 +16,7 @@
 //! - [`devices`]   I/O without disks, for tests and tools; write-back
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`, `held`  the operations
 
+pub mod accounts;
 mod data;
 pub mod devices;
 pub mod disks;
@@ -38,6 +40,7 @@ use crate::any::AnyFs;
 use crate::filesystem::{self, FileSystem, Node, Stop};
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
+use accounts::Resource;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use disks::Disk;
@@ -221,6 +224,11 @@ impl Vfs {
         (self.handles.count(), self.parked.count())
     }
 
+    /// Returns the number of process trees and branches that have handles or pipes.
+    pub fn accounts(&self) -> usize {
+        self.handles.accounts.count()
+    }
+
     /// Calls a node's file system.
     fn on<T>(
         &mut self,
@@ -292,6 +300,7 @@ impl Vfs {
                 _ => pipe.reader = false,
             }
             if !pipe.reader && !pipe.writer {
+                self.handles.accounts.release(pipe.account, Resource::Pipes);
                 self.pipes.remove(at);
             }
         }

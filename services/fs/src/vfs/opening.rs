@@ -1,5 +1,6 @@
 //! Operations that create, duplicate, change and close handles.
 
+use super::accounts::Resource;
 use super::handles::{Opening, Place, Target};
 use super::pipe::{PIPES, Pipe};
 use super::walk::{End, Found};
@@ -31,10 +32,11 @@ impl Vfs {
 
     /// Opens a handle of a node, which is held from now on.
     pub(super) fn give(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
-        self.handles.room(1)?;
+        let quota = call.request.quota();
+        self.handles.room(quota, 1)?;
         self.on(place, |fs, node| fs.hold(node))?;
         let opening = Opening::new(Target::Node(place), flags & KEPT);
-        Ok(Reply { handle: self.handles.open(call.token, opening)?, ..Reply::default() })
+        Ok(Reply { handle: self.handles.open(call.token, quota, opening)?, ..Reply::default() })
     }
 
     pub(super) fn do_open(&mut self, call: &mut Call<'_>) -> Result<Reply> {
@@ -50,7 +52,7 @@ impl Vfs {
         let follow = flags & flag::FOLLOW != 0 && !exclusive;
         let end = if follow { End::Follow } else { End::Keep };
         let found = self.walk(base, call.name()?, end)?;
-        self.handles.room(1)?;
+        self.handles.room(call.request.quota(), 1)?;
         let place = match found.node {
             Some(_) if exclusive => return Err(Errno::Exist.into()),
             Some(place) if self.is_console(place)? => {
@@ -106,7 +108,8 @@ impl Vfs {
     }
 
     pub(super) fn do_dup(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let handle = self.handles.dup(call.token, call.request.handle)?;
+        let request = call.request;
+        let handle = self.handles.dup(call.token, request.quota(), request.handle)?;
         Ok(Reply { handle, ..Reply::default() })
     }
 
@@ -119,13 +122,18 @@ impl Vfs {
 
     pub(super) fn do_pipe(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let flags = call.flags(flag::NONBLOCK)?;
-        self.handles.room(2)?;
+        let quota = call.request.quota();
+        self.handles.room(quota, 2)?;
         debug_assert!(self.pipes.places() <= PIPES);
-        let at = self.pipes.insert(Pipe::open()).ok_or(Errno::Nfile)?;
+        let pipes = self.pipes.count() as u32;
+        self.handles.accounts.room(quota, Resource::Pipes, 1, pipes)?;
+        self.pipes.room(1).ok_or(Errno::Nfile)?;
+        let account = self.handles.accounts.charge(quota, Resource::Pipes, 1);
+        let at = self.pipes.insert(Pipe::charged_to(account)).ok_or(Errno::Nfile)?;
         let reader = Opening::new(Target::Reader(at), flag::READ | flags);
         let writer = Opening::new(Target::Writer(at), flag::WRITE | flags);
-        let handle = self.handles.open(call.token, reader)?;
-        let other = self.handles.open(call.token, writer)?;
+        let handle = self.handles.open(call.token, quota, reader)?;
+        let other = self.handles.open(call.token, quota, writer)?;
         Ok(Reply { handle, other, ..Reply::default() })
     }
 

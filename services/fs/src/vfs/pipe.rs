@@ -4,6 +4,7 @@
 //! Without writers, reading an empty pipe returns 0. Without readers, writing fails.
 
 use abi::fs::{Errno, Stat, kind};
+pub use abi::quota::PIPES;
 use alloc::collections::VecDeque;
 
 /// Maximum number of bytes in a pipe.
@@ -12,8 +13,6 @@ pub const CAPACITY: usize = 16 * 1024;
 pub const ATOMIC: usize = 4096;
 /// Maximum number of end marks in a pipe.
 const ENDS: usize = 8;
-/// Maximum number of pipes.
-pub const PIPES: u32 = 256;
 
 #[derive(Debug)]
 pub struct Pipe {
@@ -25,12 +24,20 @@ pub struct Pipe {
     pub reader: bool,
     /// Whether a write end is open.
     pub writer: bool,
+    /// The account that it is charged to; 0: the system's.
+    pub account: u32,
 }
 
 impl Pipe {
     /// Creates an empty pipe with both ends open.
     pub fn open() -> Pipe {
-        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reader: true, writer: true }
+        Pipe::charged_to(0)
+    }
+
+    /// Creates one that is charged to an account.
+    pub fn charged_to(account: u32) -> Pipe {
+        let (data, ends) = (VecDeque::new(), VecDeque::new());
+        Pipe { data, ends, reader: true, writer: true, account }
     }
 
     /// Returns the number of bytes in the pipe.

@@ -57,7 +57,8 @@ impl Vfs {
 
     fn make_terminal(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let console = call.flags(flag::CONSOLE)? != 0;
-        self.handles.room(2)?;
+        let quota = call.request.quota();
+        self.handles.room(quota, 2)?;
         let is_full = self.terminals.count() >= TERMINALS as usize;
         let room = if is_full { None } else { self.pipes.room(2) };
         room.ok_or(Errno::Nfile)?;
@@ -69,19 +70,22 @@ impl Vfs {
             self.console = Some(at);
         }
         let both = flag::READ | flag::WRITE;
-        let handle = self.handles.open(call.token, Opening::new(Target::Screen(at), both))?;
-        let other = self.handles.open(call.token, Opening::new(Target::Terminal(at), both))?;
+        let handle =
+            self.handles.open(call.token, quota, Opening::new(Target::Screen(at), both))?;
+        let other =
+            self.handles.open(call.token, quota, Opening::new(Target::Terminal(at), both))?;
         Ok(Reply { handle, other, ..Reply::default() })
     }
 
     /// Opens the programs' end of the console.
     pub(super) fn open_console(&mut self, call: &Call<'_>, flags: u16) -> Result<Reply> {
         let at = self.console.ok_or(Errno::Nosys)?;
-        self.handles.room(1)?;
+        let quota = call.request.quota();
+        self.handles.room(quota, 1)?;
         let terminal = self.terminals.get_mut(at).ok_or(Errno::Nosys)?;
         terminal.users += 1;
         let opening = Opening::new(Target::Terminal(at), flags);
-        Ok(Reply { handle: self.handles.open(call.token, opening)?, ..Reply::default() })
+        Ok(Reply { handle: self.handles.open(call.token, quota, opening)?, ..Reply::default() })
     }
 
     /// Returns the pipe that this end of a terminal reads, and the one that it writes.

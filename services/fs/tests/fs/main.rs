@@ -11,6 +11,7 @@ mod model;
 mod paths;
 mod pipes;
 mod private;
+mod quotas;
 mod served;
 mod space;
 mod terminals;

@@ -2,6 +2,7 @@
 
 use abi::process::{Errno, Listed, Op, Reply, Request, State, flag};
 use abi::program::{BEGIN_MAGIC, Begin};
+use abi::quota::Quota;
 use base::id::{DomainId, Epoch};
 use processes::Processes;
 use processes::client::{Client, News};
@@ -160,7 +161,7 @@ impl World {
         let (request, mut bulk) = spawn(kernel.into(), parent, flags);
         let token = self.park(0, request, &mut bulk);
         let pid = self.fetch(kernel);
-        self.with(kernel, |c| c.begun(pid, Ok(4096))).unwrap();
+        self.with(kernel, |c| c.begun(pid, Quota::default(), Ok(4096))).unwrap();
         let reply = self.again(token, request, &mut bulk).unwrap();
         assert_eq!((reply.errno(), reply.pid), (Errno::Success, pid));
         self.take_woken();

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
+use abi::quota::Quota;
 use base::id::{DomainId, Epoch};
 use processes::client::{Account, News, Running};
 use processes::service::{GRACE, PATIENCE};
@@ -41,7 +42,7 @@ fn a_cancelled_spawn_kills_the_process() {
         let token = world.park(0, request, &mut bulk);
         let pid = world.fetch(1);
         if is_begun {
-            world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
+            world.with(1, |c| c.begun(pid, Quota::default(), Ok(1))).unwrap();
         }
         let waits = world.park(0, wait(shell, -1), &mut []);
         world.take_woken();
@@ -86,7 +87,7 @@ fn the_processes_of_a_dead_kernel_are_lost() {
     assert_eq!(world.about(child).unwrap().parent, 0);
     let orphan = world.fetch(2);
     assert_eq!(world.about(orphan).unwrap().parent, 0, "the caller of Spawn is gone; it continues");
-    world.with(2, |c| c.begun(orphan, Ok(1))).unwrap();
+    world.with(2, |c| c.begun(orphan, Quota::default(), Ok(1))).unwrap();
     assert_eq!((world.table.census(), world.take_woken()), ((3, 0), vec![]));
     for pid in [child, orphan] {
         ended(&mut world, 2, pid);
@@ -122,7 +123,7 @@ fn a_restarted_kernel_starts_the_processes_that_waited() {
     world.tell(Event::Gone(DomainId(1), Epoch(1)));
     assert_eq!(world.table.census(), (1, 2));
     let pid = world.fetch(1);
-    world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
+    world.with(1, |c| c.begun(pid, Quota::default(), Ok(1))).unwrap();
     world.tell(Event::Gone(DomainId(1), Epoch(1)));
     assert_eq!(world.state(pid), Some(State::Running), "repeated event");
     world.epochs[1] = 1;

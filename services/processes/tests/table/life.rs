@@ -3,6 +3,7 @@
 use crate::common::*;
 use abi::process::{End, Errno, Op, PROCESSES, Request, State, flag};
 use abi::program::BEGIN_BYTES;
+use abi::quota::Quota;
 use processes::client::{Account, News, Spawn};
 use processes::record::{FIRST, STRIDE, first};
 use processes::service::BEGINNINGS;
@@ -28,7 +29,7 @@ fn a_process_is_requested_fetched_started_and_reaped() {
         "repeated too early, it is parked again"
     );
     assert_eq!(world.take_woken(), []);
-    world.with(1, |c| c.begun(pid, Ok(5000))).unwrap();
+    world.with(1, |c| c.begun(pid, Quota::default(), Ok(5000))).unwrap();
     assert_eq!(world.take_woken(), [asker]);
     assert_eq!(world.again(asker, request, &mut bulk).unwrap().pid, pid);
     let used = Account { cpu: 10, memory: 3000, messages: 2 };
@@ -52,7 +53,7 @@ fn a_process_that_failed_to_start_leaves_no_record() {
     let asker = world.park(0, request, &mut bulk);
     let pid = world.fetch(1);
     let waits = world.park(0, wait(shell, -1), &mut []);
-    world.with(1, |c| c.begun(pid, Err(Errno::Noexec))).unwrap();
+    world.with(1, |c| c.begun(pid, Quota::default(), Err(Errno::Noexec))).unwrap();
     assert_eq!(world.take_woken(), [asker, waits]);
     assert_eq!(world.again(asker, request, &mut bulk).unwrap().errno(), Errno::Noexec);
     assert_eq!(world.again(waits, wait(shell, -1), &mut []).unwrap().errno(), Errno::Child);
@@ -138,7 +139,7 @@ fn only_its_kernel_may_report_on_a_process() {
     let pid = world.with(0, |c| c.list()).unwrap()[0].pid;
     let all = |world: &mut World, kernel, pid| {
         let ended = world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default()));
-        let begun = world.with(kernel, |c| c.begun(pid, Ok(1)));
+        let begun = world.with(kernel, |c| c.begun(pid, Quota::default(), Ok(1)));
         let account = world.with(kernel, |c| c.account(pid, Account::default()));
         [ended, begun, account].map(|result| result.unwrap_err())
     };
@@ -146,8 +147,8 @@ fn only_its_kernel_may_report_on_a_process() {
     assert_eq!(world.fetch(1), pid);
     assert_eq!(all(&mut world, 2, pid), [Errno::Perm; 3]);
     assert_eq!(all(&mut world, 1, pid + 1), [Errno::Srch; 3]);
-    world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
-    assert_eq!(world.with(1, |c| c.begun(pid, Ok(1))), Err(Errno::Inval));
+    world.with(1, |c| c.begun(pid, Quota::default(), Ok(1))).unwrap();
+    assert_eq!(world.with(1, |c| c.begun(pid, Quota::default(), Ok(1))), Err(Errno::Inval));
     let bad = Request { pid: pid as i32, kind: 9, ..Request::new(Op::Ended) };
     assert_eq!(world.errno(1, bad, &mut []), Errno::Inval);
     let shell = world.shell();
@@ -159,12 +160,13 @@ fn only_its_kernel_may_report_on_a_process() {
 #[test]
 fn the_table_is_limited_and_ended_processes_count() {
     let mut world = World::new();
+    // Those of the system: process trees have lower limits (`quotas.rs`).
     let shell = world.shell();
-    let mut last = 0;
-    for _ in 1..PROCESSES {
-        last = world.run(1, shell, 0);
+    let last = world.run(1, shell, 0);
+    for _ in 2..PROCESSES {
+        world.run(1, 0, 0);
     }
-    let (request, mut bulk) = spawn(1, shell, 0);
+    let (request, mut bulk) = spawn(1, 0, 0);
     assert_eq!(world.errno(0, request, &mut bulk), Errno::Again);
     world.with(1, |c| c.ended(last, End::Exit, 0, Account::default())).unwrap();
     assert_eq!(world.errno(0, request, &mut bulk), Errno::Again);

@@ -6,5 +6,6 @@ mod deaths;
 mod hostile;
 mod kills;
 mod life;
+mod quotas;
 mod random;
 mod waits;
