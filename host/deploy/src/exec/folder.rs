@@ -4,8 +4,9 @@
 //! Contract: no access leaves the folder. A node is a path of plain names within it; this host's
 //! kernel resolves the path beneath the folder, without following links or entering other file
 //! systems, and the result must be the file that was found before. Links are only texts here; the
-//! board follows them. Only files, directories and links are opened. Whatever the board sends
-//! causes an error at worst.
+//! board follows them. A link that would lead out is not made, and none is moved so that it would
+//! ([`links`]). Only files, directories and links are opened. Whatever the board sends causes an
+//! error at worst.
 
 use abi::fs::{Dirent, Errno, FIRST_COOKIE, Stat, kind};
 use abi::served::{DATA, Job, ROOT, Task, given};
@@ -20,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
+mod links;
 #[cfg(test)]
 mod tests;
 
@@ -124,10 +126,30 @@ impl Folder {
     pub fn perform(&mut self, job: &Job, bulk: &[u8]) -> Said {
         let (first, rest) = bulk.split_at_checked(job.name.into()).ok_or(Errno::Inval)?;
         let task = Task::from_code(job.task).ok_or(Errno::Nosys)?;
+        self.check_links(task, job, first, rest)?;
         self.done(task, job, first, rest).map_err(|why| match why {
             Errno::Perm if changes(task) => Errno::Rofs,
             other => other,
         })
+    }
+
+    /// Checks that the job makes no link that leads out of the folder (`Perm`).
+    fn check_links(&self, task: Task, job: &Job, first: &[u8], rest: &[u8]) -> Result<(), Errno> {
+        match task {
+            Task::Make if job.flags == u16::from(kind::LINK) => {
+                let is_out = links::leads_out(rest, links::depth(&self.path(job.node)?));
+                if is_out { Err(Errno::Perm) } else { Ok(()) }
+            }
+            Task::Link => {
+                let to = links::depth(&self.path(job.node)?);
+                self.may_link(&self.path(job.second)?, to)
+            }
+            Task::Rename => {
+                let to = links::depth(&self.path(job.second)?);
+                self.may_move(&self.path(job.node)?.join(name(first)?), to)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn done(&mut self, task: Task, job: &Job, first: &[u8], rest: &[u8]) -> Said {

@@ -175,3 +175,122 @@ fn nonsense_is_an_error() {
     assert_eq!(fs::read(place.path.join("secret")).unwrap(), b"secret");
     assert_eq!(fs::read_dir(&place.path).unwrap().count(), 2);
 }
+
+impl Place {
+    fn make(&mut self, directory: u64, kind: u8, name: &str, text: &str) -> Result<(), Errno> {
+        let make = Job { flags: kind.into(), ..job(Task::Make, directory) };
+        self.named(make, name.as_bytes(), text.as_bytes()).map(|_| ())
+    }
+
+    fn rename(&mut self, from: u64, old: &str, to: u64, new: &str) -> Result<(), Errno> {
+        let rename = Job { second: to, ..job(Task::Rename, from) };
+        self.named(rename, old.as_bytes(), new.as_bytes()).map(|_| ())
+    }
+}
+
+#[test]
+fn no_link_that_leads_out_is_made() {
+    let mut place = place();
+    let sub = place.find(ROOT, "sub").unwrap();
+    for text in ["/", "/etc/passwd", "..", "../secret", "./../x", "sub/..", "a/../b", "sub/../../x"]
+    {
+        assert_eq!(place.make(ROOT, kind::LINK, "link", text), Err(Errno::Perm), "{text}");
+    }
+    for text in ["../..", "../../secret", "deep/..", "../sub/../.."] {
+        assert_eq!(place.make(sub, kind::LINK, "link", text), Err(Errno::Perm), "{text}");
+    }
+    assert!(fs::symlink_metadata(place.inside("link")).is_err());
+    for (at, text) in ["sub/deep", "missing", ".", "./sub//deep", "sub/", "..."].iter().enumerate()
+    {
+        place.make(ROOT, kind::LINK, &format!("good{at}"), text).unwrap();
+    }
+    for (at, text) in ["..", "../file", ".././../sub"].iter().enumerate().take(2) {
+        place.make(sub, kind::LINK, &format!("good{at}"), text).unwrap();
+    }
+    assert_eq!(fs::read(place.inside("sub/good1")).unwrap(), b"file");
+    // A text that is no link is none of its business.
+    place.make(ROOT, kind::FILE, "plain", "../x").unwrap();
+}
+
+#[test]
+fn no_link_is_moved_or_linked_so_that_it_leads_out() {
+    let mut place = place();
+    let sub = place.find(ROOT, "sub").unwrap();
+    place.make(sub, kind::LINK, "up", "../file").unwrap();
+    assert_eq!(place.rename(sub, "up", ROOT, "up2"), Err(Errno::Perm));
+    place.rename(sub, "up", sub, "again").unwrap();
+    let again = place.find(sub, "again").unwrap();
+    let link = Job { second: again, ..job(Task::Link, ROOT) };
+    assert_eq!(place.named(link, b"hard", &[]), Err(Errno::Perm));
+    let link = Job { second: again, ..job(Task::Link, sub) };
+    place.named(link, b"hard", &[]).unwrap();
+    // With a directory around it.
+    place.make(sub, kind::DIRECTORY, "one", "").unwrap();
+    let one = place.find(sub, "one").unwrap();
+    place.make(one, kind::DIRECTORY, "two", "").unwrap();
+    let two = place.find(one, "two").unwrap();
+    place.make(two, kind::LINK, "up", "../../x").unwrap();
+    place.rename(sub, "one", ROOT, "one").unwrap();
+    assert_eq!(place.rename(one, "two", ROOT, "two"), Err(Errno::Perm));
+    place.make(two, kind::LINK, "higher", "../../x").unwrap();
+    assert_eq!(place.make(two, kind::LINK, "highest", "../../../x"), Err(Errno::Perm));
+    place.rename(ROOT, "one", sub, "one").unwrap();
+    // Those of the host stay, and are not moved.
+    assert_eq!(place.rename(ROOT, "out", sub, "in"), Ok(()), "it leads to inside/secret there");
+    assert_eq!(place.rename(ROOT, "up", ROOT, "other"), Err(Errno::Perm));
+    assert_eq!(place.named(job(Task::Unlink, ROOT), b"up", &[]), Ok((0, vec![])));
+}
+
+/// Random links, moves and hard links: nothing in the folder leads to the file outside.
+#[test]
+fn random_links_lead_nowhere_outside() {
+    let mut state = 7u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+        (state >> 33) as usize % below
+    };
+    let (mut made, mut refused) = (0, 0);
+    for _ in 0..40 {
+        let mut place = place();
+        fs::remove_file(place.inside("out")).unwrap();
+        fs::remove_file(place.inside("up")).unwrap();
+        let mut directories = vec![ROOT, place.find(ROOT, "sub").unwrap()];
+        for _ in 0..150 {
+            let (one, other) =
+                (directories[random(directories.len())], directories[random(directories.len())]);
+            let names = ["a", "b", "c", "d"];
+            let (old, new) = (names[random(4)], names[random(4)]);
+            let done = match random(4) {
+                0 => {
+                    let parts = ["..", "a", "b", "c", "..", "secret", "."];
+                    let text: Vec<_> = (0..1 + random(4)).map(|_| parts[random(7)]).collect();
+                    place.make(one, kind::LINK, new, &text.join("/"))
+                }
+                1 => place.make(one, kind::DIRECTORY, new, "").map(|()| {
+                    directories.push(place.find(one, new).unwrap());
+                }),
+                2 => place.rename(one, old, other, new),
+                _ => place.find(one, old).and_then(|node| {
+                    let link = Job { second: node, ..job(Task::Link, other) };
+                    place.named(link, new.as_bytes(), &[]).map(|_| ())
+                }),
+            };
+            made += u32::from(done.is_ok());
+            refused += u32::from(done == Err(Errno::Perm));
+        }
+        let inside = place.path.join("inside").canonicalize().unwrap();
+        let mut left = vec![inside.clone()];
+        while let Some(directory) = left.pop() {
+            for entry in fs::read_dir(&directory).unwrap() {
+                let path = entry.unwrap().path();
+                if let Ok(real) = path.canonicalize() {
+                    assert!(real.starts_with(&inside), "{} is {}", path.display(), real.display());
+                }
+                if path.symlink_metadata().unwrap().is_dir() {
+                    left.push(path);
+                }
+            }
+        }
+    }
+    assert!(made > 1000 && refused > 200, "{made} made, {refused} refused");
+}
