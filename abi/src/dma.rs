@@ -63,6 +63,8 @@ pub mod status {
     /// The ring is corrupt: a descriptor has the wrong position or, in [`super::Status`], more were
     /// submitted than the ring holds.
     pub const QUEUE: u16 = 7;
+    /// Source or destination is local memory of another domain than the channel's holder.
+    pub const FOREIGN: u16 = 8;
 }
 
 /// A position in a session of a channel.

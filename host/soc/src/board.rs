@@ -156,7 +156,7 @@ impl Devices {
         let ram = config.ram.base_pa..config.ram.base_pa + config.ram.size;
         let holder = |domain: &Domain| Holder::new(&domain.name, usize::from(domain.slot));
         let holders = config.domains.iter().map(holder).collect();
-        let limits = Limits::new(ram, chip.regions());
+        let limits = Limits::new(ram, chip.regions(), config.domains.len());
         let (memory, bells) = (chip.ram().of_device(device.registers), fabric.clone());
         let engine = Engine::new(device, dma, holders, limits, memory, bells)?;
         let handle = dma::Handle::new(engine, device, fabric.clone());

@@ -4,7 +4,7 @@ use super::beside::beside;
 use super::stress::on_all_cores;
 use super::table6::{self, BATCHES};
 use super::{Command, Failure, Outcome, Session, number};
-use abi::boot::kind;
+use abi::boot::{Region, kind};
 use abi::dma::{MAX_BYTES, RING, flag};
 use base::prng::Prng;
 use core::fmt::Write;
@@ -213,7 +213,15 @@ fn bad_transfers(
     let reserved = regions.iter().find(|region| region.kind == kind::RESERVED);
     let reserved = reserved.map_or(kernel.blob.window.base, |region| region.base);
     let (window, staging) = (kernel.blob.window.base, kernel.domain().staging_pa);
+    let is_foreign = |r: &&Region| r.kind == kind::LOCAL && r.owner != kernel.me.index() as u32;
+    let foreign = regions.iter().find(is_foreign).map(|region| region.base);
     let bytes = SMALL as u64;
+    let of_others = foreign.into_iter().flat_map(move |at| {
+        [
+            ("destination of another", Transfer::copy(from, at, bytes), Refusal::Foreign),
+            ("source of another", Transfer::copy(at, to, bytes), Refusal::Foreign),
+        ]
+    });
     let flags = |flags| Transfer { flags, ..Transfer::copy(from, to, bytes) };
     [
         ("source outside RAM", Transfer::copy(top, to, bytes), Refusal::Address),
@@ -232,4 +240,5 @@ fn bad_transfers(
         ("unknown flags", flags(flag::COPY | 1 << 63), Refusal::Flags),
     ]
     .into_iter()
+    .chain(of_others)
 }

@@ -36,6 +36,8 @@ impl Transfer {
 pub enum Refusal {
     Address,
     Protected,
+    /// Local memory of another domain.
+    Foreign,
     Length,
     /// Source and destination overlap.
     Overlap,
@@ -54,6 +56,7 @@ impl Refusal {
         match self {
             Refusal::Address => "an address outside RAM",
             Refusal::Protected => "neither local nor global memory",
+            Refusal::Foreign => "local memory of another domain",
             Refusal::Length => "no bytes, or more than a transfer can have",
             Refusal::Overlap => "source and destination overlap",
             Refusal::Flags => "neither a copy nor a fill",
@@ -68,6 +71,7 @@ impl Refusal {
             status::DONE => return None,
             status::ADDRESS => Refusal::Address,
             status::PROTECTED => Refusal::Protected,
+            status::FOREIGN => Refusal::Foreign,
             status::LENGTH => Refusal::Length,
             status::OVERLAP => Refusal::Overlap,
             status::FLAGS => Refusal::Flags,

@@ -221,7 +221,7 @@ impl Engine {
             flags: word(offset_of!(Descriptor, flags))?,
             position: word(offset_of!(Descriptor, position))?,
         };
-        let transfer = self.limits.check(&found, session);
+        let transfer = self.limits.check(&found, session, self.channels[index].holder);
         let channel = &mut self.channels[index];
         channel.session = Some(session.at(session.index.wrapping_add(1)));
         channel.queued.push_back(transfer);

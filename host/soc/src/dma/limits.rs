@@ -40,32 +40,43 @@ impl Transfer {
 #[derive(Clone, Debug)]
 pub struct Limits {
     ram: Range<u64>,
-    /// Local and global memory: ascending, adjacent ranges merged.
+    /// Local memory of all domains, and global memory: ascending, adjacent ranges merged.
     open: Vec<Range<u64>>,
+    /// The same for each domain, with its own local memory only.
+    own: Vec<Vec<Range<u64>>>,
+}
+
+/// Returns the memory of these regions: ascending, adjacent ranges merged.
+fn merged<'a>(regions: impl Iterator<Item = &'a Region>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> =
+        regions.map(|region| region.base..region.base.saturating_add(region.size)).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 impl Limits {
-    /// Computes the limits of a board with `ram` and these regions.
-    pub fn new(ram: Range<u64>, regions: &[Region]) -> Limits {
-        let open = |region: &&Region| matches!(region.kind, kind::LOCAL | kind::GLOBAL);
-        let mut ranges: Vec<Range<u64>> = regions
-            .iter()
-            .filter(open)
-            .map(|region| region.base..region.base.saturating_add(region.size))
-            .collect();
-        ranges.sort_by_key(|range| range.start);
-        let mut joined: Vec<Range<u64>> = Vec::new();
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if last.end == range.start => last.end = range.end,
-                _ => joined.push(range),
-            }
-        }
-        Limits { ram, open: joined }
+    /// Computes the limits of a board with `ram`, these regions, and `domains` domains.
+    pub fn new(ram: Range<u64>, regions: &[Region], domains: usize) -> Limits {
+        let is_open = |region: &&Region| matches!(region.kind, kind::LOCAL | kind::GLOBAL);
+        let open = merged(regions.iter().filter(is_open));
+        let own = (0..domains).map(|domain| {
+            let is_foreign =
+                |region: &Region| region.kind == kind::LOCAL && region.owner as usize != domain;
+            merged(regions.iter().filter(is_open).filter(|region| !is_foreign(region)))
+        });
+        Limits { ram, open, own: own.collect() }
     }
 
-    /// Returns the transfer of a descriptor submitted at `position`, or the status that rejects it.
-    pub fn check(&self, found: &Found, position: Position) -> Result<Transfer, u16> {
+    /// Returns the transfer of a descriptor submitted at `position` of a channel that `holder`
+    /// holds, or the status that rejects it.
+    pub fn check(&self, found: &Found, position: Position, holder: usize) -> Result<Transfer, u16> {
         let Found { source, destination, bytes, flags, .. } = *found;
         if found.position != position.pack() {
             return Err(status::QUEUE);
@@ -76,45 +87,50 @@ impl Limits {
         if bytes == 0 || bytes > MAX_BYTES {
             return Err(status::LENGTH);
         }
-        self.may_touch(destination, bytes)?;
+        self.may_touch(destination, bytes, holder)?;
         if flags == flag::FILL {
             return Ok(Transfer::Fill(source, destination, bytes));
         }
-        self.may_touch(source, bytes)?;
+        self.may_touch(source, bytes, holder)?;
         if source.abs_diff(destination) < bytes {
             return Err(status::OVERLAP);
         }
         Ok(Transfer::Copy(source, destination, bytes))
     }
 
-    fn may_touch(&self, at: u64, bytes: u64) -> Result<(), u16> {
+    fn may_touch(&self, at: u64, bytes: u64, holder: usize) -> Result<(), u16> {
         let inside =
             |range: &Range<u64>| at >= range.start && at < range.end && bytes <= range.end - at;
         if !inside(&self.ram) {
             return Err(status::ADDRESS);
         }
-        if self.open.iter().any(inside) { Ok(()) } else { Err(status::PROTECTED) }
+        if self.own.get(holder).is_some_and(|own| own.iter().any(inside)) {
+            return Ok(());
+        }
+        Err(if self.open.iter().any(inside) { status::FOREIGN } else { status::PROTECTED })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::boot::NOBODY;
     use base::prng::Prng;
 
     const MIB: u64 = 1 << 20;
     const HERE: Position = Position { epoch: 3, generation: 1, index: 9 };
 
     fn limits() -> Limits {
-        let region = |base, size, kind| Region { base, size, kind, owner: 0 };
+        let region = |base, size, kind, owner| Region { base, size, kind, owner };
         let regions = [
-            region(0, 16 * MIB, kind::RESERVED),
-            region(16 * MIB, 2 * MIB, kind::UNCACHED),
-            region(18 * MIB, 2 * MIB, kind::STAGING),
-            region(48 * MIB, 16 * MIB, kind::GLOBAL),
-            region(32 * MIB, 16 * MIB, kind::LOCAL),
+            region(0, 16 * MIB, kind::RESERVED, NOBODY),
+            region(16 * MIB, 2 * MIB, kind::UNCACHED, NOBODY),
+            region(18 * MIB, 2 * MIB, kind::STAGING, 0),
+            region(48 * MIB, 16 * MIB, kind::GLOBAL, NOBODY),
+            region(32 * MIB, 16 * MIB, kind::LOCAL, 0),
+            region(70 * MIB, 2 * MIB, kind::LOCAL, 1),
         ];
-        Limits::new(0..96 * MIB, &regions)
+        Limits::new(0..96 * MIB, &regions, 2)
     }
 
     fn copy(source: u64, destination: u64, bytes: u64) -> Found {
@@ -131,11 +147,11 @@ mod tests {
             (32 * MIB, 64 * MIB - 1, 1),
             (32 * MIB + 3, 40 * MIB + 5, MAX_BYTES),
         ] {
-            let transfer = limits.check(&copy(from, to, bytes), HERE);
+            let transfer = limits.check(&copy(from, to, bytes), HERE, 0);
             assert_eq!(transfer, Ok(Transfer::Copy(from, to, bytes)));
         }
         let fill = Found { flags: flag::FILL, source: u64::MAX, ..copy(0, 32 * MIB, 9) };
-        assert_eq!(limits.check(&fill, HERE), Ok(Transfer::Fill(u64::MAX, 32 * MIB, 9)));
+        assert_eq!(limits.check(&fill, HERE, 0), Ok(Transfer::Fill(u64::MAX, 32 * MIB, 9)));
     }
 
     #[test]
@@ -152,6 +168,10 @@ mod tests {
             (copy(good, 64 * MIB - 4, 8), status::PROTECTED),
             (copy(good, 32 * MIB - 4, 8), status::PROTECTED),
             (copy(good, 80 * MIB, 8), status::PROTECTED),
+            (copy(good, 70 * MIB, 8), status::FOREIGN),
+            (copy(71 * MIB, good, 8), status::FOREIGN),
+            (Found { flags: flag::FILL, ..copy(7, 70 * MIB, 8) }, status::FOREIGN),
+            (copy(good, 72 * MIB - 4, 8), status::PROTECTED),
             (copy(good, good + 64, 0), status::LENGTH),
             (copy(good, good + 64, MAX_BYTES + 1), status::LENGTH),
             (copy(good, good + 64, u64::MAX), status::LENGTH),
@@ -164,8 +184,24 @@ mod tests {
             (Found { position: 0, ..copy(good, good + 64, 8) }, status::QUEUE),
         ];
         for (i, (found, why)) in table.iter().enumerate() {
-            assert_eq!(limits.check(found, HERE), Err(*why), "row {i}");
+            assert_eq!(limits.check(found, HERE, 0), Err(*why), "row {i}");
         }
+    }
+
+    #[test]
+    fn each_domain_reaches_its_own_local_memory_and_global_memory() {
+        let (limits, local, global) = (limits(), [33 * MIB, 70 * MIB], 50 * MIB);
+        for (holder, other) in [(0, 1), (1, 0)] {
+            for (from, to) in [(local[holder], global), (global, local[holder])] {
+                assert!(limits.check(&copy(from, to, 8), HERE, holder).is_ok());
+                assert_eq!(limits.check(&copy(from, to, 8), HERE, other), Err(status::FOREIGN));
+                assert_eq!(limits.check(&copy(from, to, 8), HERE, 2), Err(status::FOREIGN));
+            }
+        }
+        // Half of it is global.
+        let across = copy(33 * MIB, 48 * MIB - 4, 8);
+        assert!(limits.check(&across, HERE, 0).is_ok());
+        assert_eq!(limits.check(&across, HERE, 1), Err(status::FOREIGN));
     }
 
     #[test]
@@ -182,7 +218,7 @@ mod tests {
             found.bytes =
                 [prng.next(), prng.below(32), prng.below(2 * MAX_BYTES)][prng.below(3) as usize];
             found.flags = prng.below(4);
-            let Ok(transfer) = limits.check(&found, HERE) else { continue };
+            let Ok(transfer) = limits.check(&found, HERE, 0) else { continue };
             let inside = |at: u64| at >= 32 * MIB && at + found.bytes <= 64 * MIB;
             assert!(inside(found.destination) && found.bytes <= MAX_BYTES, "seed {seed}");
             let copied = found.flags == flag::COPY;

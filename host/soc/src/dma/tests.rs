@@ -6,7 +6,7 @@ use super::*;
 use crate::config;
 use crate::gate::Gate;
 use crate::memory::Ram;
-use abi::boot::{Region, kind};
+use abi::boot::{NOBODY, Region, kind};
 use abi::dma::*;
 use base::prng::Prng;
 use std::mem::offset_of;
@@ -15,9 +15,12 @@ use std::time::Instant;
 const BASE: u64 = 0x4000_0000;
 const REGISTERS: u64 = BASE + 0x1000;
 const RINGS: u64 = BASE + 0x4000;
-/// The only memory that transfers may access.
+/// Memory that transfers of all domains may access.
 const OPEN: u64 = BASE + 0x10_0000;
 const OPEN_BYTES: u64 = 0x10_0000;
+/// Local memory of both domains.
+const LOCAL: [u64; 2] = [BASE + 0x30_0000, BASE + 0x38_0000];
+const LOCAL_BYTES: u64 = 0x8_0000;
 const VECTOR: usize = 2;
 const KICK: usize = 1;
 /// 1 us, and 25 ns per byte.
@@ -52,13 +55,15 @@ impl Rig {
             registers: REGISTERS,
             ..Default::default()
         };
-        let region = |base, size, kind| Region { base, size, kind, owner: 0 };
+        let region = |base, size, kind, owner| Region { base, size, kind, owner };
         let regions = [
-            region(BASE, 0x10_0000, kind::UNCACHED),
-            region(OPEN, OPEN_BYTES, kind::LOCAL),
-            region(OPEN + OPEN_BYTES, 0x10_0000, kind::RESERVED),
+            region(BASE, 0x10_0000, kind::UNCACHED, NOBODY),
+            region(OPEN, OPEN_BYTES, kind::GLOBAL, NOBODY),
+            region(OPEN + OPEN_BYTES, 0x10_0000, kind::RESERVED, NOBODY),
+            region(LOCAL[0], LOCAL_BYTES, kind::LOCAL, 0),
+            region(LOCAL[1], LOCAL_BYTES, kind::LOCAL, 1),
         ];
-        let limits = Limits::new(BASE..BASE + (4 << 20), &regions);
+        let limits = Limits::new(BASE..BASE + (4 << 20), &regions, 2);
         let holders = vec![Holder::new("main", 1), Holder::new("shadow", 2)];
         let engine =
             Engine::new(&device, &dma, holders, limits, ram.clone(), fabric.clone()).unwrap();
@@ -223,6 +228,50 @@ fn a_bad_descriptor_ends_with_its_status_and_the_next_goes_on() {
     }
     assert_eq!(rig.ended(0, table.len() as u32).0, status::QUEUE);
     assert_eq!((rig.completed(0), rig.fault(0)), (at(1, table.len() as u32 + 1), 0));
+}
+
+/// Neither domain reads or writes the other's local memory, whoever rang the doorbell; a channel
+/// that changes hands takes the rights of its new holder.
+#[test]
+fn local_memory_is_its_domains_own() {
+    let mut rig = Rig::open();
+    let secret = [0x5e; 64];
+    for memory in LOCAL {
+        rig.ram.write(memory, &secret).unwrap();
+    }
+    for (channel, own, other) in [(0, LOCAL[0], LOCAL[1]), (1, LOCAL[1], LOCAL[0])] {
+        let table = [
+            ([OPEN, other, 8, flag::COPY], status::FOREIGN),
+            ([7, other, 8, flag::FILL], status::FOREIGN),
+            ([other, OPEN, 64, flag::COPY], status::FOREIGN),
+            ([other, own + 128, 64, flag::COPY], status::FOREIGN),
+            ([own, other + 128, 64, flag::COPY], status::FOREIGN),
+            ([own, OPEN + 128, 64, flag::COPY], status::DONE),
+        ];
+        for (index, (words, _)) in table.iter().enumerate() {
+            rig.describe(channel, at(1, index as u32), *words);
+        }
+        rig.submitted(channel, at(1, table.len() as u32));
+        rig.turn((channel as u64) << 41);
+        rig.turn((channel as u64) << 41 | 1 << 40);
+        for (index, (_, why)) in table.iter().enumerate() {
+            assert_eq!(rig.ended(channel, index as u32).0, *why, "channel {channel}, row {index}");
+        }
+        assert_eq!(
+            (rig.bytes(other, 64), rig.bytes(other + 128, 64)),
+            (secret.into(), vec![0; 64])
+        );
+        assert_eq!((rig.bytes(OPEN, 64), rig.bytes(OPEN + 128, 64)), (vec![0; 64], secret.into()));
+    }
+    // Domain 1 takes over channel 2.
+    rig.held(2, 1);
+    let next = Position { generation: 2, ..at(1, 0) };
+    rig.submit(2, next, [LOCAL[1], OPEN + 256, 64, flag::COPY]);
+    rig.describe(2, next.at(1), [LOCAL[0], OPEN + 256, 64, flag::COPY]);
+    rig.submitted(2, next.at(2));
+    rig.turn(1 << 43);
+    rig.turn(1 << 44);
+    assert_eq!((rig.ended(2, 0).0, rig.ended(2, 1).0), (status::DONE, status::FOREIGN));
 }
 
 #[test]
