@@ -97,7 +97,7 @@ codes! {
         Nosys = 52,
         Perm = 63,
         Srch = 71,
-        /// A directory that the manifest names does not exist.
+        /// A directory that the manifest names does not exist, or the parent may not use it so.
         Notcapable = 76,
         /// The requested kernel is not running.
         Hostunreach = 23,

@@ -136,6 +136,11 @@ pub const BEGIN_FILES: usize = 64;
 /// [`BeginFile::descriptor`] of the directory that the program's path is relative to. The new
 /// process does not get it. Without one, the path starts at `/`.
 pub const BEGIN_DIRECTORY: u32 = u32::MAX;
+/// [`BeginFile::descriptor`] of a directory that the parent may use but does not pass on. The new
+/// process does not get it, but its manifest may name directories within it.
+pub const BEGIN_AUTHORITY: u32 = u32::MAX - 1;
+/// Maximum number of [`BeginFile`]s: files that are passed, and directories of the parent.
+pub const BEGIN_RECORDS: usize = 2 * BEGIN_FILES;
 /// Flag of a [`Begin`]: the parent may signal any process, so the new one may, too, if its manifest
 /// says so.
 pub const BEGIN_SIGNALS: u32 = 1;
@@ -194,7 +199,7 @@ const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
-pub const IMAGE_VERSION: u32 = 5;
+pub const IMAGE_VERSION: u32 = 6;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
@@ -324,7 +329,7 @@ pub struct ImageHead {
     /// Bytes of its environment, which follows.
     pub environment: u32,
     /// Bytes of its preopens, which follow: `RIGHTS PATH=NAME`, each NUL terminated; rights are `r`
-    /// or `rw`.
+    /// or `rw`, after a `+` if the program gets the directory whoever starts it.
     pub preopens: u32,
     /// Bytes of its endpoints, which follow: `AFFINITY CONTRACT`, each NUL terminated.
     pub endpoints: u32,

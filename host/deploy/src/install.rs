@@ -29,9 +29,36 @@ pub struct Line {
     /// Name of the program on the board. By default, the name of the file.
     #[arg(long)]
     pub name: Option<String>,
+    /// Allow the directories that the manifest lists as grants: the program gets them whoever
+    /// starts it.
+    #[arg(long)]
+    pub allow_grants: bool,
     /// Board. Optional if only one is running.
     #[arg(long)]
     pub board: Option<String>,
+}
+
+/// Whether a program may have grants (`program::Manifest::grants`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grants {
+    Refused,
+    Allowed,
+}
+
+/// A program to seal.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub wasm: &'a Path,
+    /// By default, the manifest next to the module, if there is one.
+    pub manifest: Option<&'a Path>,
+    pub grants: Grants,
+}
+
+impl<'a> Source<'a> {
+    /// Returns one without grants.
+    pub fn new(wasm: &'a Path, manifest: Option<&'a Path>) -> Source<'a> {
+        Source { wasm, manifest, grants: Grants::Refused }
+    }
 }
 
 /// An installed image.
@@ -48,13 +75,15 @@ pub fn install(place: &Place, instance: &Instance, line: &Line) -> anyhow::Resul
         Some(name) => named(name)?,
         None => name_of(&line.wasm)?,
     };
-    for image in put(place, instance, &line.wasm, line.manifest.as_deref(), &name)? {
+    let grants = if line.allow_grants { Grants::Allowed } else { Grants::Refused };
+    let source = Source { grants, ..Source::new(&line.wasm, line.manifest.as_deref()) };
+    for image in put_by(compiler::chosen(), place, instance, source, &name)? {
         println!("{} KiB to {}:{}", image.bytes.div_ceil(1024), instance.name, image.path);
     }
     Ok(())
 }
 
-/// Installs the program `wasm` as `name`.
+/// Installs the program `wasm` as `name`, without grants.
 pub fn put(
     place: &Place,
     instance: &Instance,
@@ -62,21 +91,20 @@ pub fn put(
     manifest: Option<&Path>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
-    put_by(compiler::chosen(), place, instance, wasm, manifest, name)
+    put_by(compiler::chosen(), place, instance, Source::new(wasm, manifest), name)
 }
 
-/// Does the same, compiled by `kind`.
+/// Installs a program as `name`, compiled by `kind`.
 pub fn put_by(
     kind: Kind,
     place: &Place,
     instance: &Instance,
-    wasm: &Path,
-    manifest: Option<&Path>,
+    source: Source<'_>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
     let (isas, key) = (kernels::isas(&instance.board()?), instance.program_key()?);
     let mut installed = vec![];
-    for (isa, image) in images_for(kind, place, wasm, manifest, isas, &key)? {
+    for (isa, image) in images_for(kind, place, source, isas, &key)? {
         let path = format!("/{FOLDER}/{name}.{}", isa.name());
         let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
         installed.push(Installed { path, bytes });
@@ -98,7 +126,7 @@ pub fn images_on(
         Some(domain) => vec![domain.isa],
         None => kernels::isas(&board),
     };
-    images_for(compiler::chosen(), place, wasm, manifest, isas, &key)
+    images_for(compiler::chosen(), place, Source::new(wasm, manifest), isas, &key)
 }
 
 /// Returns the images of a program for a board, sealed with its key.
@@ -109,27 +137,46 @@ pub fn images(
     board: &Board,
     key: &[u8; 32],
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
-    images_for(compiler::chosen(), place, wasm, manifest, kernels::isas(board), key)
+    let source = Source::new(wasm, manifest);
+    images_for(compiler::chosen(), place, source, kernels::isas(board), key)
 }
 
 fn images_for(
     kind: Kind,
     place: &Place,
-    wasm: &Path,
-    manifest: Option<&Path>,
+    source: Source<'_>,
     isas: Vec<Isa>,
     key: &[u8; 32],
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
-    let manifest = manifest_of(wasm, manifest)?;
+    let wasm = source.wasm;
+    let manifest = checked_manifest(source)?;
     let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
     let codes = compiler::code(place, kind, wasm, &bytes, &isas)?;
-    let source = program::source_hash(&bytes);
+    let hash = program::source_hash(&bytes);
     let seal = |(isa, code): (Isa, Vec<u8>)| {
-        let image = program::seal(&code, &manifest, isa.number(), source, key);
+        let image = program::seal(&code, &manifest, isa.number(), hash, key);
         let image = image.with_context(|| format!("{} for {}", wasm.display(), isa.name()))?;
         Ok((isa, image))
     };
     isas.into_iter().zip(codes).map(seal).collect()
+}
+
+/// Returns the program's manifest, if its grants are allowed.
+fn checked_manifest(source: Source<'_>) -> anyhow::Result<Manifest> {
+    let manifest = manifest_of(source.wasm, source.manifest)?;
+    let shown = |it: &program::Preopen| {
+        let rights = if it.write { "rw" } else { "r" };
+        format!("{}:{rights}", it.path)
+    };
+    let all: Vec<String> = manifest.grants.iter().map(shown).collect();
+    ensure!(
+        all.is_empty() || source.grants == Grants::Allowed,
+        "{}: its manifest grants it {}, whoever starts it: if it may have that, install it with \
+         `pen install --allow-grants`",
+        source.wasm.display(),
+        all.join(", ")
+    );
+    Ok(manifest)
 }
 
 /// Reads the named manifest, or the one next to the program; otherwise returns an empty one.
@@ -173,6 +220,21 @@ mod tests {
         for bad in ["", "a b", ".x", "-x", "a/b", "ä", &"a".repeat(33)] {
             assert!(named(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn grants_must_be_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let wasm = folder.path().join("it.wasm");
+        let beside = folder.path().join("it.toml");
+        std::fs::write(&beside, "grants = [\"/etc:r\", \"/data:rw\"]").unwrap();
+        let why = format!("{:#}", checked_manifest(Source::new(&wasm, None)).unwrap_err());
+        assert!(why.contains("it.wasm") && why.contains("/etc:r, /data:rw"), "{why}");
+        assert!(why.contains("pen install --allow-grants"), "{why}");
+        let allowed = Source { grants: Grants::Allowed, ..Source::new(&wasm, None) };
+        assert_eq!(checked_manifest(allowed).unwrap().grants.len(), 2);
+        std::fs::write(&beside, "preopens = [\"/etc:r\"]").unwrap();
+        assert!(checked_manifest(Source::new(&wasm, None)).is_ok());
     }
 
     #[test]

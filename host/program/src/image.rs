@@ -10,8 +10,8 @@ pub struct Opened {
     pub args: Vec<String>,
     /// `NAME=VALUE`.
     pub env: Vec<String>,
-    /// Path, name, and whether it is writable.
-    pub preopens: Vec<(String, String, bool)>,
+    /// Path, name, whether it is writable, and whether it is a grant.
+    pub preopens: Vec<(String, String, bool, bool)>,
     /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
     /// Memory limit in bytes.
@@ -70,7 +70,10 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
     Ok(Opened {
         args: image.arguments().map(text).collect(),
         env: image.environment().map(text).collect(),
-        preopens: image.preopens().map(|it| (text(it.path), text(it.name), it.write)).collect(),
+        preopens: image
+            .preopens()
+            .map(|it| (text(it.path), text(it.name), it.write, it.grant))
+            .collect(),
         endpoints: image.endpoints().map(endpoint).collect(),
         memory: image.memory,
         class: image.class,

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The fields of a manifest.
 const FIELDS: &[&str] =
-    &["args", "class", "endpoints", "env", "limits", "memory", "preopens", "signals"];
+    &["args", "class", "endpoints", "env", "grants", "limits", "memory", "preopens", "signals"];
 /// Maximum length of each list.
 const MOST: usize = 64;
 /// Descriptors of standard input, output and error.
@@ -27,8 +27,12 @@ pub struct Manifest {
     pub args: Vec<String>,
     /// Environment variables, which the parent's override.
     pub env: Vec<(String, String)>,
-    /// Preopened directories, the only ones; `None`: those of the parent.
+    /// Preopened directories, the only ones; `None`: those of the parent. The parent must have
+    /// them.
     pub preopens: Option<Vec<Preopen>>,
+    /// Preopened directories that it gets in addition, whoever starts it. The installer must have
+    /// allowed that.
+    pub grants: Vec<Preopen>,
     /// The processes that it may signal.
     pub signals: Signals,
     /// Memory limit in bytes; 0: only the board's limit.
@@ -126,6 +130,12 @@ impl Manifest {
         folders | signals
     }
 
+    /// Iterates over all directories that it names; the grants, marked so, are the last ones.
+    fn directories(&self) -> impl Iterator<Item = (&Preopen, bool)> {
+        let preopens = self.preopens.iter().flatten().map(|it| (it, false));
+        preopens.chain(self.grants.iter().map(|it| (it, true)))
+    }
+
     /// Returns arguments, environment, preopens and endpoints as stored in an image, each followed
     /// by a NUL.
     pub(crate) fn strings(&self) -> [Vec<u8>; 4] {
@@ -135,9 +145,10 @@ impl Manifest {
         [
             ended(&mut self.args.iter().cloned()),
             ended(&mut self.env.iter().map(|(name, value)| format!("{name}={value}"))),
-            ended(&mut self.preopens.iter().flatten().map(|it| {
-                let rights = if it.write { "rw" } else { "r" };
-                format!("{rights} {}={}", it.path, it.name)
+            ended(&mut self.directories().map(|(it, is_grant)| {
+                let (grant, rights) =
+                    (if is_grant { "+" } else { "" }, if it.write { "rw" } else { "r" });
+                format!("{grant}{rights} {}={}", it.path, it.name)
             })),
             ended(&mut self.endpoints.iter().map(|it| format!("{} {}", it.affinity, it.contract))),
         ]
@@ -148,14 +159,19 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
     let mut made = Manifest {
         args: fields.take("args").map_or(Ok(vec![]), args)?,
         env: fields.take("env").map_or(Ok(vec![]), env)?,
-        preopens: fields.take("preopens").map(preopens).transpose()?,
+        preopens: fields.take("preopens").map(|it| preopens(it, &[])).transpose()?,
+        grants: vec![],
         signals: fields.take("signals").map_or(Ok(Signals::Own), signals)?,
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
         endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
         limits: Limits::default(),
     };
-    let least = STREAMS + made.preopens.as_ref().map_or(1, Vec::len) as i64;
+    if let Some(grants) = fields.take("grants") {
+        made.grants = preopens(grants, made.preopens.as_deref().unwrap_or_default())?;
+    }
+    let own = made.preopens.as_ref().map_or(1, Vec::len) + made.grants.len();
+    let least = STREAMS + own as i64;
     made.limits = fields.take("limits").map_or(Ok(Limits::default()), |it| limits(it, least))?;
     let bytes = made.strings().iter().map(Vec::len).sum();
     if bytes > IMAGE_STRINGS {
@@ -202,12 +218,13 @@ fn env(field: Field) -> Place<Vec<(String, String)>> {
     entries.into_iter().map(one).collect()
 }
 
-fn preopens(field: Field) -> Place<Vec<Preopen>> {
+/// Parses a list of directories, none with a name of `others`.
+fn preopens(field: Field, others: &[Preopen]) -> Place<Vec<Preopen>> {
     const ALLOWED: &str = "a list such as [\"/data:rw\", \"/bin=tools:r\"]";
     let mut found: Vec<Preopen> = vec![];
     for item in short(&field, ALLOWED)? {
         let one = preopen(&item)?;
-        if found.iter().any(|other| other.name == one.name) {
+        if found.iter().chain(others).any(|other| other.name == one.name) {
             let name = format!("the name {:?}", one.name);
             return Err((item.at(), Reason::Twice { field: field.name, found: name }));
         }

@@ -11,6 +11,7 @@ use program::{
 const FULL: &str = r#"
 args = ["-v", "two words"]
 preopens = ["/data:rw", "/bin=tools:r"]
+grants = ["/etc:r"]
 memory = "64 MiB"
 class = "light"
 endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
@@ -39,6 +40,7 @@ fn all_of_it_is_read() {
         args: vec!["-v".to_string(), "two words".to_string()],
         env: vec![("EMPTY".into(), "".into()), ("HOME".into(), "/data".into())],
         preopens: Some(vec![preopen("/data", "/data", true), preopen("/bin", "tools", false)]),
+        grants: vec![preopen("/etc", "/etc", false)],
         signals: Signals::All,
         memory: 64 << 20,
         class: Class::Light,
@@ -74,6 +76,8 @@ fn refusals_say_where_what_and_what_instead() {
         ("preopens = [\"/a/../b:r\"]", &["no '..'"]),
         ("preopens = [\"/a=:r\"]", &["PATH=NAME:RIGHTS"]),
         ("preopens = [\"/a:r\", \"/b=/a:rw\"]", &["\"preopens\" has the name \"/a\" twice"]),
+        ("grants = [\"/etc\"]", &["\"grants[0]\" is \"/etc\"", "RIGHTS is r or rw"]),
+        ("preopens = [\"/a:r\"]\ngrants = [\"/a:rw\"]", &["\"grants\" has the name \"/a\" twice"]),
         ("memory = 64", &["\"memory\" is 64", size]),
         ("memory = \"64MB\"", &["\"memory\" is \"64MB\"", size]),
         ("memory = \"1 KiB\"", &["a multiple of 64 KiB"]),
@@ -120,8 +124,11 @@ fn a_manifest_and_code_go_through_an_image() {
     let found = open(&file, isa::RISCV64, &key).unwrap();
     assert_eq!(found.args, ["-v", "two words"]);
     assert_eq!(found.env, ["EMPTY=", "HOME=/data"]);
-    let of = |path: &str, name: &str, write| (path.to_string(), name.to_string(), write);
-    assert_eq!(found.preopens, [of("/data", "/data", true), of("/bin", "tools", false)]);
+    let of = |path: &str, name: &str, write| (path.to_string(), name.to_string(), write, false);
+    let (path, name, ..) = of("/etc", "/etc", false);
+    let directories =
+        [of("/data", "/data", true), of("/bin", "tools", false), (path, name, false, true)];
+    assert_eq!(found.preopens, directories);
     assert_eq!(found.endpoints, manifest.endpoints);
     assert_eq!((found.memory, found.files), (64 << 20, 32));
     assert_eq!((found.tree_files, found.tree_processes), (100, 8));

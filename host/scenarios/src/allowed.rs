@@ -2,9 +2,10 @@
 
 use super::crowd::processes;
 use super::machine::demand;
-use super::programs::{Running, awaited, install_as, ready, run, wrong};
+use super::programs::{Running, awaited, install_as, install_granting, ready, run, wrong};
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::{Captured, Line};
+use deploy::install::Grants;
 
 /// WASI's error numbers, as the tool prints them.
 const BADF: &str = "tool: error 8\n";
@@ -76,6 +77,44 @@ fn files(rig: &Rig, kernel: &str) -> Result<(), Failure> {
     }
     let root = with(rig, "", kernel, &["type", "file"])?;
     says("the root", root, "of the root")
+}
+
+/// A program that another one starts gets the directories of its manifest only if the other one may
+/// use them so, or if they were granted when it was installed.
+pub fn authority(rig: &mut Rig) -> Result<(), Failure> {
+    ready(rig)?;
+    let file = rig.instance.path("child.toml");
+    let read = "preopens = [\"/:r\"]\n";
+    for kernel in ["main", "shadow"] {
+        for (manifest, fits) in [
+            ("", true),
+            ("preopens = [\"/bin:r\"]\n", true),
+            ("preopens = [\"/bin:rw\"]\n", false),
+            ("preopens = [\"/:rw\"]\n", false),
+            ("grants = [\"/bin:rw\"]\n", true),
+        ] {
+            std::fs::write(&file, manifest)?;
+            install_granting(rig, &file, "tool", Grants::Allowed)?;
+            // What the system starts gets all of it.
+            says(manifest, run(rig, kernel, &["args", "one"], b"")?, "one\n")?;
+            let child = with(rig, read, kernel, &["within", "5120"])?;
+            if fits {
+                says(manifest, child, "65\n")?;
+            } else {
+                refused(manifest, child, NOTCAPABLE)?;
+            }
+        }
+        // All that the parent has.
+        std::fs::write(&file, "preopens = [\"/:r\"]\n")?;
+        install_granting(rig, &file, "tool", Grants::Refused)?;
+        says("all that the parent has", with(rig, read, kernel, &["within", "5120"])?, "65\n")?;
+        std::fs::write(&file, "grants = [\"/bin:rw\"]\n")?;
+        let why = format!("{:?}", install_granting(rig, &file, "tool", Grants::Refused));
+        if !why.contains("pen install --allow-grants") {
+            return Err(wrong("grants that are not allowed", why));
+        }
+    }
+    demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
 /// A program may signal its descendants and group; others only if its manifest says so.

@@ -8,7 +8,7 @@ use crate::reference;
 use builds::apps;
 use builds::compiler::{self, Kind};
 use deploy::exec::{Captured, Line};
-use deploy::install;
+use deploy::install::{self, Source};
 use std::path::Path;
 use tree::place::Place;
 
@@ -136,7 +136,7 @@ fn one(kind: Kind, place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Fail
         apps::build_for_test(place, case.program)
     };
     let wasm = built.map_err(failed)?.wasm;
-    let put = install::put_by(kind, place, &rig.instance, &wasm, None, case.program);
+    let put = install::put_by(kind, place, &rig.instance, Source::new(&wasm, None), case.program);
     put.map_err(|why| wrong("install", format!("{why:#}")))?;
     let wanted = on_host(place, rig, case, &wasm)?;
     let says_nothing = wanted.0.out.is_empty() && wanted.1.is_empty();

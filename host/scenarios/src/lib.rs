@@ -193,6 +193,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
     on("programs.allowed", "duo", allowed::manifests),
+    on("programs.authority", "duo", allowed::authority),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

@@ -3,8 +3,9 @@
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
+use builds::compiler;
 use deploy::exec::{Captured, Line, captured};
-use deploy::install;
+use deploy::install::{self, Grants, Source};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -39,6 +40,20 @@ pub(super) fn install_as(rig: &Rig, manifest: Option<&Path>, name: &str) -> Resu
     let place = Place::find()?;
     let tool = place.root.join(Path::new(TOOL));
     let put = install::put(&place, &rig.instance, &tool, manifest, name);
+    put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
+}
+
+/// The same with the grants of the manifest allowed or not.
+pub(super) fn install_granting(
+    rig: &Rig,
+    manifest: &Path,
+    name: &str,
+    grants: Grants,
+) -> Result<(), Failure> {
+    let place = Place::find()?;
+    let tool = place.root.join(Path::new(TOOL));
+    let source = Source { grants, ..Source::new(&tool, Some(manifest)) };
+    let put = install::put_by(compiler::chosen(), &place, &rig.instance, source, name);
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 

@@ -8,8 +8,8 @@ use crate::errno::Errno;
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
-    ARGUMENTS, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_ROOT,
-    BEGIN_SIGNALS, Begin, BeginFile,
+    ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS,
+    BEGIN_MAGIC, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS, Begin, BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -119,14 +119,19 @@ pub struct PassedFile<'a> {
     pub rights: u64,
     /// WASI's rights of files opened through it.
     pub inheriting: u64,
-    /// Its descriptor in the new process, or [`BEGIN_DIRECTORY`].
+    /// Its descriptor in the new process, or [`BEGIN_DIRECTORY`] or [`BEGIN_AUTHORITY`].
     pub descriptor: u32,
     /// Name, if it is a preopened directory.
     pub name: Option<&'a [u8]>,
 }
 
 impl<'a> StartData<'a> {
-    /// Iterates over all files, including the program's directory.
+    /// Iterates over the files that the new process gets.
+    pub fn passed(&self) -> impl Iterator<Item = PassedFile<'a>> + use<'a> {
+        self.files().filter(|file| is_passed(file.descriptor))
+    }
+
+    /// Iterates over all files, including the program's directory and those of the parent.
     pub fn files(&self) -> impl Iterator<Item = PassedFile<'a>> + use<'a> {
         let mut names = strings(self.names);
         let files = self.files.chunks_exact(FILE);
@@ -146,6 +151,10 @@ impl<'a> StartData<'a> {
     pub fn directory(&self) -> Option<u64> {
         self.files().find(|file| file.descriptor == BEGIN_DIRECTORY).map(|file| file.handle)
     }
+}
+
+fn is_passed(descriptor: u32) -> bool {
+    !matches!(descriptor, BEGIN_DIRECTORY | BEGIN_AUTHORITY)
 }
 
 /// Splits a block into its strings, without the NULs.
@@ -186,7 +195,7 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
     let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT;
     let odd = head.reserved != 0 || head.flags & !known != 0;
-    if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
+    if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_RECORDS {
         return Err(Errno::INVAL);
     }
     let start_data = StartData {
@@ -211,19 +220,22 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
 }
 
 fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
-    let mut named = 0;
+    let (mut named, mut passed) = (0, 0);
     for (at, bytes) in start_data.files.chunks_exact(FILE).enumerate() {
         let file = BeginFile::read_from_bytes(bytes).map_err(|_| Errno::INVAL)?;
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
-        let nameless = file.descriptor == BEGIN_DIRECTORY && file.preopened != 0;
-        let twice = start_data.files().take(at).any(|other| other.descriptor == file.descriptor);
+        let nameless = !is_passed(file.descriptor) && file.preopened != 0;
+        let mut before = start_data.files().take(at);
+        let twice = file.descriptor != BEGIN_AUTHORITY
+            && before.any(|other| other.descriptor == file.descriptor);
         if unknown || nameless || twice || file.preopened > 1 {
             return Err(Errno::INVAL);
         }
         named += file.preopened as usize;
+        passed += usize::from(file.descriptor != BEGIN_AUTHORITY);
     }
     let fit = strings(start_data.names).count() == named && strings(start_data.names).all(is_name);
-    if fit { Ok(()) } else { Err(Errno::INVAL) }
+    if fit && passed <= BEGIN_FILES { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 /// Start data to encode.
@@ -242,7 +254,7 @@ pub struct Plan<'a> {
     pub files: &'a [PassedFile<'a>],
 }
 
-/// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`], [`BEGIN_FILES`] or [`ARGUMENTS`].
+/// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`], [`BEGIN_RECORDS`] or [`ARGUMENTS`].
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let names = plan.files.iter().filter_map(|file| file.name);
     let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
@@ -250,7 +262,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let fixed = HEAD.saturating_add(plan.files.len().saturating_mul(FILE));
     let total = parts.into_iter().fold(fixed, usize::saturating_add);
     let is_long = total > BEGIN_BYTES || !has_room(plan.arguments, plan.environment);
-    if plan.files.len() > BEGIN_FILES || is_long {
+    if plan.files.len() > BEGIN_RECORDS || is_long {
         return Err(Errno::TOOBIG);
     }
     let mut bytes = Vec::new();

@@ -2,7 +2,8 @@
 //!
 //! A child gets descriptors of the caller, with at most the caller's rights, and at most the
 //! caller's limits. The handles in its start data are the caller's; the caller waits until the
-//! child has duplicated them.
+//! child has duplicated them. The caller's other preopened directories go along as its authority:
+//! the child's manifest may name directories within them ([`crate::authority`]).
 
 use crate::begin::{Folders, Limits, PassedFile, Plan, encode, is_block, is_path};
 use crate::ending::ends_process;
@@ -12,7 +13,10 @@ use crate::process::Process;
 use crate::system::{System, ask_processes};
 use crate::wasi::{filetype, rights};
 use abi::process::{Listed, Op, Request, flag, signal};
-use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, Identity, InheritedFile, Spawn};
+use abi::program::{
+    BEGIN_AUTHORITY, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_RECORDS, Ended, Identity, InheritedFile,
+    Spawn,
+};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -76,7 +80,8 @@ impl Process {
         Ok(())
     }
 
-    /// Returns the files of the child, the program's directory first.
+    /// Returns the files of the child, the program's directory first, and last the caller's own
+    /// directories, as many as fit.
     fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<PassedFile<'a>>, Errno> {
         let [list, count] = what.files;
         // One entry is reserved for the directory.
@@ -84,7 +89,7 @@ impl Process {
             return Err(Errno::TOOBIG);
         }
         let mut files = Vec::new();
-        files.try_reserve_exact(count as usize + 1).map_err(|_| Errno::NOMEM)?;
+        files.try_reserve_exact(BEGIN_RECORDS).map_err(|_| Errno::NOMEM)?;
         let directory =
             InheritedFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
         files.push(self.given(memory, directory)?);
@@ -93,6 +98,21 @@ impl Process {
                 load(memory, entry(list, index, size_of::<InheritedFile>() as u32)?)?;
             let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             files.push(self.given(memory, file)?);
+        }
+        for own in self.table.preopens() {
+            let is_same = |file: &PassedFile<'_>| {
+                (file.handle, file.rights) == (own.handle, own.rights)
+                    && file.inheriting == own.inheriting
+            };
+            if files.len() < BEGIN_RECORDS && !files.iter().any(is_same) {
+                files.push(PassedFile {
+                    handle: own.handle,
+                    rights: own.rights,
+                    inheriting: own.inheriting,
+                    descriptor: BEGIN_AUTHORITY,
+                    name: None,
+                });
+            }
         }
         Ok(files)
     }

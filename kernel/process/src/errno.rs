@@ -31,6 +31,8 @@ numbers! {
     /// The descriptor table is full.
     MFILE = 33,
     NAMETOOLONG = 37,
+    /// The process tree has as many files as its quota allows, or there are no more.
+    NFILE = 41,
     /// Out of memory.
     NOMEM = 48,
     NOSYS = 52,
@@ -40,6 +42,8 @@ numbers! {
     NOTSUP = 58,
     PERM = 63,
     SPIPE = 70,
+    /// From before a restart of the service.
+    STALE = 72,
     /// A right is missing, or a path leaves its directory.
     NOTCAPABLE = 76,
 }

@@ -25,6 +25,7 @@
 extern crate alloc;
 
 mod arguments;
+pub mod authority;
 pub mod begin;
 mod children;
 mod clocks;
@@ -45,6 +46,7 @@ pub mod table;
 mod transfer;
 pub mod wasi;
 
+pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
 pub use process::{Installed, Process};

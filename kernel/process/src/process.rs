@@ -11,7 +11,6 @@ use crate::system::{System, ask};
 use crate::table::{Descriptor, Slot, Table};
 use crate::wasi::filetype;
 use abi::fs::{Op, Request};
-use abi::program::BEGIN_DIRECTORY;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -80,7 +79,7 @@ impl Process {
     fn fill(&mut self, system: &mut dyn System, from: &StartData<'_>, folders: bool) -> Done {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
-        for file in from.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {
+        for file in from.passed() {
             let is_wanted = file.name.is_some_and(|name| from.folders.has(name));
             if !folders && !is_wanted && is_directory(system, file.handle)? {
                 continue;

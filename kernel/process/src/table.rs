@@ -142,6 +142,12 @@ impl Table {
         None
     }
 
+    /// Iterates over the preopened directories.
+    pub fn preopens(&self) -> impl Iterator<Item = Descriptor> {
+        let named = self.slots.iter().flatten().filter(|slot| slot.name.is_some());
+        named.map(|slot| slot.descriptor)
+    }
+
     /// Returns the number of descriptors.
     pub fn count(&self) -> usize {
         self.slots.iter().flatten().count()

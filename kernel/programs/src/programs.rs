@@ -33,7 +33,7 @@ pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
 use kernel_services::kernel::Kernel;
-pub use load::{Loaded, Manifest, Programs, refusal};
+pub use load::{Directory, Loaded, Manifest, Programs, refusal};
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
 /// heap, the cores' frame caches, and private pipes.

@@ -3,6 +3,8 @@
 /// A directory that is open when a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preopen<'a> {
+    /// Whether the program gets it whoever starts it.
+    pub grant: bool,
     /// Whether the program may change its contents.
     pub write: bool,
     /// The absolute path.
@@ -12,9 +14,13 @@ pub struct Preopen<'a> {
 }
 
 impl<'a> Preopen<'a> {
-    /// Parses `RIGHTS PATH=NAME`.
+    /// Parses `RIGHTS PATH=NAME`, after a `+` for a grant.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let (rights, rest) = cut(text, b' ')?;
+        let (grant, rights) = match rights.strip_prefix(b"+") {
+            Some(rights) => (true, rights),
+            None => (false, rights),
+        };
         let write = match rights {
             b"r" => false,
             b"rw" => true,
@@ -22,7 +28,7 @@ impl<'a> Preopen<'a> {
         };
         let (path, name) = cut(rest, b'=')?;
         let whole = path.first() == Some(&b'/') && !name.is_empty();
-        whole.then_some(Preopen { write, path, name })
+        whole.then_some(Preopen { grant, write, path, name })
     }
 }
 

@@ -22,7 +22,7 @@ fn image(code: &[u8]) -> Contents<'_> {
         tree_files: 100,
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
-        preopens: b"rw /data=/data\0r /bin=tools=old\0",
+        preopens: b"rw /data=/data\0r /bin=tools=old\0+rw /etc=/etc\0",
         endpoints: b"-5 echo.v1\x000 disk\0",
         source: [9; 32],
         code,
@@ -39,8 +39,9 @@ fn a_sealed_image_passes_the_check() {
     assert!(found.arguments().eq([&b"-v"[..], b"two words"]));
     assert!(found.environment().eq([b"HOME=/"]));
     let preopens = [
-        Preopen { write: true, path: b"/data", name: b"/data" },
-        Preopen { write: false, path: b"/bin", name: b"tools=old" },
+        Preopen { grant: false, write: true, path: b"/data", name: b"/data" },
+        Preopen { grant: false, write: false, path: b"/bin", name: b"tools=old" },
+        Preopen { grant: true, write: true, path: b"/etc", name: b"/etc" },
     ];
     assert!(found.preopens().eq(preopens));
     let endpoints = [
@@ -164,6 +165,8 @@ fn invalid_contents_are_not_sealed() {
         Contents { arguments: b"no end", ..image },
         Contents { arguments: &long, ..image },
         Contents { preopens: b"x /data=/data\0", ..image },
+        Contents { preopens: b"++r /data=/data\0", ..image },
+        Contents { preopens: b"+ /data=/data\0", ..image },
         Contents { preopens: b"r data=/data\0", ..image },
         Contents { preopens: b"r /data=\0", ..image },
         Contents { preopens: b"r /data\0", ..image },

@@ -3,7 +3,7 @@
 //! The parent can choose any name, so no decision may rely on it.
 
 use abi::process::NAME;
-use abi::program::{BEGIN_FILES, BEGIN_MAGIC, Begin, BeginFile};
+use abi::program::{BEGIN_MAGIC, BEGIN_RECORDS, Begin, BeginFile};
 use zerocopy::FromBytes;
 
 /// Returns the name that start data give; `?` if they are malformed.
@@ -37,7 +37,7 @@ pub fn text(name: &[u8; NAME]) -> &[u8] {
 /// Returns the path and the first argument (empty if there is none).
 fn strings(beginning: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = Begin::read_from_prefix(beginning).ok()?;
-    let files = usize::try_from(head.files).ok().filter(|&files| files <= BEGIN_FILES)?;
+    let files = usize::try_from(head.files).ok().filter(|&files| files <= BEGIN_RECORDS)?;
     let rest = rest.get(files * size_of::<BeginFile>()..)?;
     let (path, rest) = rest.split_at_checked(usize::try_from(head.path).ok()?)?;
     let arguments = rest.get(..usize::try_from(head.arguments).ok()?).unwrap_or_default();

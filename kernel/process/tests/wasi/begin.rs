@@ -1,7 +1,7 @@
 //! Start data of a process.
 
 use crate::common::*;
-use abi::program::{ARGUMENTS, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_ROOT, Begin};
+use abi::program::{ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_ROOT, Begin};
 use base::prng::Prng;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
@@ -47,7 +47,12 @@ fn encoded_start_data_decode_to_the_same() {
 fn inconsistent_start_data_are_refused() {
     let ok = Plan { path: b"x", ..Plan::default() };
     let long = vec![0; BEGIN_BYTES];
-    let many = vec![GIVEN; 65];
+    let many = vec![GIVEN; 129];
+    let numbered = |descriptor| PassedFile { descriptor, ..GIVEN };
+    let passed: Vec<_> = (0..65).map(numbered).collect();
+    let mut parents = passed[..64].to_vec();
+    parents.resize(128, numbered(BEGIN_AUTHORITY));
+    assert!(encode(&Plan { files: &parents, ..ok }).is_ok());
     let two = [GIVEN, GIVEN];
     let odd = [PassedFile { rights: 1 << 50, ..GIVEN }];
     let nameless = [PassedFile { name: Some(b""), ..GIVEN }];
@@ -61,6 +66,7 @@ fn inconsistent_start_data_are_refused() {
         (Plan { environment: b"a\0b", ..ok }, Errno::INVAL),
         (Plan { arguments: &long, ..ok }, Errno::TOOBIG),
         (Plan { files: &many, ..ok }, Errno::TOOBIG),
+        (Plan { files: &passed, ..ok }, Errno::INVAL),
         (Plan { files: &two, ..ok }, Errno::INVAL),
         (Plan { files: &odd, ..ok }, Errno::INVAL),
         (Plan { files: &nameless, ..ok }, Errno::INVAL),

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use abi::process::{Errno, Listed, Op, Reply, flag};
-use abi::program::{ANY_KERNEL, ARGUMENTS, BEGIN_DIRECTORY, InheritedFile, Spawn};
+use abi::program::{ANY_KERNEL, ARGUMENTS, BEGIN_AUTHORITY, BEGIN_DIRECTORY, InheritedFile, Spawn};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Installed, Process, Stop};
@@ -56,10 +56,30 @@ fn a_child_gets_at_most_the_rights_of_the_caller() {
     assert_eq!((beginning.path, beginning.arguments), (&b"bin/ls"[..], &b"ls\0-l\0"[..]));
     assert_eq!(beginning.environment, b"A=1\0");
     assert!(beginning.directory().is_some());
-    let files: Vec<_> = beginning.files().filter(|f| f.descriptor != BEGIN_DIRECTORY).collect();
+    let files: Vec<_> = beginning.passed().collect();
     assert_eq!((files[0].descriptor, files[0].rights), (2, rights::STREAM & !rights::FD_READ));
     assert_eq!((files[1].descriptor, files[1].name), (3, Some(&b"/sub"[..])));
     assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
+}
+
+#[test]
+fn the_callers_other_directories_go_along_as_its_authority() {
+    let mut program = Program::new();
+    program.mkdir("sub");
+    let few = (rights::PATH_OPEN, rights::FD_READ | rights::PATH_OPEN);
+    let sub = program.open_as(DIR, 0, "sub", DIRECTORY, few, 0).unwrap() as u32;
+    for (directory, counts) in [(DIR as u32, 0), (sub, 1)] {
+        let what = Spawn { directory, ..spawn(&mut program) };
+        assert_eq!(run(&mut program, what, &[]), 0);
+        let (_, bulk) = program.world.asked.pop().unwrap();
+        let beginning = decode(&bulk).unwrap();
+        let all: Vec<_> = beginning.files().collect();
+        let own: Vec<_> = all.iter().filter(|f| f.descriptor == BEGIN_AUTHORITY).collect();
+        assert_eq!((all.len(), own.len(), beginning.passed().count()), (1 + counts, counts, 0));
+        assert!(
+            own.iter().all(|file| (file.rights, file.inheriting) == (ALL & rights::DIRECTORY, ALL))
+        );
+    }
 }
 
 /// Start data of `program` itself, with limits.

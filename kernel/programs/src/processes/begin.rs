@@ -8,10 +8,10 @@
 use super::accounts::account;
 use super::guest::Guest;
 use super::{LocalProcess, Processes, with_table};
-use crate::programs::{Loaded, Manifest, stack};
+use crate::programs::{Directory, Loaded, Manifest, stack};
 use ::processes::client::Account;
 use ::processes::name;
-use abi::fs::{Errno as FileError, Op, Request, flag};
+use abi::fs::{Op, Request};
 use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
 use abi::quota::Quota;
@@ -23,6 +23,7 @@ use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
+use kernel_process::authority::{Authority, Rights, open_directory};
 use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
@@ -188,32 +189,43 @@ fn create_process(
     let installed =
         Installed { descriptors, folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
     let mut process = Process::begin(guest, beginning, installed)?;
-    let done = apply_manifest(guest, manifest, &mut process);
+    let done = parent_of(guest, beginning)
+        .and_then(|parent| apply_manifest(guest, manifest, parent.as_ref(), &mut process));
     if done.is_err() {
         process.close_all(guest);
     }
     done.map(|()| process)
 }
 
+/// Returns the authority of the program that starts this one; `None` if the system does, which may
+/// use everything. A parent that has ended meanwhile was not the system.
+fn parent_of(guest: &mut Guest, beginning: &StartData<'_>) -> Result<Option<Authority>, Halt> {
+    if guest.is_root() { Ok(None) } else { Authority::of(guest, beginning).map(Some) }
+}
+
 /// Adds the manifest's arguments, environment and directories to the process.
 fn apply_manifest(
     guest: &mut Guest,
     manifest: &Manifest,
+    parent: Option<&Authority>,
     process: &mut Process,
 ) -> Result<(), Halt> {
     process.add_arguments(&manifest.arguments)?;
     process.add_environment(&manifest.environment)?;
-    for (path, name, write) in &manifest.preopens {
-        let handle = open_folder(guest, path).inspect_err(|why| {
-            let shown = String::from_utf8_lossy(path);
-            let pid = guest.pid();
-            kernel_node::log!("process {pid}: cannot open {shown} of its manifest: {why:?}");
-        })?;
-        let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
+    for directory in &manifest.preopens {
+        let inheriting = if directory.write { rights::INHERITING } else { rights::READ_ONLY };
         let given = (inheriting & rights::DIRECTORY, inheriting);
+        let handle = open_folder(guest, directory, parent, given).inspect_err(|why| {
+            let shown = String::from_utf8_lossy(&directory.path);
+            let pid = guest.pid();
+            kernel_node::log!(
+                "process {pid}: its manifest's {shown} does not exist, or its parent may not use \
+                 it so: {why:?}"
+            );
+        })?;
         let number = process.free_descriptor(FIRST_PREOPEN);
         let number = number.inspect_err(|_| close(guest, handle))?;
-        process.give(guest, number, handle, given, Some(name))?;
+        process.give(guest, number, handle, given, Some(&directory.name))?;
     }
     Ok(())
 }
@@ -223,28 +235,32 @@ fn close(guest: &mut Guest, handle: u64) {
     let _ = guest.files(Request::new(Op::Close, handle), &mut []);
 }
 
-/// Opens a directory of the manifest, by its path from the root. The process does not start if it
-/// does not exist (`NOTCAPABLE`).
-fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
+/// Opens a directory of the manifest. A grant, and any of a program that the system starts, is
+/// opened with the kernel's authority, others with the parent's. The process does not start if
+/// there is no such directory, or the parent may not use it so (`NOTCAPABLE`).
+fn open_folder(
+    guest: &mut Guest,
+    directory: &Directory,
+    parent: Option<&Authority>,
+    given: Rights,
+) -> Result<u64, Halt> {
     let root = guest.root()?;
     if root.error != 0 {
         return Err(WasiErrno::from(root.errno()).into());
     }
-    let from = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
-    let mut name = if from == path.len() { b".".to_vec() } else { path[from..].to_vec() };
-    let request = Request {
-        flags: flag::READ | flag::DIRECTORY | flag::FOLLOW,
-        name: name.len() as u16,
-        ..Request::new(Op::Open, root.handle)
+    let opened = match parent {
+        Some(parent) if !directory.is_grant => {
+            parent.open(guest, root.handle, &directory.path, given)
+        }
+        _ => open_directory(guest, root.handle, &directory.path),
     };
-    let opened = guest.files(request, &mut name);
     close(guest, root.handle);
-    let opened = opened?;
-    match opened.errno() {
-        FileError::Success => Ok(opened.handle),
-        FileError::Restarted => Err(WasiErrno::from(FileError::Restarted).into()),
-        _ => Err(WasiErrno::NOTCAPABLE.into()),
-    }
+    opened.map_err(|halt| match halt {
+        Halt::Failed(WasiErrno::STALE | WasiErrno::NFILE | WasiErrno::NOMEM) | Halt::Stop(_) => {
+            halt
+        }
+        Halt::Failed(_) => WasiErrno::NOTCAPABLE.into(),
+    })
 }
 
 fn run(

@@ -54,6 +54,11 @@ impl Guest {
         self.session.kernel
     }
 
+    /// Returns whether the system started the process.
+    pub(super) fn is_root(&self) -> bool {
+        self.life.quota().branch.owner == 0
+    }
+
     /// Returns whether the process must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.life.stop_signal().is_some()

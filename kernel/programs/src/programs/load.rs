@@ -39,8 +39,7 @@ pub struct Manifest {
     pub arguments: Vec<u8>,
     /// `NAME=VALUE`, each ends with a NUL.
     pub environment: Vec<u8>,
-    /// Preopened directories: path, name in the program, whether it may change them.
-    pub preopens: Vec<(Vec<u8>, Vec<u8>, bool)>,
+    pub preopens: Vec<Directory>,
     /// Limit on memory in bytes; 0 for the default.
     pub memory: u64,
     /// Limit on descriptors; 0 for the default.
@@ -51,6 +50,18 @@ pub struct Manifest {
     pub class: u32,
     /// Bits of [`abi::program::right`].
     pub rights: u32,
+}
+
+/// A preopened directory of a manifest.
+pub struct Directory {
+    /// From the root.
+    pub path: Vec<u8>,
+    /// Name in the program.
+    pub name: Vec<u8>,
+    /// The program may change its contents.
+    pub write: bool,
+    /// The program gets it whoever starts it; otherwise its parent must have it.
+    pub is_grant: bool,
 }
 
 /// A program that can be run.
@@ -201,7 +212,12 @@ impl<G: Guest> Programs<G> {
 
 impl Manifest {
     fn of(image: &kernel_seal::Image<'_>) -> Manifest {
-        let preopens = image.preopens().map(|p| (p.path.to_vec(), p.name.to_vec(), p.write));
+        let preopens = image.preopens().map(|it| Directory {
+            path: it.path.to_vec(),
+            name: it.name.to_vec(),
+            write: it.write,
+            is_grant: it.grant,
+        });
         let (processes, handles) = (image.tree_processes, image.tree_files);
         Manifest {
             arguments: image.arguments.to_vec(),
