@@ -5,10 +5,10 @@
 //!                                  |
 //!                    scenario: types at its console, runs programs on it (deploy)
 //! ```
-//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`: kernels and the chip
-//! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`: what kernels share
+//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`: kernels and the chip
+//! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
-//! - `programs`, `allowed`, `crowd`, `file`, `folders`, `forged`, `hostile`: programs
+//! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
@@ -27,6 +27,7 @@ mod crowd;
 mod debug;
 mod disk;
 mod dma;
+mod edge;
 mod file;
 mod files;
 mod folders;
@@ -194,6 +195,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.placed", "duo", crowd::placed),
     on("programs.allowed", "duo", allowed::manifests),
     on("programs.authority", "duo", allowed::authority),
+    on("programs.stack", "duo", edge::of_stack),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

@@ -4,6 +4,7 @@ use super::{Command, Failure, Outcome, Session, number};
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 use kernel_node::counts::COUNTS;
+use kernel_programs::programs::stack;
 use kernel_sched::table::Phase;
 
 pub const COMMANDS: &[Command] = &[
@@ -62,6 +63,8 @@ fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "  {:>8} KiB page tables", kernel_node::memory::tables() >> 10)?;
     let stacks = kernel_node::memory::unused_stacks(kernel.scheduler.spare_stacks());
     writeln!(out, "  {:>8} KiB stacks of threads that ended", stacks >> 10)?;
+    let (left, own) = (stack::least_left(), stack::OWN);
+    writeln!(out, "  {left:>8} bytes left of the {own} for the kernel on a program's stack")?;
     writeln!(out, "  {:>8} KiB free", use_now.free >> 10)?;
     for region in kernel.blob.regions() {
         let kind = ["reserved", "staging", "uncached", "local", "global"];

@@ -9,7 +9,7 @@
 use super::{SPACES, memory};
 use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_engine::Memory;
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
@@ -251,6 +251,26 @@ extern "C" fn wasmtime_sync_lock_free(_: *mut usize) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_sync_rwlock_free(_: *mut usize) {}
+
+/// A value that no frame contains by chance.
+const MARK: u64 = 0x57ac_0ff5_e77e_d00d;
+
+/// Returns the words of the first `bytes` bytes of a stack.
+fn words<'a>(start: VirtAddr, bytes: u64) -> &'a [AtomicU64] {
+    // SAFETY: `super::stack` has committed these bytes, and releases them after the use of this.
+    unsafe { core::slice::from_raw_parts(start.0 as *const AtomicU64, bytes as usize / 8) }
+}
+
+/// Marks the first `bytes` bytes of an unused stack.
+pub fn mark(start: VirtAddr, bytes: u64) {
+    words(start, bytes).iter().for_each(|word| word.store(MARK, Ordering::Relaxed));
+}
+
+/// Returns how many bytes from the start on, of `bytes`, still have the mark.
+pub fn marked(start: VirtAddr, bytes: u64) -> u64 {
+    let is_marked = |word: &&AtomicU64| word.load(Ordering::Relaxed) == MARK;
+    words(start, bytes).iter().take_while(is_marked).count() as u64 * 8
+}
 
 /// Calls `entry(argument)` on the stack whose end is `top`. All of it must be mapped, down to a
 /// guard.
