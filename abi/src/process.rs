@@ -28,6 +28,7 @@
 //! Where the table says quota, `cpu` and `messages` are the process's [`Quota`].
 
 use crate::codes::codes;
+pub use crate::quota::PROCESSES;
 use crate::quota::Quota;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -199,8 +200,6 @@ pub mod signal {
     pub const IGNORED: u32 = 1 << 16 | 1 << 17 | 1 << 22 | 1 << 27;
 }
 
-/// Maximum number of processes, including those that have ended and were not reaped.
-pub const PROCESSES: usize = 256;
 /// Maximum bytes of the name of a process.
 pub const NAME: usize = 32;
 /// Every pid is below this.

@@ -329,7 +329,7 @@ pub struct ImageHead {
     /// Bytes of its environment, which follows.
     pub environment: u32,
     /// Bytes of its preopens, which follow: `RIGHTS PATH=NAME`, each NUL terminated; rights are `r`
-    /// or `rw`, after a `+` if the program gets the directory whoever starts it.
+    /// or `rw`, after a `+` if the program gets the directory from any parent.
     pub preopens: u32,
     /// Bytes of its endpoints, which follow: `AFFINITY CONTRACT`, each NUL terminated.
     pub endpoints: u32,

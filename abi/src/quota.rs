@@ -13,9 +13,10 @@
 //! exceeds a budget, and keeps a reserve that trees cannot take from the system. Kernels carry the
 //! quota of a process with its requests; the services trust them.
 
-use crate::process::PROCESSES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Maximum number of processes, including those that have ended and were not reaped.
+pub const PROCESSES: usize = 256;
 /// Maximum number of handles of the file service.
 pub const HANDLES: u32 = 16_384;
 /// Maximum number of pipes of the file service.

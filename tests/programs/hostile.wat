@@ -12,7 +12,7 @@
 ;;   bomb K    begins programs on kernel K until it cannot, then kills and awaits them all; says
 ;;             the error, how many there were, and how many ends it heard of
 ;;   tree K    begins itself on kernel K, for ever, and so does each of these
-;;   hoard K   begins "keep" on both kernels until it cannot, keeps files itself, and makes the
+;;   hog K     begins "keep" on both kernels until it cannot, keeps files itself, and makes the
 ;;             directory "fullK"; ends when it is killed
 ;;   keep      makes pipes and opens files until it cannot, and keeps them
 ;;   stand K   means well: opens 16 files, makes a pipe, begins and ends a program on kernel K; says
@@ -242,7 +242,7 @@
       (local.set $count (i32.add (local.get $count) (i32.const 1)))
       (br_if $more (i32.lt_u (local.get $count) (i32.const 8))))
     (loop $more (br_if $more (i32.eqz (call $again)))))
-  (func $hoard (local $kernel i32) (local $tries i32)
+  (func $hog (local $kernel i32) (local $tries i32)
     (i32.store8 (i32.const 289) (i32.add (i32.const 48) (call $value (i32.const 2))))
     ;; Until it has failed for two seconds: those it began then have what they can get.
     (loop $more
@@ -403,7 +403,7 @@
     (if (call $is (i32.const 122)) (then (call $sleep (i64.const 3600000000000))))
     (if (call $is (i32.const 98)) (then (call $bomb)))
     (if (call $is (i32.const 116)) (then (call $tree)))
-    (if (call $is (i32.const 104)) (then (call $hoard)))
+    (if (call $is (i32.const 104)) (then (call $hog)))
     (if (call $is (i32.const 107)) (then
       (call $keep)
       (call $sleep (i64.const 3600000000000))))

@@ -29,8 +29,8 @@ pub struct Line {
     /// Name of the program on the board. By default, the name of the file.
     #[arg(long)]
     pub name: Option<String>,
-    /// Allow the directories that the manifest lists as grants: the program gets them whoever
-    /// starts it.
+    /// Allow the directories that the manifest lists as grants: the program gets them from
+    /// any parent.
     #[arg(long)]
     pub allow_grants: bool,
     /// Board. Optional if only one is running.
@@ -171,7 +171,7 @@ fn checked_manifest(source: Source<'_>) -> anyhow::Result<Manifest> {
     let all: Vec<String> = manifest.grants.iter().map(shown).collect();
     ensure!(
         all.is_empty() || source.grants == Grants::Allowed,
-        "{}: its manifest grants it {}, whoever starts it: if it may have that, install it with \
+        "{}: its manifest grants it {}, from any parent: if it may have that, install it with \
          `pen install --allow-grants`",
         source.wasm.display(),
         all.join(", ")

@@ -30,7 +30,7 @@ pub struct Manifest {
     /// Preopened directories, the only ones; `None`: those of the parent. The parent must have
     /// them.
     pub preopens: Option<Vec<Preopen>>,
-    /// Preopened directories that it gets in addition, whoever starts it. The installer must have
+    /// Preopened directories that it gets in addition, from any parent. The installer must have
     /// allowed that.
     pub grants: Vec<Preopen>,
     /// The processes that it may signal.

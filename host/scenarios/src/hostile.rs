@@ -1,7 +1,7 @@
 //! Hostile programs on both kernels of a board: each is rejected, ends, or can be killed; other
 //! programs continue, and in the end all memory is released.
 
-mod hoards;
+mod hogs;
 mod imports;
 
 use super::machine::demand;
@@ -61,7 +61,7 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
         step(rig, "loops", loops)?;
         step(rig, "bombs", |rig| bombs(rig, if rounds > 1 { AWAY } else { HERE }))?;
         step(rig, "trees", trees)?;
-        step(rig, "hoards", hoards::hoards)?;
+        step(rig, "hogs", hogs::beside_hogs)?;
         let count = nonsense / rounds as usize;
         step(rig, "nonsense", |rig| nonsensical(&place, rig, round, count))?;
     }

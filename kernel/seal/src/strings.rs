@@ -3,7 +3,7 @@
 /// A directory that is open when a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preopen<'a> {
-    /// Whether the program gets it whoever starts it.
+    /// Whether the program gets it from any parent.
     pub grant: bool,
     /// Whether the program may change its contents.
     pub write: bool,

@@ -1,8 +1,8 @@
 //! The record of a process, and the allocation of process numbers.
 //!
 //! Contract: a number belongs to one process at a time. It is not given out while a process has it,
-//! a group has it, a child names it as its parent, or a tree or branch began with it. Numbers rise from [`first`] and wrap to
-//! [`FIRST`].
+//! a group has it, a child names it as its parent, or a tree or branch began with it. Numbers rise
+//! from [`first`] and wrap to [`FIRST`].
 
 use abi::process::{End, LAST_PID, Listed, NAME, PROCESSES, State};
 use abi::quota::{Budget, Quota, RESERVED_PROCESSES};

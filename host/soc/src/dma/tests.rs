@@ -230,7 +230,7 @@ fn a_bad_descriptor_ends_with_its_status_and_the_next_goes_on() {
     assert_eq!((rig.completed(0), rig.fault(0)), (at(1, table.len() as u32 + 1), 0));
 }
 
-/// Neither domain reads or writes the other's local memory, whoever rang the doorbell; a channel
+/// Neither domain reads or writes the other's local memory; a channel
 /// that changes hands takes the rights of its new holder.
 #[test]
 fn local_memory_is_its_domains_own() {

@@ -60,7 +60,7 @@ pub struct Directory {
     pub name: Vec<u8>,
     /// The program may change its contents.
     pub write: bool,
-    /// The program gets it whoever starts it; otherwise its parent must have it.
+    /// The program gets it from any parent; otherwise its parent must have it.
     pub is_grant: bool,
 }
 

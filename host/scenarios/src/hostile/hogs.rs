@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 /// One tree takes processes, files and pipes until it gets no more, and then a second one: what the
 /// system starts still opens files, makes pipes and starts programs.
-pub fn hoards(rig: &mut Rig) -> Result<(), Failure> {
-    let mut hoarders = vec![];
+pub fn beside_hogs(rig: &mut Rig) -> Result<(), Failure> {
+    let mut hogs = vec![];
     for number in 0..2 {
-        hoarders.push(hoard(rig, number)?);
+        hogs.push(start_hog(rig, number)?);
         for (at, kernel) in KERNELS.iter().enumerate() {
             for target in [at, 1 - at] {
                 let bystander = begin(rig, kernel, &["stand", &target.to_string()]);
@@ -23,32 +23,32 @@ pub fn hoards(rig: &mut Rig) -> Result<(), Failure> {
             }
         }
     }
-    for (number, (group, hoarder)) in hoarders.into_iter().enumerate() {
+    for (number, (group, hog)) in hogs.into_iter().enumerate() {
         end(rig, group)?;
-        let code = hoarder.end()?.code;
+        let code = hog.end()?.code;
         if code != KILLED {
-            return Err(wrong("a hoarder's end", code));
+            return Err(wrong("a hog's end", code));
         }
         rig.ask("main", &format!("fs rmdir full{number}"), PATIENCE)?;
     }
     Ok(())
 }
 
-/// Starts a hoarder and waits until its tree gets nothing more. Returns its group.
-fn hoard(rig: &mut Rig, number: usize) -> Result<(u32, Running), Failure> {
+/// Starts a hog and waits until its tree gets nothing more. Returns its group.
+fn start_hog(rig: &mut Rig, number: usize) -> Result<(u32, Running), Failure> {
     let before: Vec<u32> = processes(rig)?.iter().map(|process| process.group).collect();
-    let hoarder = begin(rig, KERNELS[number], &["hoard", &number.to_string()]);
+    let hog = begin(rig, KERNELS[number], &["hog", &number.to_string()]);
     let (start, full) = (Instant::now(), format!("full{number}"));
     while !rig.ask("main", "fs ls", PATIENCE)?.contains(&full) {
         if start.elapsed() > PATIENCE {
-            return Err(wrong("a hoarder", rig.ask("main", "ps", PATIENCE)?));
+            return Err(wrong("a hog", rig.ask("main", "ps", PATIENCE)?));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
     let found = processes(rig)?;
     let group = found.iter().map(|process| process.group).find(|group| !before.contains(group));
-    let group = group.ok_or_else(|| wrong("a hoarder's group", ()))?;
-    Ok((group, hoarder))
+    let group = group.ok_or_else(|| wrong("a hog's group", ()))?;
+    Ok((group, hog))
 }
 
 /// Kills a group until no process is left in it.
