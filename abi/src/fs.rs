@@ -256,8 +256,10 @@ pub mod reply_flag {
     pub const DISK: u16 = 1;
     /// Statfs: read-only.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// Statfs: read-only because it was not unmounted cleanly and has not been checked since.
+    /// Statfs: read-only because it has errors and has not been checked since.
     pub const UNCLEAN: u16 = 1 << 2;
+    /// Statfs: read-only because it has no journal.
+    pub const NO_JOURNAL: u16 = 1 << 3;
 }
 
 /// Source of [`Op::Mount`]; numbers from 1 on are disks.

@@ -1,6 +1,8 @@
 //! Tools of e2fsprogs, which create and check the file systems on disks of boards.
 
 use anyhow::{Context, bail};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,6 +22,24 @@ pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> anyhow:
     }
 }
 
+/// Options of `mke2fs` for a file system that kernels can write: with a journal. It needs 2,048
+/// blocks.
+pub const MAKE: [&str; 5] = ["-q", "-F", "-t", "ext2", "-j"];
+/// Offset of the superblock's compatible features, and the one that says that there is a journal.
+const HAS_JOURNAL: (u64, u8) = (1024 + 92, 4);
+
+/// Adds a journal to a file system without one, as [`make`] does since there are journals. The file
+/// system must be clean.
+pub fn add_journal(image: &Path) -> anyhow::Result<()> {
+    let mut features = [0];
+    let file = File::open(image).with_context(|| image.display().to_string())?;
+    file.read_exact_at(&mut features, HAS_JOURNAL.0)?;
+    if features[0] & HAS_JOURNAL.1 == 0 {
+        tool("tune2fs", &["-j"], image, 0)?;
+    }
+    Ok(())
+}
+
 /// Creates a file system with the contents of `folder`, in an image of `bytes` bytes.
 pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyhow::Result<()> {
     if let Some(bytes) = bytes {
@@ -27,8 +47,8 @@ pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyh
         file.set_len(bytes)?;
     }
     let (block, folder) = (block.to_string(), folder.display().to_string());
-    let arguments = ["-q", "-F", "-t", "ext2", "-b", &block, "-E", "root_owner=0:0", "-d", &folder];
-    tool("mke2fs", &arguments, image, 0).map(|_| ())
+    let own = ["-b", &block, "-E", "root_owner=0:0", "-d", &folder];
+    tool("mke2fs", &[&MAKE[..], &own].concat(), image, 0).map(|_| ())
 }
 
 /// Returns the contents of a file.

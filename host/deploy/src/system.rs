@@ -135,11 +135,14 @@ fn is_ext2(image: &Path) -> bool {
     read.is_ok() && magic == [0x53, 0xef]
 }
 
-/// Repairs the file system after a power cut: a disk that was not unmounted would be read-only.
+/// Repairs the file system if it has errors, and gives it a journal if it has none: without, it
+/// would be read-only.
 fn mend(image: &Path) -> anyhow::Result<()> {
     let what =
         || format!("{0}: `e2fsck {0}` can mend it, or remove it for a new one", image.display());
-    ext2::tool("e2fsck", &["-p"], image, 1).with_context(what).map(|_| ())
+    ext2::tool("e2fsck", &["-p"], image, 1).with_context(what)?;
+    let what = || format!("{0}: no room for a journal; remove it for a new one", image.display());
+    ext2::add_journal(image).with_context(what)
 }
 
 /// Copies a sparse image: instantly if the file system can share blocks, otherwise without the
@@ -271,6 +274,26 @@ mod tests {
         assert_eq!(content("bin/new.riscv64"), "new");
         assert_eq!(content("home/mine"), "kept");
         assert_eq!(content(VERSION), "penumbra 2\n");
+        ext2::tool("e2fsck", &["-fn"], &image, 0).unwrap();
+    }
+
+    #[test]
+    fn a_disk_without_a_journal_gets_one_and_keeps_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (staged, image) = (folder.path().join("staged"), folder.path().join("it.disk"));
+        std::fs::create_dir_all(&staged).unwrap();
+        std::fs::write(staged.join("mine"), "kept").unwrap();
+        ext2::make(&image, 1024, &staged, Some(4 << 20)).unwrap();
+        let log =
+            || String::from_utf8(ext2::tool("dumpe2fs", &["-h"], &image, 0).unwrap()).unwrap();
+        assert!(log().contains("has_journal"));
+        ext2::tool("tune2fs", &["-O", "^has_journal"], &image, 0).unwrap();
+        assert!(!log().contains("has_journal"));
+        for _ in 0..2 {
+            mend(&image).unwrap();
+            assert!(log().contains("has_journal"));
+        }
+        assert_eq!(ext2::content(&image, "mine").unwrap(), b"kept");
         ext2::tool("e2fsck", &["-fn"], &image, 0).unwrap();
     }
 

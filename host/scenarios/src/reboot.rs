@@ -39,7 +39,7 @@ pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     same("the note", &content(&rig.instance, "note")?, b"the first life\nand the second\n")
 }
 
-/// Continues with the next life. A disk that was not unmounted cleanly would be read-only.
+/// Continues with the next life, which can write the disk.
 fn began(rig: &mut Rig) -> Result<(), Failure> {
     rig.rejoin()?;
     rig.expect("main> ", PATIENCE)?;

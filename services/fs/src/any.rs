@@ -74,6 +74,7 @@ impl AnyFs {
             | match fs.read_only() {
                 None => 0,
                 Some(ReadOnly::Unclean) => reply_flag::READ_ONLY | reply_flag::UNCLEAN,
+                Some(ReadOnly::NoJournal) => reply_flag::READ_ONLY | reply_flag::NO_JOURNAL,
                 Some(_) => reply_flag::READ_ONLY,
             }
     }

@@ -221,7 +221,10 @@ fn image(block: usize) -> Vec<u8> {
     let tool = places.into_iter().find(|path| path.exists()).unwrap_or("mke2fs".as_ref());
     let size = block.to_string();
     let mut command = std::process::Command::new(tool);
-    command.args(["-q", "-F", "-t", "ext2", "-b", &size, "-N", "16384"]).arg(&path).arg("16384k");
+    command
+        .args(["-q", "-F", "-t", "ext2", "-j", "-b", &size, "-N", "16384"])
+        .arg(&path)
+        .arg("16384k");
     assert!(command.status().unwrap().success());
     std::fs::read(path).unwrap()
 }

@@ -111,7 +111,7 @@ fn format(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     let image = folder.join(IMAGE);
     std::fs::File::create(&image)?.set_len(DISK_BYTES)?;
-    ext2::tool("mke2fs", &["-q", "-F", "-t", "ext2", "-b", "4096"], &image, 0).map(|_| ())
+    ext2::tool("mke2fs", &[&ext2::MAKE[..], &["-b", "4096"]].concat(), &image, 0).map(|_| ())
 }
 
 /// Runs a program. Returns its records.

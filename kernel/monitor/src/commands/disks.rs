@@ -45,6 +45,7 @@ pub fn table(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         };
         let how = match head.flags {
             flags if flags & reply_flag::UNCLEAN != 0 => "ro,unclean",
+            flags if flags & reply_flag::NO_JOURNAL != 0 => "ro,nojournal",
             flags if flags & reply_flag::READ_ONLY != 0 => "ro",
             _ => "rw",
         };
@@ -56,11 +57,16 @@ pub fn table(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 
 fn described(about: u16) -> &'static str {
     let has = |flag| about & flag != 0;
-    match (has(reply_flag::DISK), has(reply_flag::READ_ONLY), has(reply_flag::UNCLEAN)) {
-        (false, ..) => "ramfs",
-        (true, false, _) => "ext2",
-        (true, true, false) => "ext2, read-only",
-        (true, true, true) => "ext2, read-only: it was not unmounted, `e2fsck` comes first",
+    match (has(reply_flag::DISK), has(reply_flag::READ_ONLY)) {
+        (false, _) => "ramfs",
+        (true, false) => "ext2",
+        (true, true) if has(reply_flag::UNCLEAN) => {
+            "ext2, read-only: it has errors, `e2fsck` comes first"
+        }
+        (true, true) if has(reply_flag::NO_JOURNAL) => {
+            "ext2, read-only: it has no journal, `tune2fs -j` adds one"
+        }
+        (true, true) => "ext2, read-only",
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Contract: an allocated block was free in the bitmap and is not part of the file system's tables.
 //! It is as near to the goal as possible: the goal itself, another one of the group, or one of the
-//! next group with a free one. A file gets its inode in the group of its directory, and so does a
+//! next group with a free one. A freed block stays in use in the bitmap until its generation closes:
+//! no later one is written before that is committed, so nothing overwrites what a replay could still
+//! refer to. A file gets its inode in the group of its directory, and so does a
 //! directory, except that those in the root go to the group with the most free blocks.
 
 use super::cache::Class;
@@ -10,14 +12,17 @@ use super::draft::Note;
 use super::inode::Inode;
 use super::{Ext2, Result};
 use abi::fs::Errno;
+use alloc::collections::BTreeSet;
 
 impl Ext2 {
-    /// Checks that a pointer leads to a block outside the tables; otherwise it is corrupt.
+    /// Checks that a pointer leads to a block outside the tables and the journal; otherwise it is
+    /// corrupt.
     pub(super) fn check(&self, block: u32) -> Result<u32> {
         let (group, place) = self.geometry.group_of(block).ok_or(Errno::Io)?;
         let tables = self.groups.get(group as usize).ok_or(Errno::Io)?;
         let super_block = group == 0 && place <= self.geometry.descriptors;
-        if super_block || tables.owns(block, &self.geometry) {
+        let in_journal = self.journal.as_ref().is_some_and(|journal| journal.owns(block));
+        if super_block || in_journal || tables.owns(block, &self.geometry) {
             return Err(Errno::Io.into());
         }
         Ok(block)
@@ -48,6 +53,28 @@ impl Ext2 {
         set(self.edit(map, Class::Meta)?, place);
         self.note(Note::Blocks(group, -1));
         Ok(Some(self.geometry.start(group) + place))
+    }
+
+    /// Frees a block when the generation closes. Its bitmap is dirty from now on.
+    pub(super) fn give_back(&mut self, block: u32) -> Result<()> {
+        let (group, _) = self.geometry.group_of(block).ok_or(Errno::Io)?;
+        let map = self.groups.get(group as usize).ok_or(Errno::Io)?.block_map;
+        self.edit(map, Class::Meta)?;
+        self.note(Note::Free(block));
+        Ok(())
+    }
+
+    /// Frees blocks in the bitmaps, which are dirty, and in the counts.
+    pub(super) fn free_blocks_of(&mut self, freed: &BTreeSet<u32>) {
+        for block in freed {
+            let Some((group, place)) = self.geometry.group_of(*block) else { continue };
+            let Some(one) = self.groups.get(group as usize) else { continue };
+            let Some(bits) = self.cache.dirtied(one.block_map) else { continue };
+            let Some(byte) = bits.get_mut(place as usize / 8) else { continue };
+            let was = *byte >> (place % 8) & 1;
+            *byte &= !(1 << (place % 8));
+            self.count_blocks(group, was.into());
+        }
     }
 
     /// Allocates an inode for a file in `parent`.

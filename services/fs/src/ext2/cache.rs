@@ -10,15 +10,13 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// When a dirty block is written.
+/// How a dirty block is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// First: data, and blocks that no pointer on the device refers to yet.
-    First,
-    /// Second: pointers, inodes, bitmaps, counts.
+    /// To its place, before the transaction that refers to it is committed.
+    Data,
+    /// To the journal; to its place when the transaction is committed.
     Meta,
-    /// Last: names.
-    Names,
 }
 
 #[derive(Debug)]
@@ -46,6 +44,8 @@ pub struct Cache {
     slots: Slots<Slot>,
     /// Without duplicates, in no order.
     dirty: Vec<u32>,
+    /// How many of them are [`Class::Meta`].
+    meta: usize,
     pinned: BTreeSet<u32>,
     /// Buffers of evicted blocks, for reuse.
     spare: Vec<Box<[u8]>>,
@@ -59,6 +59,7 @@ impl Cache {
             most,
             slots: Slots::new(),
             dirty: Vec::new(),
+            meta: 0,
             pinned: BTreeSet::new(),
             spare: Vec::new(),
             hand: 0,
@@ -84,6 +85,11 @@ impl Cache {
     /// Returns the number of blocks changed since the last generation closed.
     pub fn dirty(&self) -> usize {
         self.dirty.len()
+    }
+
+    /// Returns how many of them are [`Class::Meta`].
+    pub fn meta(&self) -> usize {
+        self.meta
     }
 
     /// Returns whether a block is in the cache.
@@ -116,6 +122,7 @@ impl Cache {
     pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
         let Some(slot) = self.slots.get_mut(block) else {
             self.insert(block, data, Some(class));
+            self.meta += usize::from(class == Class::Meta);
             return self.dirty.push(block);
         };
         let before = core::mem::replace(&mut slot.data, data);
@@ -123,7 +130,9 @@ impl Cache {
         if slot.dirty.is_none() {
             self.dirty.push(block);
         }
-        slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
+        let was = slot.dirty;
+        slot.dirty = was.max(Some(class));
+        self.meta += usize::from(slot.dirty == Some(Class::Meta) && was != Some(Class::Meta));
         if slot.closing && slot.frozen.is_none() {
             slot.frozen = Some(before);
         } else {
@@ -131,18 +140,28 @@ impl Cache {
         }
     }
 
-    /// Makes all dirty blocks the closing generation. Returns them, sorted.
-    pub fn close(&mut self) -> Vec<(u32, Class)> {
+    /// Returns a block that has changed since the last generation closed, to change it further. No
+    /// generation may be closing.
+    pub fn dirtied(&mut self, block: u32) -> Option<&mut [u8]> {
+        let slot = self.slots.get_mut(block)?;
+        (slot.dirty.is_some() && !slot.closing).then_some(&mut slot.data)
+    }
+
+    /// Makes all dirty blocks the closing generation, except those that were freed: they need not
+    /// be written. Returns them, sorted.
+    pub fn close(&mut self, freed: &BTreeSet<u32>) -> Vec<(u32, Class)> {
         let mut all = Vec::with_capacity(self.dirty.len());
         self.dirty.sort_unstable();
         for block in self.dirty.drain(..) {
             if let Some(slot) = self.slots.get_mut(block)
                 && let Some(class) = slot.dirty.take()
+                && !freed.contains(&block)
             {
                 slot.closing = true;
                 all.push((block, class));
             }
         }
+        self.meta = 0;
         all
     }
 

@@ -4,6 +4,7 @@
 //! flight, and [`Ext2::io_done`] takes results in any order. A completed write may still be lost
 //! until a [`What::Flush`] that was issued after its completion has completed too.
 
+use super::jbd2::ESCAPE;
 use super::{Ext2, Result};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,9 +67,9 @@ pub enum Flight {
     Mount(u32),
     /// Read blocks: the first one, and their number.
     Read(u32, usize),
-    /// Write blocks of the closing generation: the first one, and their number.
-    Write(u32, usize),
-    /// Flush at the end of a phase.
+    /// Execute write steps of the closing generation: the first one, and their number.
+    Write(usize, usize),
+    /// Execute its flush step.
     Flush,
 }
 
@@ -215,6 +216,7 @@ impl Ext2 {
         if let Some(io) = self.next_mount_io() {
             return Some(io);
         }
+        self.next_replay();
         self.tidy();
         self.settle_on();
         let block = self.geometry.block;
@@ -266,10 +268,13 @@ impl Ext2 {
         let (size, mut done) = (self.geometry.block, 0);
         while done < into.len() && (from + done) / size < *blocks {
             let (place, at) = ((from + done) / size, (from + done) % size);
-            let Some(data) = self.cache.closing(first + place as u32) else { break };
+            let Some((data, escaped)) = self.data_of(first + place) else { break };
             let (Some(data), Some(into)) = (data.get(at..), into.get_mut(done..)) else { break };
             let length = data.len().min(into.len());
             into[..length].copy_from_slice(&data[..length]);
+            if escaped && at < ESCAPE {
+                into[..length.min(ESCAPE - at)].fill(0);
+            }
             done += length;
         }
         done

@@ -39,20 +39,10 @@ pub enum Note {
     Directories(u32, i32),
     /// No pointer refers to this block any more.
     Free(u32),
-    /// This block is free in the bitmap, too.
-    Freed(u32),
     /// This inode, or one of its names, has changed.
     Touched(u32),
-    /// A name that others may rely on was added to this block.
-    Added(u32),
-    /// A name was removed from this block of this directory, and its file stays.
-    Removed(u32, u32),
-    /// A directory moved to another directory.
-    Moved,
     /// This inode lost its last name.
     Orphan(u32),
-    /// The inode of this orphan is marked as deleted.
-    Cleared(u32),
     /// This inode is free.
     Gone(u32),
     /// This file's blocks from this one on are still to be freed.
@@ -185,15 +175,15 @@ impl Ext2 {
     }
 
     /// Returns a block of zeros, whatever was in it.
-    pub(super) fn fresh(&mut self, block: u32) -> &mut [u8] {
+    pub(super) fn fresh(&mut self, block: u32, class: Class) -> &mut [u8] {
         let data = vec![0; self.geometry.block].into_boxed_slice();
-        self.draft.put(Page { block, data, class: Class::First })
+        self.draft.put(Page { block, data, class })
     }
 
-    /// Replaces the contents of a block.
+    /// Replaces the contents of a file's block.
     pub(super) fn overwrite(&mut self, block: u32, bytes: &[u8]) {
         let data = copied(bytes, self.cache.spare());
-        self.draft.put(Page { block, data, class: Class::First });
+        self.draft.put(Page { block, data, class: Class::Data });
     }
 
     /// The blocks that were looked at so far are not needed again.
@@ -218,6 +208,11 @@ impl Ext2 {
     /// Runs an operation that changes nothing.
     pub(super) fn look<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.mounted()?;
+        self.peek(what)
+    }
+
+    /// Does the same before it is mounted.
+    pub(super) fn peek<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.draft = Draft::default();
         let result = what(self);
         self.champion(&result);

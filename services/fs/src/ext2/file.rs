@@ -13,7 +13,7 @@ use abi::fs::{Errno, STEP};
 use alloc::vec::Vec;
 
 /// Maximum number of blocks that an operation drafts; then it returns a short count.
-const DRAFTED: usize = 128;
+pub const DRAFTED: usize = 128;
 /// Blocks read ahead after a random read.
 const AHEAD: u64 = 16;
 /// Blocks read ahead after a sequential read.
@@ -188,7 +188,8 @@ impl Ext2 {
             self.overwrite(block, piece);
             return Ok(block);
         }
-        let data = if new { self.fresh(block) } else { self.edit(block, Class::First)? };
+        let data =
+            if new { self.fresh(block, Class::Data) } else { self.edit(block, Class::Data)? };
         data.get_mut(at..at + piece.len()).ok_or(Errno::Io)?.copy_from_slice(piece);
         Ok(block)
     }
@@ -211,10 +212,11 @@ impl Ext2 {
             if at != 0
                 && let Some(block) = self.map(&file, place)?
             {
-                self.edit(block, Class::First)?.get_mut(at..).ok_or(Errno::Io)?.fill(0);
+                self.edit(block, Class::Data)?.get_mut(at..).ok_or(Errno::Io)?.fill(0);
             }
             let keep = size.div_ceil(block);
             if !self.trim_some(&mut file, keep)? {
+                self.enlist(inode, &mut file);
                 self.note(Note::Trim(inode, keep));
             }
         }
@@ -246,7 +248,7 @@ impl Ext2 {
             match self.ensure(&mut file, place, goal) {
                 Ok((block, new)) => {
                     if new {
-                        self.fresh(block);
+                        self.fresh(block, Class::Data);
                     }
                     (done, goal) = (done + part, block.saturating_add(1));
                 }

@@ -152,17 +152,14 @@ impl Ext2 {
         Ok(None)
     }
 
-    /// Adds a name to a directory, in block `near` if it fits there. If `relied` is set, others may
-    /// rely on the name, so it does not go to a block of phase 4 ([`super::writing`]). Returns the
-    /// block.
+    /// Adds a name to a directory, in block `near` if it fits there.
     pub(super) fn insert(
         &mut self,
         dir: u32,
         (name, inode, code): (&[u8], u32, u8),
         near: Option<Spot>,
-        relied: bool,
         now: u64,
-    ) -> Result<u32> {
+    ) -> Result<()> {
         let mut node = self.inode(dir)?;
         if self.index(dir, &node)?.names.len() >= self.names {
             return Err(Errno::Nospc.into());
@@ -171,20 +168,19 @@ impl Ext2 {
         // If this operation removed a name from that block, there is space.
         let (number, block) = match self.fits(&node, near, wanted)? {
             Some(place) => place,
-            None => match self.gap(dir, &node, wanted, relied)? {
+            None => match self.gap(dir, &node, wanted)? {
                 Some(place) => place,
                 None => self.extend(dir, &mut node)?,
             },
         };
         let code = if self.geometry.typed { code } else { 0 };
         let bytes = self.geometry.block as u32;
-        let data = self.edit(block, Class::Names)?;
+        let data = self.edit(block, Class::Meta)?;
         let at = entries::insert(data, name, inode, code)?;
         let room = entries::room(data)?;
         self.note(Note::Room(dir, number, room));
         self.note(Note::Named(dir, hash(name), number * bytes + at as u32));
-        self.changed_directory(dir, &mut node, now)?;
-        Ok(block)
+        self.changed_directory(dir, &mut node, now)
     }
 
     fn fits(
@@ -202,21 +198,13 @@ impl Ext2 {
     }
 
     /// Returns the first block with enough space.
-    fn gap(
-        &mut self,
-        dir: u32,
-        node: &Inode,
-        wanted: usize,
-        relied: bool,
-    ) -> Result<Option<(u32, u32)>> {
+    fn gap(&mut self, dir: u32, node: &Inode, wanted: usize) -> Result<Option<(u32, u32)>> {
         let index = self.index(dir, node)?;
         let fits = |(_, room): &(u32, &u16)| usize::from(**room) >= wanted;
         let some: Vec<u32> =
             (0..).zip(&index.rooms).filter(fits).map(|(number, _)| number).take(8).collect();
         for number in some {
-            if let Some(block) = self.map(node, number.into())?
-                && !(relied && self.open.removed.contains_key(&block))
-            {
+            if let Some(block) = self.map(node, number.into())? {
                 return Ok(Some((number, block)));
             }
         }
@@ -232,7 +220,7 @@ impl Ext2 {
         let last = self.map(node, number.saturating_sub(1))?;
         let goal = last.map_or(self.goal(dir), |last| last.saturating_add(1));
         let (block, _) = self.ensure(node, number, goal)?;
-        entries::write(self.fresh(block), 0, bytes, b"", 0, 0);
+        entries::write(self.fresh(block, Class::Meta), 0, bytes, b"", 0, 0);
         node.size += bytes as u64;
         Ok((number as u32, block))
     }
@@ -240,7 +228,7 @@ impl Ext2 {
     /// Removes a name from a directory.
     pub(super) fn remove(&mut self, dir: u32, spot: Spot, now: u64) -> Result<()> {
         let (block, bytes) = (spot.block, self.geometry.block as u32);
-        let data = self.edit(block, Class::Names)?;
+        let data = self.edit(block, Class::Meta)?;
         let hash = hash(entries::entry(data, spot.at)?.name);
         entries::remove(data, spot.at)?;
         let room = entries::room(data)?;
@@ -259,7 +247,7 @@ impl Ext2 {
         now: u64,
     ) -> Result<()> {
         let code = if self.geometry.typed { code } else { 0 };
-        entries::replace(self.edit(spot.block, Class::Names)?, spot.at, inode, code);
+        entries::replace(self.edit(spot.block, Class::Meta)?, spot.at, inode, code);
         let mut node = self.inode(dir)?;
         self.changed_directory(dir, &mut node, now)
     }

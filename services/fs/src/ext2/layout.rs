@@ -14,8 +14,14 @@ pub const SUPER: usize = 1024;
 pub const ROOT: u32 = 2;
 /// `s_state`: cleanly unmounted.
 pub const VALID: u16 = 1;
-/// Supported incompatible features: file types in directory entries.
-pub const INCOMPAT: u32 = 2;
+/// Compatible feature: there is a journal.
+pub const HAS_JOURNAL: u32 = 4;
+/// Incompatible feature: file types in directory entries.
+const FILE_TYPE: u32 = 2;
+/// Incompatible feature: the journal must be replayed.
+pub const RECOVER: u32 = 4;
+/// Supported incompatible features.
+const INCOMPAT: u32 = FILE_TYPE | RECOVER;
 /// Supported read-only compatible features: sparse copies of the superblock, files above 2 GiB.
 pub const RO_COMPAT: u32 = 1 | LARGE_FILE;
 /// There are files above 2 GiB.
@@ -47,9 +53,12 @@ pub mod sb {
     pub const REVISION: usize = 76;
     pub const FIRST_INODE: usize = 84;
     pub const INODE_SIZE: usize = 88;
+    pub const COMPAT: usize = 92;
     pub const INCOMPAT: usize = 96;
     pub const RO_COMPAT: usize = 100;
     pub const RESERVED_GDT: usize = 206;
+    pub const JOURNAL: usize = 224;
+    pub const LAST_ORPHAN: usize = 232;
 }
 
 /// Offsets in an inode.
@@ -119,8 +128,10 @@ pub enum Unfit {
 pub enum ReadOnly {
     /// The mount request asked for it.
     Asked,
-    /// It was not unmounted cleanly and has not been checked since, so its bitmaps may be wrong.
+    /// It has errors, or a journal that cannot be replayed, and has not been checked since.
     Unclean,
+    /// It has no journal.
+    NoJournal,
     /// It has unsupported read-only compatible features (a bit mask).
     Features(u32),
 }
@@ -176,7 +187,7 @@ impl Geometry {
             inode: if old { 128 } else { usize::from(get16(bytes, sb::INODE_SIZE)) },
             first_inode: if old { 11 } else { get32(bytes, sb::FIRST_INODE) },
             groups,
-            typed: !old && get32(bytes, sb::INCOMPAT) & INCOMPAT != 0,
+            typed: !old && get32(bytes, sb::INCOMPAT) & FILE_TYPE != 0,
             descriptors: used.div_ceil(block as u64) as u32 + spare,
         };
         if geometry.is_sound() { Ok(geometry) } else { Err(Unfit::Geometry) }

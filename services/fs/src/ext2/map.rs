@@ -1,11 +1,11 @@
 //! Block pointers: twelve direct ones in the inode, and trees of one to three levels.
 //!
 //! Contract: a pointer is checked before it is followed. The depth of a tree depends only on the
-//! block's index in the file. A hole has no block. Freeing a block of a file first clears its
-//! pointer and notes the block as free; [`super::tidy`] then frees it in the bitmap.
+//! block's index in the file. A hole has no block. A block of a file is freed when its pointer is
+//! cleared ([`super::alloc`]).
 
 use super::cache::Class;
-use super::draft::Note;
+use super::file::DRAFTED;
 use super::inode::Inode;
 use super::layout::{get32, put32};
 use super::{Ext2, Result};
@@ -74,7 +74,7 @@ impl Ext2 {
         for step in &way.steps[..way.levels] {
             let above = self.check(block)?;
             if new {
-                self.fresh(above);
+                self.fresh(above, Class::Meta);
             }
             block = self.pointer(above, *step)?;
             new = block == 0;
@@ -117,7 +117,7 @@ impl Ext2 {
                 Err(_) => None,
             };
             if more.is_none() {
-                self.release_block(node, root);
+                self.release_block(node, root)?;
                 node.pointers[slot] = 0;
             }
             // The tree is done if its last block of pointers keeps some. Otherwise the next call
@@ -127,7 +127,7 @@ impl Ext2 {
         for place in (keep.min(12) as usize..12).rev() {
             let block = core::mem::take(&mut node.pointers[place]);
             if block != 0 {
-                self.release_block(node, block);
+                self.release_block(node, block)?;
             }
         }
         Ok(true)
@@ -147,9 +147,13 @@ impl Ext2 {
         let (first, rest) = (from / reach, from % reach);
         if levels == 1 {
             for step in (first..fan).rev() {
+                // With sound pointers it changes few bitmaps.
+                if self.draft.len() >= DRAFTED {
+                    return Ok(Some(false));
+                }
                 let pointer = self.pointer(block, step)?;
                 if pointer != 0 {
-                    self.release_block(node, pointer);
+                    self.release_block(node, pointer)?;
                     put32(self.edit(block, Class::Meta)?, step as usize * 4, 0);
                 }
             }
@@ -166,7 +170,7 @@ impl Ext2 {
             Err(_) => None,
         };
         if left.is_none() {
-            self.release_block(node, below);
+            self.release_block(node, below)?;
             put32(self.edit(block, Class::Meta)?, last as usize * 4, 0);
             return Ok(if self.last_pointer(block)?.is_none() { None } else { Some(false) });
         }
@@ -179,11 +183,12 @@ impl Ext2 {
         Ok(last.map(|last| last as u64))
     }
 
-    /// Notes that a block no longer belongs to this file.
-    fn release_block(&mut self, node: &mut Inode, block: u32) {
+    /// Frees a block of this file.
+    fn release_block(&mut self, node: &mut Inode, block: u32) -> Result<()> {
         if self.check(block).is_ok() {
             node.sectors = node.sectors.saturating_sub(self.geometry.block as u32 / 512);
-            self.note(Note::Free(block));
+            self.give_back(block)?;
         }
+        Ok(())
     }
 }

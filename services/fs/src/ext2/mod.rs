@@ -2,19 +2,21 @@
 //!
 //! Contract: a call looks at blocks in the [`cache`] and collects its changes in a draft
 //! ([`draft`]). If a block is missing it returns [`Stop::Wait`], and [`Ext2::next_io`] reads the
-//! block. Changes are written later, in an order that survives a power cut ([`writing`]). The
-//! device may hold any bytes: invalid structures are [`Errno::Io`]. Memory is bounded by the size
+//! block. Changes are written later, through a journal ([`writing`]); without one, the file system is
+//! read-only. The device may hold any bytes: invalid structures are [`Errno::Io`]. Memory is bounded by the size
 //! of the cache, the indexes of directories in use ([`index`]), and 16 bytes for each inode that
 //! was freed.
 //!
 //! - [`layout`]   on-disk format: offsets and geometry
 //! - [`mod@memory`] the maximum memory of a file system
 //! - [`mount`]    reading the superblock and the descriptors
+//! - [`replay`]   finding the journal, and repeating what it contains
+//! - [`journal`], [`jbd2`], [`crc`]  the log, its format, its checksums
 //! - [`device`]   I/O
 //! - [`cache`]    blocks in memory
 //! - [`slots`]    the hash table of the cache
 //! - [`draft`]    one operation, all or nothing
-//! - [`writing`]  generations of changes, and the order in which they are written
+//! - [`writing`]  generations of changes, and how they are written
 //! - [`tidy`]     work done after requests, such as freeing blocks
 //! - [`alloc`], [`inode`], [`map`], [`entries`], [`index`]  bitmaps, inodes, block pointers,
 //!   directories
@@ -22,17 +24,21 @@
 
 mod alloc;
 mod cache;
+mod crc;
 mod device;
 mod draft;
 mod entries;
 mod file;
 mod index;
 mod inode;
+mod jbd2;
+mod journal;
 mod layout;
 mod map;
 mod memory;
 mod mount;
 mod names;
+mod replay;
 mod slots;
 mod tidy;
 mod writing;
@@ -51,9 +57,9 @@ use device::Device;
 use draft::{Champion, Draft, Note};
 use index::Index;
 use inode::Inode;
+use journal::Journal;
 use layout::{Geometry, Group, ROOT};
 use mount::Stage;
-use tidy::Orphan;
 use writing::{Closing, Open};
 
 /// Minimum number of blocks in the cache: enough for four of the largest operations.
@@ -77,7 +83,6 @@ pub struct Ext2 {
     free_blocks: u32,
     free_inodes: u32,
     ro_compat: u32,
-    state: u16,
     /// When the superblock was last written, in seconds.
     written: u32,
     /// Whether the device is marked clean.
@@ -94,21 +99,24 @@ pub struct Ext2 {
     indexes: BTreeMap<u32, Index>,
     indexed: u64,
 
+    journal: Option<Journal>,
     open: Open,
     closing: Option<Closing>,
     close_next: bool,
     /// The newest generation that is on the device.
     durable: u64,
-    /// Blocks that no pointer on the device refers to, but that are in use in the bitmap.
-    freeable: BTreeSet<u32>,
     /// The generation in which an inode or one of its names last changed.
     touched: BTreeMap<u32, u64>,
     /// Inodes whose changes could not be written, until a caller got the error.
     failed: BTreeSet<u32>,
 
     holds: BTreeMap<u32, u64>,
-    orphans: BTreeMap<u32, Orphan>,
+    /// Inodes without names.
+    orphans: BTreeSet<u32>,
+    /// Files with blocks after their end: the first one to be freed.
     trims: BTreeMap<u32, u64>,
+    /// The list of orphans on the device, the newest one last.
+    chain: Vec<u32>,
     /// How often each inode was freed.
     lives: BTreeMap<u32, u32>,
     tidy_waits: Option<u32>,
@@ -133,7 +141,6 @@ impl Ext2 {
             free_blocks: 0,
             free_inodes: 0,
             ro_compat: 0,
-            state: 0,
             written: 0,
             valid: false,
             settling: false,
@@ -145,16 +152,17 @@ impl Ext2 {
             device: Device::default(),
             indexes: BTreeMap::new(),
             indexed: 0,
+            journal: None,
             open: Open { number: 1, ..Open::default() },
             closing: None,
             close_next: false,
             durable: 0,
-            freeable: BTreeSet::new(),
             touched: BTreeMap::new(),
             failed: BTreeSet::new(),
             holds: BTreeMap::new(),
-            orphans: BTreeMap::new(),
+            orphans: BTreeSet::new(),
             trims: BTreeMap::new(),
+            chain: Vec::new(),
             lives: BTreeMap::new(),
             tidy_waits: None,
             tidy_failed: 0,
@@ -201,7 +209,7 @@ impl Ext2 {
     /// Returns an inode that has a name or is open.
     fn named(&mut self, inode: u32) -> Result<Inode> {
         let node = self.inode(inode)?;
-        if node.links == 0 && !self.orphans.contains_key(&inode) {
+        if node.links == 0 && !self.orphans.contains(&inode) {
             return Err(Errno::Io.into());
         }
         Ok(node)
@@ -216,41 +224,37 @@ impl Ext2 {
             Note::Free(block) => {
                 self.open.frees.insert(block);
             }
-            Note::Freed(block) => {
-                self.freeable.remove(&block);
-            }
             Note::Touched(inode) => {
                 self.touched.insert(inode, self.open.number);
             }
-            Note::Added(block) => {
-                self.open.added.insert(block);
-            }
-            Note::Removed(block, directory) => {
-                self.open.removed.insert(block, directory);
-            }
-            Note::Moved => self.open.moved = true,
             Note::Orphan(inode) => {
-                let orphan = Orphan { since: self.open.number, cleared: false };
-                self.orphans.insert(inode, orphan);
-            }
-            Note::Cleared(inode) => {
-                if let Some(orphan) = self.orphans.get_mut(&inode) {
-                    orphan.cleared = true;
-                }
+                self.orphans.insert(inode);
+                self.listed(inode);
             }
             Note::Gone(inode) => self.gone(inode),
             Note::Trim(inode, keep) => {
                 self.trims.insert(inode, keep);
+                self.listed(inode);
             }
             Note::Trimmed(inode) => {
                 self.trims.remove(&inode);
+                if !self.orphans.contains(&inode) {
+                    self.chain.retain(|one| *one != inode);
+                }
             }
             Note::Large => self.ro_compat |= layout::LARGE_FILE,
             Note::Named(..) | Note::Unnamed(..) | Note::Room(..) => self.index_note(note),
         }
     }
 
+    fn listed(&mut self, inode: u32) {
+        if !self.chain.contains(&inode) {
+            self.chain.push(inode);
+        }
+    }
+
     fn gone(&mut self, inode: u32) {
+        self.chain.retain(|one| *one != inode);
         self.orphans.remove(&inode);
         self.trims.remove(&inode);
         self.touched.remove(&inode);
@@ -313,7 +317,7 @@ impl Ext2 {
 
     fn stat_of(&mut self, node: Node) -> Result<Stat> {
         let (inode, found) = self.known(node)?;
-        let removed = self.orphans.contains_key(&inode);
+        let removed = self.orphans.contains(&inode);
         Ok(Stat {
             node,
             kind: found.kind()?.code(),
@@ -450,8 +454,7 @@ impl FileSystem for Ext2 {
     fn space(&mut self) -> Result<Space> {
         self.mounted()?;
         let block = self.geometry.block as u64;
-        let closing = self.closing.as_ref().map_or(0, |closing| closing.frees.len());
-        let soon = (self.open.frees.len() + closing + self.freeable.len()) as u64;
+        let soon = self.open.frees.len() as u64;
         let total = u64::from(self.geometry.blocks) * block;
         Ok(Space { total, free: (u64::from(self.free_blocks) + soon) * block })
     }

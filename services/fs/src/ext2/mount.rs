@@ -1,23 +1,39 @@
-//! Mounting: reads the superblock, then its whole block and the descriptors of the groups.
+//! Mounting: reads the superblock, then its whole block and the descriptors of the groups; then
+//! replays the journal ([`super::replay`]).
 //!
-//! Contract: until all of that has been read and checked, every call waits for [`key::MOUNT`]. If
-//! it is invalid, every call fails and [`Ext2::unfit`] tells why. Mounting writes nothing.
+//! ```text
+//!   Super --> Tables --+--> Journal --> Orphans --> Ready
+//!     ^                |       | replayed             ^
+//!     '----------------|-------'                      |
+//!                      '---------- read-only ---------'
+//! ```
+//!
+//! Contract: until all of that is done, every call waits for [`key::MOUNT`]. If something is
+//! invalid, every call fails and [`Ext2::unfit`] tells why. A mount writes only what the journal
+//! contains, and nothing if it is read-only.
 
 use super::device::{Flight, Io, What, key};
 use super::layout::{
-    Geometry, Group, RO_COMPAT, ReadOnly, SUPER, SUPER_AT, Unfit, VALID, get16, get32, sb,
+    Geometry, Group, HAS_JOURNAL, RECOVER, RO_COMPAT, ReadOnly, SUPER, SUPER_AT, Unfit, VALID,
+    get16, get32, sb,
 };
+use super::replay::Replay;
 use super::{Ext2, Result};
 use abi::fs::Errno;
+use alloc::boxed::Box;
 use alloc::vec;
 
 /// Progress of the mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Stage {
     /// Reads the superblock; true once the I/O is issued.
     Super(bool),
     /// Reads its block and the descriptors: the number of issued and of completed reads.
     Tables(u32, u32),
+    /// Finds and replays the journal.
+    Journal(Box<Replay>),
+    /// Reads the list of orphans: the next one.
+    Orphans(u32),
     Ready,
     /// It cannot be mounted.
     Unfit(Unfit),
@@ -29,13 +45,13 @@ impl Ext2 {
         match self.stage {
             Stage::Ready => Ok(()),
             Stage::Unfit(_) => Err(Errno::Io.into()),
-            Stage::Super(_) | Stage::Tables(..) => Self::wait(key::MOUNT),
+            _ => Self::wait(key::MOUNT),
         }
     }
 
     /// Returns why it cannot be mounted.
     pub fn unfit(&self) -> Option<Unfit> {
-        if let Stage::Unfit(why) = self.stage { Some(why) } else { None }
+        if let Stage::Unfit(why) = &self.stage { Some(*why) } else { None }
     }
 
     /// Returns why it is read-only.
@@ -63,10 +79,10 @@ impl Ext2 {
 
     /// A read of the mount has completed.
     pub(super) fn mount_read(&mut self, piece: u32, data: Option<&[u8]>) {
-        let stage = match (data, self.stage) {
+        let stage = match (data, &self.stage) {
             (None, _) => Err(Unfit::Device),
             (Some(data), Stage::Super(_)) if data.len() == SUPER => self.found_super(data),
-            (Some(data), Stage::Tables(next, come)) if data.len() == self.geometry.block => {
+            (Some(data), &Stage::Tables(next, come)) if data.len() == self.geometry.block => {
                 self.found_table(piece, data);
                 let come = come + 1;
                 if come > self.geometry.tables() {
@@ -76,12 +92,17 @@ impl Ext2 {
                 }
             }
             (Some(_), Stage::Super(_) | Stage::Tables(..)) => Err(Unfit::Device),
-            (Some(_), over) => Ok(over),
+            (Some(_), _) => return,
         };
         if !matches!(self.stage, Stage::Unfit(_)) {
-            self.stage = stage.unwrap_or_else(Stage::Unfit);
+            self.go_to(stage.unwrap_or_else(Stage::Unfit));
         }
-        if !matches!(self.stage, Stage::Tables(..)) {
+    }
+
+    /// Enters a stage of the mount.
+    pub(super) fn go_to(&mut self, stage: Stage) {
+        self.stage = stage;
+        if matches!(self.stage, Stage::Ready | Stage::Unfit(_)) {
             self.device.wake(key::MOUNT);
         }
     }
@@ -90,6 +111,9 @@ impl Ext2 {
         let geometry = Geometry::read(data)?;
         if geometry.memory() > self.budget {
             return Err(Unfit::Memory);
+        }
+        if self.journal.is_some() && geometry != self.geometry {
+            return Err(Unfit::Geometry);
         }
         self.super_at = geometry.first_block;
         self.super_offset = if geometry.block == SUPER { 0 } else { SUPER_AT };
@@ -117,17 +141,25 @@ impl Ext2 {
         self.groups = Group::read_all(&self.tables, &self.geometry)?;
         self.free_blocks = get32(bytes, sb::FREE_BLOCKS);
         self.free_inodes = get32(bytes, sb::FREE_INODES);
-        self.state = get16(bytes, sb::STATE);
         self.written = get32(bytes, sb::WRITTEN);
         self.ro_compat = get32(bytes, sb::RO_COMPAT);
         let old = get32(bytes, sb::REVISION) == 0;
         let unknown = if old { 0 } else { self.ro_compat & !RO_COMPAT };
-        self.valid = self.state == VALID;
+        let needs_replay = get32(bytes, sb::INCOMPAT) & RECOVER != 0;
+        let journal = if old { 0 } else { get32(bytes, sb::COMPAT) & HAS_JOURNAL };
+        let unclean = get16(bytes, sb::STATE) != VALID;
+        let (inode, orphan) = (get32(bytes, sb::JOURNAL), get32(bytes, sb::LAST_ORPHAN));
+        self.valid = !needs_replay;
         self.read_only = match self.read_only {
             None if unknown != 0 => Some(ReadOnly::Features(unknown)),
-            None if !self.valid => Some(ReadOnly::Unclean),
+            None if unclean => Some(ReadOnly::Unclean),
+            None if journal == 0 => Some(ReadOnly::NoJournal),
             asked => asked,
         };
-        Ok(Stage::Ready)
+        Ok(match &self.journal {
+            _ if self.read_only.is_some() => Stage::Ready,
+            Some(_) => Stage::Orphans(orphan),
+            None => Stage::Journal(Box::new(Replay::new(inode, needs_replay, orphan))),
+        })
     }
 }

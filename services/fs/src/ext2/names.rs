@@ -1,8 +1,7 @@
 //! Operations that change names: make, link, unlink, rmdir, rename.
 //!
-//! Contract: that of [`crate::filesystem`]. Each operation notes which blocks gained a name that
-//! others rely on, and which lost a name of a file that stays. If both may not be in one generation
-//! ([`super::writing`]), the operation waits for the next one.
+//! Contract: that of [`crate::filesystem`]. An inode that loses its last name has no links from then
+//! on and is in the list of orphans ([`super::tidy`]).
 
 use super::cache::Class;
 use super::draft::Note;
@@ -37,7 +36,7 @@ impl Ext2 {
         if name.is_empty() || name.len() > NAME {
             return Err(Errno::Nametoolong.into());
         }
-        if self.orphans.contains_key(&inode) {
+        if self.orphans.contains(&inode) {
             return Err(Errno::Noent.into());
         }
         if there.is_some() { Err(Errno::Exist.into()) } else { Ok(inode) }
@@ -65,9 +64,8 @@ impl Ext2 {
             Make::File => {}
         }
         self.new_inode(inode, &mut node)?;
-        let block = self.insert(dir, (name, inode, kind_code(kind)), None, is_directory, now)?;
+        self.insert(dir, (name, inode, kind_code(kind)), None, now)?;
         if is_directory {
-            self.note(Note::Added(block));
             self.count_link(dir, 1)?;
         }
         self.note(Note::Touched(inode));
@@ -78,7 +76,7 @@ impl Ext2 {
         let (block, _) = self.ensure(node, 0, self.goal(inode))?;
         let (bytes, typed) = (self.geometry.block, self.geometry.typed);
         let code = if typed { kind_code(Kind::Directory) } else { 0 };
-        let data = self.fresh(block);
+        let data = self.fresh(block, Class::Meta);
         entries::write(data, 0, 12, b".", inode, code);
         entries::write(data, 12, bytes - 12, b"..", parent, code);
         (node.size, node.links) = (bytes as u64, 2);
@@ -92,7 +90,7 @@ impl Ext2 {
         node.size = text.len() as u64;
         if node.size >= FAST {
             let (block, _) = self.ensure(node, 0, self.goal(inode))?;
-            if let Some(place) = self.fresh(block).get_mut(..text.len()) {
+            if let Some(place) = self.fresh(block, Class::Data).get_mut(..text.len()) {
                 place.copy_from_slice(text);
             }
             return Ok(());
@@ -127,46 +125,30 @@ impl Ext2 {
         if file.is_directory() {
             return Err(Errno::Perm.into());
         }
-        if self.orphans.contains_key(&inode) {
+        if self.orphans.contains(&inode) {
             return Err(Errno::Noent.into());
         }
         if file.links >= LINKS {
             return Err(Errno::Mlink.into());
         }
         let code = kind_code(file.kind()?);
-        let block = self.insert(dir, (name, inode, code), None, true, now)?;
-        self.note(Note::Added(block));
+        self.insert(dir, (name, inode, code), None, now)?;
         file.links += 1;
         file.changed = now;
         self.note(Note::Touched(inode));
         self.put_inode(inode, &file)
     }
 
-    /// Notes that a name of a file that stays leaves a block.
-    fn lose(&mut self, spot: Spot, dir: u32) -> Result<()> {
-        if self.open.added.contains(&spot.block) {
-            return Err(self.next_generation());
-        }
-        self.note(Note::Removed(spot.block, dir));
-        Ok(())
-    }
-
-    /// Removes one link of an inode. `from` is where its name was, or `None` if the entry now
-    /// refers to another inode. If other names of it are new in this generation, losing this one
-    /// must be ordered after them.
-    fn drop_name(&mut self, inode: u32, from: Option<(Spot, u32)>, now: u64) -> Result<()> {
+    /// Removes one link of an inode.
+    fn drop_name(&mut self, inode: u32, now: u64) -> Result<()> {
         let mut node = self.inode(inode)?;
         node.changed = now;
         if node.is_directory() || node.links <= 1 {
+            node.links = 0;
+            self.enlist(inode, &mut node);
             self.note(Note::Orphan(inode));
         } else {
             node.links -= 1;
-            if self.touched.get(&inode) == Some(&self.open.number) {
-                match from {
-                    Some((spot, dir)) => self.lose(spot, dir)?,
-                    None => return Err(self.next_generation()),
-                }
-            }
         }
         self.note(Note::Touched(inode));
         self.put_inode(inode, &node)
@@ -178,7 +160,7 @@ impl Ext2 {
             return Err(Errno::Isdir.into());
         }
         self.remove(dir, spot, now)?;
-        self.drop_name(spot.inode, Some((spot, dir)), now)
+        self.drop_name(spot.inode, now)
     }
 
     pub(super) fn remove_directory(
@@ -190,14 +172,9 @@ impl Ext2 {
         let (dir, spot) = self.spot(directory, name)?;
         let gone = self.named(spot.inode)?;
         self.check_empty(spot.inode, &gone)?;
-        // If a file moved out of this directory in this generation, its new name is written before
-        // the directory's name is removed.
-        if self.open.removed.values().any(|lost| *lost == spot.inode) {
-            self.lose(spot, dir)?;
-        }
         self.remove(dir, spot, now)?;
         self.count_link(dir, -1)?;
-        self.drop_name(spot.inode, None, now)
+        self.drop_name(spot.inode, now)
     }
 
     fn check_empty(&mut self, inode: u32, node: &Inode) -> Result<()> {
@@ -227,25 +204,15 @@ impl Ext2 {
         let is_directory = moved.is_directory();
         let entry = (old.inode, kind_code(moved.kind()?));
         self.remove(source, old, now)?;
-        let block = match there {
-            Some(spot) => {
-                self.replace(target, spot, entry, now)?;
-                spot.block
-            }
+        match there {
+            Some(spot) => self.replace(target, spot, entry, now)?,
             None => {
                 let near = (source == target).then_some(old);
-                self.insert(target, (new, entry.0, entry.1), near, true, now)?
+                self.insert(target, (new, entry.0, entry.1), near, now)?;
             }
-        };
-        if block != old.block {
-            if self.open.removed.contains_key(&block) {
-                return Err(self.next_generation());
-            }
-            self.note(Note::Added(block));
-            self.lose(old, source)?;
         }
         if let Some(spot) = there {
-            self.drop_name(spot.inode, None, now)?;
+            self.drop_name(spot.inode, now)?;
             if is_directory {
                 self.count_link(target, -1)?;
             }
@@ -259,18 +226,14 @@ impl Ext2 {
         self.put_inode(old.inode, &moved)
     }
 
-    /// Moves a directory to another parent. In a generation, at most one directory moves.
+    /// Moves a directory to another parent.
     fn move_directory(&mut self, inode: u32, source: u32, target: u32) -> Result<()> {
-        if self.open.moved {
-            return Err(self.next_generation());
-        }
-        self.note(Note::Moved);
         self.count_link(source, -1)?;
         self.count_link(target, 1)?;
         let node = self.inode(inode)?;
         let (block, at, _) = self.above(&node)?;
         let code = if self.geometry.typed { kind_code(Kind::Directory) } else { 0 };
-        entries::replace(self.edit(block, Class::Names)?, at, target, code);
+        entries::replace(self.edit(block, Class::Meta)?, at, target, code);
         Ok(())
     }
 
@@ -305,7 +268,7 @@ impl Ext2 {
     ) -> Result<(u32, Option<Spot>)> {
         let (target, directory) = self.directory(to)?;
         let there = self.find(target, &directory, new)?;
-        if self.orphans.contains_key(&target) {
+        if self.orphans.contains(&target) {
             return Err(Errno::Noent.into());
         }
         let is_directory = moved.is_directory();
@@ -324,9 +287,6 @@ impl Ext2 {
             (false, true) => Err(Errno::Isdir.into()),
             (true, true) => {
                 self.check_empty(spot.inode, &replaced)?;
-                if self.open.removed.values().any(|lost| *lost == spot.inode) {
-                    return Err(self.next_generation());
-                }
                 Ok((target, there))
             }
             _ => Ok((target, there)),

@@ -1,46 +1,39 @@
-//! How changes reach the device: in generations.
+//! How changes reach the device: in generations, each of which is a transaction of the journal.
 //!
 //! ```text
-//!   open --close--> closing: 0 mark | 1 First | 2 Meta | 3 Names | 4 Names lost --> on the device
-//!    ^ changes        each phase: its blocks in any order, then a flush, then the next
+//!   open --close--> mark | data, copies in the log | commit --> durable | places --> done
+//!    ^ changes          flush                      flush   flush
 //! ```
 //!
 //! Contract: a generation consists of whole operations and takes the device from one consistent
-//! state to the next. After a power cut some of its phases are on the device, and any part of the
-//! phase that was being written. In every such mixture, each file that existed before the
-//! generation and is not removed by it has its old name, its new one, or both. e2fsck repairs
-//! everything else without loss:
+//! state to the next. After a power cut, a replay ([`super::replay`]) finds the whole generation or
+//! nothing of its metadata:
 //!
-//! 0. Before the first generation, the superblock is marked not clean. So a check follows a power
-//!    cut, and bitmaps, counts and link counts need no order.
-//! 1. Data, and blocks that were free when the previous generation was on the device. No pointer
-//!    there leads to the latter, because a freed block becomes free in the bitmap only after the
-//!    generation that cleared its pointer is on the device ([`super::tidy`]).
-//! 2. Pointers and inodes. All that they lead to is on the device. An inode loses its last link,
-//!    its blocks and its number only in a generation after the one that removed its last name, so
-//!    no name ever leads to a free inode.
-//! 3. Directory blocks, and so all new names; except blocks that lost a name of a file that stays.
-//!    Now each file has its old name or both.
-//! 4. Directory blocks that lost such names. A name that others rely on (of a link, a moved file, a
-//!    new directory) is never added to a block of phase 4, and a block that gained one never
-//!    becomes one of phase 4: the operation waits for the next generation. If both names are in the
-//!    same block, that is one write.
+//! - If the device is marked clean, it is first marked as in need of a replay.
+//! - Data go to their places before the commit. No data on the device refer to those blocks, or they
+//!   are of a file that is overwritten: a freed block is used again in a later generation only
+//!   ([`super::alloc`]).
+//! - The commit is written when the copies and the data are durable, and metadata go to their places
+//!   when the commit is. The flush before the next commit makes those places durable.
+//! - A freed block that the log has a copy of is revoked, so a replay does not write the copy over
+//!   data that the block holds by then.
 //!
-//! At most one directory moves to another directory in a generation. Otherwise, with old and new
-//! names on the device at once, two directories could contain each other, and e2fsck would break
-//! the cycle by removing names.
+//! Marking the device clean takes three flushes: of the places, of the superblock of the journal,
+//! which then is empty, and of the file system's.
 //!
-//! A generation that could not be written is written again from phase 0, unchanged, when a caller
-//! needs it; meanwhile further changes go to memory, up to the bound.
+//! A generation that could not be written is written again from its first step, unchanged, when a
+//! caller needs it; meanwhile further changes go to memory, up to the bound.
 
 use super::cache::Class;
 use super::device::{Done, Flight, Io, RUN, What, key};
-use super::layout::{DESCRIPTOR, VALID, put16, put32, sb};
+use super::journal::{Journal, Transaction};
+use super::layout::{DESCRIPTOR, RECOVER, put32, sb};
+use super::tidy::FREES;
 use super::{Ext2, Result};
 use crate::filesystem::Stop;
 use abi::fs::Errno;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Maximum number of blocks being written at a time.
@@ -50,26 +43,72 @@ const FLYING: usize = 32;
 #[derive(Debug, Default)]
 pub struct Open {
     pub number: u64,
-    pub added: BTreeSet<u32>,
-    pub removed: BTreeMap<u32, u32>,
-    pub moved: bool,
+    /// Blocks that become free when it closes.
     pub frees: BTreeSet<u32>,
+}
+
+/// What a write writes.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// A block of the cache, as it was when the generation closed.
+    Cache(u32),
+    /// The same with the first bytes cleared.
+    Escaped(u32),
+    /// One of the blocks made for this generation.
+    Own(usize),
+}
+
+/// A step of writing a generation. Writes are executed in any order up to the next other step,
+/// which waits until all steps before it are done.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// To a block of the device.
+    Write(u32, From),
+    Flush,
+    /// The transaction is durable.
+    Committed,
+}
+
+/// Why blocks are written.
+#[derive(Debug)]
+pub enum Purpose {
+    Generation(Transaction),
+    /// To mark the device clean.
+    Clean,
+    /// To repeat what the journal contains; whether all of it is then repeated.
+    Replay(bool),
 }
 
 /// The generation that is being written.
 #[derive(Debug)]
 pub struct Closing {
     pub number: u64,
-    pub frees: BTreeSet<u32>,
-    phases: Vec<Vec<u32>>,
-    phase: usize,
+    purpose: Purpose,
+    steps: Vec<Step>,
+    own: Vec<Box<[u8]>>,
     at: usize,
     flying: usize,
     flushing: bool,
     failed: bool,
     /// It could not be written, and waits to be tried again.
     pub stalled: bool,
-    clean: bool,
+}
+
+impl Closing {
+    pub fn new(number: u64, purpose: Purpose, steps: Vec<Step>, own: Vec<Box<[u8]>>) -> Closing {
+        let (at, flying, flushing, failed, stalled) = (0, 0, false, false, false);
+        Closing { number, purpose, steps, own, at, flying, flushing, failed, stalled }
+    }
+
+    /// Returns how many consecutive blocks the next write step begins, and the first one.
+    fn run(&self) -> Option<(u32, usize)> {
+        let most = RUN.min(FLYING.saturating_sub(self.flying));
+        let rest = self.steps.get(self.at..)?;
+        let Some(Step::Write(first, _)) = rest.first() else { return None };
+        let follows =
+            |(step, wanted): &(&Step, u32)| matches!(step, Step::Write(to, _) if to == wanted);
+        Some((*first, rest.iter().zip(*first..).take(most).take_while(follows).count()))
+    }
 }
 
 impl Ext2 {
@@ -78,50 +117,84 @@ impl Ext2 {
         match &self.closing {
             Some(closing) if closing.stalled => self.retry(),
             Some(_) => self.close_next |= self.cache.dirty() != 0,
-            None if self.cache.dirty() != 0 => self.close(false),
+            None if self.cache.dirty() != 0 => self.close(),
             None => {}
         }
     }
 
     /// Closes the open generation. No other one may be closing.
-    fn close(&mut self, clean: bool) {
+    fn close(&mut self) {
         self.close_next = false;
-        self.write_counts(clean);
+        let frees = core::mem::take(&mut self.open.frees);
+        self.free_blocks_of(&frees);
+        let marked = self.marked();
+        self.write_counts();
         let number = self.open.number;
-        let next = Open { number: number + 1, ..Open::default() };
-        let open = core::mem::replace(&mut self.open, next);
-        let mut phases = Vec::from([const { Vec::new() }; 5]);
-        for (block, class) in self.cache.close() {
-            let lost = open.removed.contains_key(&block);
-            let phase = match class {
-                Class::First => 1,
-                Class::Meta => 2,
-                Class::Names if lost => 4,
-                Class::Names => 3,
-            };
-            if let Some(phase) = phases.get_mut(phase) {
-                phase.push(block);
-            }
+        self.open.number += 1;
+        let mut own = Vec::new();
+        let (mut data, mut changed) = (Vec::new(), Vec::new());
+        for (block, class) in self.cache.close(&frees) {
+            if class == Class::Meta { &mut changed } else { &mut data }.push(block);
         }
-        if self.valid && !clean {
-            phases[0].push(self.super_at);
+        let Some(journal) = &self.journal else { return };
+        let copies: Vec<(u32, &[u8])> =
+            changed.iter().filter_map(|at| Some((*at, self.cache.closing(*at)?))).collect();
+        let revoked = journal.to_revoke(frees.iter().copied());
+        let mut steps = Vec::new();
+        if self.valid {
+            own.push(marked);
+            steps.extend([Step::Write(self.super_at, From::Own(0)), Step::Flush]);
         }
-        self.closing = Some(Closing {
-            number,
-            frees: open.frees,
-            phases: phases.into_iter().filter(|phase: &Vec<u32>| !phase.is_empty()).collect(),
-            phase: 0,
-            at: 0,
-            flying: 0,
-            flushing: false,
-            failed: false,
-            stalled: false,
-            clean,
-        });
+        if journal.empty {
+            own.push(journal.super_with(journal.head));
+            steps.push(Step::Write(journal.super_at(), From::Own(own.len() - 1)));
+        }
+        let in_place = |block: &u32| Step::Write(*block, From::Cache(*block));
+        steps.extend(data.iter().map(in_place));
+        let Some(plan) = journal.plan(&copies, revoked, self.now, &mut own) else {
+            // The bounds in `relieve` exclude this. Nothing of it is written.
+            debug_assert!(false, "a transaction larger than half of the log");
+            self.read_only = Some(super::ReadOnly::Unclean);
+            return;
+        };
+        steps.extend(plan.copies);
+        steps.push(Step::Flush);
+        steps.extend(plan.commit);
+        steps.extend([Step::Flush, Step::Committed]);
+        steps.extend(changed.iter().map(in_place));
+        let purpose = Purpose::Generation(plan.transaction);
+        self.closing = Some(Closing::new(number, purpose, steps, own));
+        self.device.wake(key::TIDY);
     }
 
-    /// Puts the counts, and whether the file system is clean, into their blocks.
-    fn write_counts(&mut self, clean: bool) {
+    /// Starts marking the device clean. Nothing may be dirty.
+    fn close_clean(&mut self) {
+        let Some(journal) = &self.journal else { return };
+        let at = self.super_offset + sb::INCOMPAT;
+        let incompat = super::layout::get32(&self.super_block, at);
+        put32(&mut self.super_block, at, incompat & !RECOVER);
+        let own = Vec::from([journal.super_with(0), self.super_block.clone()]);
+        let steps = Vec::from([
+            Step::Flush,
+            Step::Write(journal.super_at(), From::Own(0)),
+            Step::Flush,
+            Step::Write(self.super_at, From::Own(1)),
+            Step::Flush,
+        ]);
+        self.closing = Some(Closing::new(self.open.number, Purpose::Clean, steps, own));
+        self.open.number += 1;
+    }
+
+    /// Returns the block of the superblock as it is on the device, but in need of a replay.
+    fn marked(&mut self) -> Box<[u8]> {
+        let at = self.super_offset + sb::INCOMPAT;
+        let incompat = super::layout::get32(&self.super_block, at);
+        put32(&mut self.super_block, at, incompat | RECOVER);
+        self.super_block.clone()
+    }
+
+    /// Puts the counts and the list of orphans into their blocks.
+    fn write_counts(&mut self) {
         let bytes = self.geometry.block;
         for table in core::mem::take(&mut self.tables_changed) {
             let from = table as usize * bytes;
@@ -140,37 +213,45 @@ impl Ext2 {
         put32(block, at + sb::FREE_BLOCKS, self.free_blocks);
         put32(block, at + sb::FREE_INODES, self.free_inodes);
         put32(block, at + sb::RO_COMPAT, self.ro_compat);
-        let state = if clean { self.state | VALID } else { self.state & !VALID };
-        put16(block, at + sb::STATE, state);
+        put32(block, at + sb::LAST_ORPHAN, self.chain.last().copied().unwrap_or(0));
         let data: Box<[u8]> = (&**block).into();
         self.cache.store(self.super_at, data, Class::Meta);
     }
 
     pub(super) fn next_write(&mut self) -> Option<Io> {
         let closing = self.closing.as_mut()?;
-        if closing.stalled || closing.failed || closing.flushing {
+        if closing.stalled || closing.failed || closing.flushing || closing.flying >= FLYING {
             return None;
         }
-        let phase = closing.phases.get(closing.phase)?;
-        let Some(&block) = phase.get(closing.at) else {
-            if closing.flying > 0 {
-                return None;
-            }
-            closing.flushing = true;
-            let id = self.device.start(Flight::Flush);
-            return Some(Io { id, at: 0, what: What::Flush });
-        };
-        if closing.flying >= FLYING {
+        if let Some((first, blocks)) = closing.run() {
+            let id = self.device.start(Flight::Write(closing.at, blocks));
+            closing.at += blocks;
+            closing.flying += blocks;
+            let size = self.geometry.block;
+            return Some(Io {
+                id,
+                at: u64::from(first) * size as u64,
+                what: What::Write(blocks * size),
+            });
+        }
+        let is_flush = matches!(closing.steps.get(closing.at), Some(Step::Flush));
+        if !is_flush || closing.flying > 0 {
             return None;
         }
-        let most = RUN.min(FLYING - closing.flying);
-        let run = phase[closing.at..].iter().zip(block..).take(most);
-        let run = run.take_while(|(next, wanted)| *next == wanted).count();
-        closing.at += run;
-        closing.flying += run;
-        let id = self.device.start(Flight::Write(block, run));
-        let size = self.geometry.block;
-        Some(Io { id, at: u64::from(block) * size as u64, what: What::Write(run * size) })
+        closing.flushing = true;
+        let id = self.device.start(Flight::Flush);
+        Some(Io { id, at: 0, what: What::Flush })
+    }
+
+    /// Returns the block that a write step writes, and whether it is escaped.
+    pub(super) fn data_of(&self, step: usize) -> Option<(&[u8], bool)> {
+        let closing = self.closing.as_ref()?;
+        let Some(Step::Write(_, from)) = closing.steps.get(step) else { return None };
+        match from {
+            From::Cache(block) => Some((self.cache.closing(*block)?, false)),
+            From::Escaped(block) => Some((self.cache.closing(*block)?, true)),
+            From::Own(place) => Some((closing.own.get(*place)?, false)),
+        }
     }
 
     /// A write of so many blocks, or a flush, has completed.
@@ -179,35 +260,60 @@ impl Ext2 {
         closing.failed |= done == Done::Failed;
         if closing.flushing {
             closing.flushing = false;
+            closing.at += usize::from(done == Done::Flushed);
         } else {
             closing.flying = closing.flying.saturating_sub(blocks);
         }
-        if closing.failed {
-            if closing.flying == 0 {
-                self.stall();
-            }
-        } else if done == Done::Flushed {
-            (closing.phase, closing.at) = (closing.phase + 1, 0);
-            if closing.phase == closing.phases.len() {
-                self.finish();
-            }
+        if closing.flying > 0 {
+            return;
         }
+        if closing.failed {
+            return self.stall();
+        }
+        if matches!(closing.steps.get(closing.at), Some(Step::Committed)) {
+            closing.at += 1;
+            self.committed();
+        }
+        if self.closing.as_ref().is_some_and(|closing| closing.at == closing.steps.len()) {
+            self.finish();
+        }
+    }
+
+    /// The transaction is durable: its changes survive whatever happens next.
+    fn committed(&mut self) {
+        let Some(closing) = &self.closing else { return };
+        if let (Purpose::Generation(done), Some(journal)) = (&closing.purpose, &mut self.journal) {
+            journal.committed(done);
+        }
+        let number = closing.number;
+        self.durable = number;
+        self.touched.retain(|_, last| *last > number);
+        self.failed.clear();
+        self.device.wake(key::WRITTEN);
     }
 
     fn finish(&mut self) {
         let Some(closing) = self.closing.take() else { return };
-        for block in closing.phases.iter().flatten() {
-            self.cache.closed(*block);
+        for step in &closing.steps {
+            if let Step::Write(_, From::Cache(block)) = step {
+                self.cache.closed(*block);
+            }
         }
-        self.durable = closing.number;
-        self.valid = closing.clean;
-        self.freeable.extend(closing.frees);
-        self.touched.retain(|_, number| *number > closing.number);
-        self.failed.clear();
         self.device.wake(key::WRITTEN);
         self.device.wake(key::TIDY);
+        match closing.purpose {
+            Purpose::Replay(all) => return self.replayed(all),
+            Purpose::Generation(_) => self.valid = false,
+            Purpose::Clean => {
+                self.valid = true;
+                self.durable = closing.number;
+                if let Some(journal) = &mut self.journal {
+                    journal.emptied();
+                }
+            }
+        }
         if self.close_next {
-            self.close(false);
+            self.close();
         }
     }
 
@@ -215,7 +321,7 @@ impl Ext2 {
     fn stall(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         (closing.stalled, closing.failed) = (true, false);
-        (closing.phase, closing.at) = (0, 0);
+        closing.at = 0;
         // Later changes depend on this generation, so they cannot be written either.
         self.failed.extend(self.touched.keys());
         self.device.wake(key::WRITTEN);
@@ -233,14 +339,17 @@ impl Ext2 {
         self.closing.as_ref().is_some_and(|closing| closing.stalled)
     }
 
-    /// Closes the generation if too much is dirty; while one is being written, changes wait.
+    /// Closes the generation if too much is dirty or was freed; while one is being written, changes wait.
     pub(super) fn relieve(&mut self) -> Result<()> {
-        if self.cache.dirty() < self.cache.most() / 4 {
+        let room = self.journal.as_ref().map_or(0, Journal::room);
+        let logged = self.cache.meta() + self.tables_changed.len();
+        let dirty = self.cache.dirty();
+        if dirty < self.cache.most() / 4 && logged < room && self.open.frees.len() < FREES {
             return Ok(());
         }
         match &self.closing {
             None => {
-                self.close(false);
+                self.write_back();
                 Ok(())
             }
             Some(closing) if closing.stalled => {
@@ -263,9 +372,6 @@ impl Ext2 {
     /// or 0 if all is there.
     pub(super) fn begin_sync(&mut self, inode: u32) -> Result<u64> {
         self.tell_failure(inode)?;
-        if self.trims.contains_key(&inode) && !self.orphans.contains_key(&inode) {
-            return self.reclaim();
-        }
         let number = self.touched.get(&inode).copied().unwrap_or(0);
         self.hurry(number);
         Ok(number)
@@ -340,7 +446,7 @@ impl Ext2 {
         if self.valid {
             return Ok(());
         }
-        self.close(true);
+        self.close_clean();
         Self::wait(key::WRITTEN)
     }
 }

@@ -10,7 +10,7 @@ const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
 /// Creates an image with files, directories and links.
 fn filled(block: usize) -> Vec<u8> {
-    let mut solo = Solo::on_disk(make(block, 4096, &["-N", "256"]), 1, 0).mount();
+    let mut solo = Solo::on_disk(make(block, 8192, &["-N", "256"]), 1, 0).mount();
     let root = solo.root();
     for name in ["d", "d/e", "d/e/f", "g"] {
         solo.with(|c| c.mkdir(root, name.as_bytes())).unwrap();
@@ -264,7 +264,8 @@ fn each_read_of_a_dead_disk_fails() {
 #[test]
 fn a_full_disk_loses_nothing() {
     for (block, inodes) in [(1024, "64"), (1024, "2048"), (4096, "128")] {
-        let mut solo = Solo::on_disk(make(block, 2048, &["-N", inodes]), 3, 0).mount();
+        let mut solo =
+            Solo::on_disk(make(block, 2048 * block as u64 / 1024, &["-N", inodes]), 3, 0).mount();
         let root = solo.root();
         for round in 0..3u8 {
             let mut files = Vec::new();

@@ -56,15 +56,20 @@ impl Image {
     }
 }
 
-/// Creates a file system of so many KiB with `mke2fs`.
+/// The option for no journal.
+pub const NONE: &str = "^has_journal";
+
+/// Creates a file system of so many KiB, at least 2,048 blocks, with `mke2fs`.
 pub fn make(block: usize, kib: u64, options: &[&str]) -> Vec<u8> {
     let image = Image::of(&[]);
     let mut command = tool("mke2fs");
-    command.args(["-q", "-F", "-t", "ext2", "-b", &block.to_string()]).args(options);
+    command.args(["-q", "-F", "-t", "ext2", "-j", "-b", &block.to_string()]).args(options);
     command.arg(image.path()).arg(format!("{kib}k"));
     let output = run(command);
     assert!(output.status.success(), "{}", text(&output));
-    image.bytes()
+    let bytes = image.bytes();
+    assert!(bytes[1024 + 92] & 4 != 0 || options.contains(&NONE), "no journal: {}", text(&output));
+    bytes
 }
 
 /// Checks that `e2fsck` finds nothing.

@@ -1,0 +1,219 @@
+//! The journal: a ring of blocks in a file of its own, the log, in which each generation of changes
+//! is one transaction.
+//!
+//! ```text
+//!   superblock | first ... tail [ transactions that a replay would repeat ] head ... last |
+//!                 ^---------------------------------------------------------------------'
+//! ```
+//!
+//! Contract: a transaction takes at most half of the log. The tail moves to a transaction when that
+//! is committed and more than half of the log is in use: the flush before the commit has made all
+//! earlier ones durable at their places. So there is always room for another transaction, and a
+//! block of the log is overwritten only after a superblock that no longer leads there is durable.
+
+use super::jbd2::{self, Stamp, Super, Tag};
+use super::writing::{From, Step};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// Maximum number of blocks in use before the tail moves, however large the log is.
+const USED: u32 = 4096;
+/// Maximum number of consecutive parts of the journal's file.
+pub const PARTS: usize = 4096;
+
+/// Consecutive blocks of the journal's file.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    index: u32,
+    block: u32,
+    blocks: u32,
+}
+
+/// Where the blocks of the journal's file are on the device.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    parts: Vec<Part>,
+    /// The first one on the device, and the one after the last.
+    range: (u32, u32),
+}
+
+impl Parts {
+    /// Returns the number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.parts.last().map_or(0, |last| last.index + last.blocks)
+    }
+
+    /// Adds the next block of the file. Fails if there are too many parts.
+    pub fn push(&mut self, block: u32) -> Option<()> {
+        let index = self.blocks();
+        let (first, end) = if index == 0 { (block, block) } else { self.range };
+        self.range = (first.min(block), end.max(block.checked_add(1)?));
+        if let Some(last) = self.parts.last_mut()
+            && last.block.checked_add(last.blocks) == Some(block)
+        {
+            last.blocks += 1;
+            return Some(());
+        }
+        self.parts.push(Part { index, block, blocks: 1 });
+        (self.parts.len() <= PARTS).then_some(())
+    }
+
+    /// Returns the device's block of an index, or 0.
+    pub fn at(&self, index: u32) -> u32 {
+        let place = self.parts.partition_point(|part| part.index <= index);
+        let part = place.checked_sub(1).and_then(|place| self.parts.get(place));
+        part.map_or(0, |part| part.block + (index - part.index))
+    }
+
+    /// Returns whether a block of the device is one of the file's.
+    pub fn has(&self, block: u32) -> bool {
+        let holds = |part: &Part| (part.block..part.block + part.blocks).contains(&block);
+        (self.range.0..self.range.1).contains(&block) && self.parts.iter().any(holds)
+    }
+}
+
+#[derive(Debug)]
+pub struct Journal {
+    parts: Parts,
+    super_block: Super,
+    seed: u32,
+    /// Number and first block of the next transaction.
+    pub sequence: u32,
+    pub head: u32,
+    /// Number of blocks from the tail to the head.
+    used: u32,
+    /// Whether the superblock says that the log is empty.
+    pub empty: bool,
+    /// Blocks that have a copy between tail and head.
+    logged: BTreeSet<u32>,
+}
+
+/// A transaction that is being written.
+#[derive(Debug)]
+pub struct Transaction {
+    sequence: u32,
+    blocks: u32,
+    copied: Vec<u32>,
+    revoked: Vec<u32>,
+    moves_tail: bool,
+}
+
+/// The steps of a transaction: up to the flush before its commit, and the commit.
+pub struct Steps {
+    pub copies: Vec<Step>,
+    pub commit: Vec<Step>,
+    pub transaction: Transaction,
+}
+
+impl Journal {
+    /// Creates the state of an empty log. The next transaction is number `sequence`.
+    pub fn new(parts: Parts, super_block: Super, sequence: u32) -> Journal {
+        let (seed, head) = (super_block.seed(), super_block.first());
+        let logged = BTreeSet::new();
+        Journal { parts, super_block, seed, sequence, head, used: 0, empty: true, logged }
+    }
+
+    /// Returns the maximum number of changed blocks before a generation closes. An operation
+    /// changes at most about 140 more, and each may add a block of descriptors.
+    pub fn room(&self) -> usize {
+        self.super_block.length() as usize / 8
+    }
+
+    /// Returns the device's block of the superblock.
+    pub fn super_at(&self) -> u32 {
+        self.parts.at(0)
+    }
+
+    /// Returns whether a block of the device is part of the journal.
+    pub fn owns(&self, block: u32) -> bool {
+        self.parts.has(block)
+    }
+
+    /// Returns the superblock of a log that starts there; with 0, of an empty one.
+    pub fn super_with(&self, start: u32) -> Box<[u8]> {
+        self.super_block.with(start, self.sequence)
+    }
+
+    /// Returns those of the freed blocks that a replay would write.
+    pub fn to_revoke(&self, freed: impl Iterator<Item = u32>) -> Vec<u32> {
+        freed.filter(|block| self.logged.contains(block)).collect()
+    }
+
+    fn after(&self, index: u32) -> u32 {
+        if index + 1 >= self.super_block.length() { self.super_block.first() } else { index + 1 }
+    }
+
+    /// Plans the transaction with copies of these blocks and with these revocations. Its own blocks
+    /// are added to `own`. Fails if it is larger than half of the log.
+    pub fn plan(
+        &self,
+        changed: &[(u32, &[u8])],
+        revoked: Vec<u32>,
+        now: u64,
+        own: &mut Vec<Box<[u8]>>,
+    ) -> Option<Steps> {
+        let stamp = Stamp { seed: self.seed, sequence: self.sequence };
+        let size = self.super_block.size();
+        let (mut copies, mut index) = (Vec::new(), self.head);
+        let mut write = |from| {
+            let step = Step::Write(self.parts.at(index), from);
+            index = self.after(index);
+            step
+        };
+        let mut kept = |block| {
+            own.push(block);
+            From::Own(own.len() - 1)
+        };
+        for some in changed.chunks(jbd2::tags_in(size)) {
+            let tags: Vec<Tag> =
+                some.iter().map(|(block, data)| Tag::new(stamp, *block, data)).collect();
+            copies.push(write(kept(jbd2::descriptor(stamp, size, &tags))));
+            for tag in tags {
+                let from = if tag.escaped { From::Escaped } else { From::Cache };
+                copies.push(write(from(tag.block)));
+            }
+        }
+        for some in revoked.chunks(jbd2::revocations_in(size)) {
+            copies.push(write(kept(jbd2::revocations(stamp, size, some))));
+        }
+        let blocks = copies.len() as u32 + 1;
+        let mut commit = Vec::from([write(kept(jbd2::commit(stamp, size, now)))]);
+        let half = (self.super_block.length() - self.super_block.first()) / 2;
+        let moves_tail = self.used + blocks > half.min(USED);
+        if moves_tail && self.used != 0 {
+            commit.push(Step::Write(self.super_at(), kept(self.super_with(self.head))));
+        }
+        let copied = changed.iter().map(|(block, _)| *block).collect();
+        let sequence = self.sequence;
+        let transaction = Transaction { sequence, blocks, copied, revoked, moves_tail };
+        (blocks <= half).then_some(Steps { copies, commit, transaction })
+    }
+
+    /// Notes that a transaction is committed, and that the superblock leads to it.
+    pub fn committed(&mut self, done: &Transaction) {
+        if done.sequence != self.sequence {
+            return; // It was written again.
+        }
+        if done.moves_tail {
+            self.used = 0;
+            self.logged.clear();
+        }
+        for block in &done.revoked {
+            self.logged.remove(block);
+        }
+        self.logged.extend(&done.copied);
+        self.empty = false;
+        self.used += done.blocks;
+        for _ in 0..done.blocks {
+            self.head = self.after(self.head);
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    /// Notes that the superblock says that the log is empty.
+    pub fn emptied(&mut self) {
+        (self.empty, self.used) = (true, 0);
+        self.logged.clear();
+    }
+}
