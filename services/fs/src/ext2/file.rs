@@ -1,7 +1,7 @@
 //! The contents of files.
 //!
 //! Contract: a step moves at most [`STEP`] bytes, and fewer if space runs out; a failed step
-//! changes nothing. After the end of a file its last block holds zeros, and no further blocks
+//! changes nothing. After the end of a file its last block may hold anything, and no further blocks
 //! exist, except while a trim is pending; until that is done the file cannot grow.
 
 use super::cache::Class;
@@ -119,9 +119,7 @@ impl Ext2 {
         if length == 0 {
             return Err(Errno::Fbig.into());
         }
-        if offset + length as u64 > file.size {
-            self.trimmed(inode)?;
-        }
+        self.make_ready_to_grow(inode, &file, offset, offset + length as u64)?;
         self.fetch_ends(&file, offset, length)?;
         let mut goal = self.next_goal(inode, &file, offset / self.geometry.block as u64)?;
         let mut done = 0;
@@ -194,9 +192,31 @@ impl Ext2 {
         Ok(block)
     }
 
-    /// Waits until the blocks after the end of a file are freed.
-    fn trimmed(&mut self, inode: u32) -> Result<()> {
-        if self.trims.contains_key(&inode) { self.reclaim() } else { Ok(()) }
+    /// Prepares a write that ends after the end of a file: waits until the blocks after it are
+    /// freed, and clears the rest of the last block, unless the write replaces all of that.
+    fn make_ready_to_grow(
+        &mut self,
+        inode: u32,
+        file: &Inode,
+        offset: u64,
+        end: u64,
+    ) -> Result<()> {
+        if end <= file.size {
+            return Ok(());
+        }
+        if self.trims.contains_key(&inode) {
+            return self.reclaim();
+        }
+        let block = self.geometry.block as u64;
+        let (place, at) = (file.size / block, (file.size % block) as usize);
+        let replaced = offset <= place * block && end >= (place + 1) * block;
+        if at != 0
+            && !replaced
+            && let Some(last) = self.map(file, place)?
+        {
+            self.edit(last, Class::Data)?.get_mut(at..).ok_or(Errno::Io)?.fill(0);
+        }
+        Ok(())
     }
 
     pub(super) fn resize(&mut self, node: Node, size: u64, now: u64) -> Result<()> {
@@ -205,15 +225,8 @@ impl Ext2 {
             return Err(Errno::Fbig.into());
         }
         let block = self.geometry.block as u64;
-        if size > file.size {
-            self.trimmed(inode)?;
-        } else if size < file.size {
-            let (place, at) = (size / block, (size % block) as usize);
-            if at != 0
-                && let Some(block) = self.map(&file, place)?
-            {
-                self.edit(block, Class::Data)?.get_mut(at..).ok_or(Errno::Io)?.fill(0);
-            }
+        self.make_ready_to_grow(inode, &file, size, size)?;
+        if size < file.size {
             let keep = size.div_ceil(block);
             if !self.trim_some(&mut file, keep)? {
                 self.enlist(inode, &mut file);
@@ -238,9 +251,8 @@ impl Ext2 {
             return Err(Errno::Fbig.into());
         }
         let length = length.min(STEP as u64) as usize;
-        if offset + length as u64 > file.size {
-            self.trimmed(inode)?;
-        }
+        let end = offset + length as u64;
+        self.make_ready_to_grow(inode, &file, end, end)?;
         let mut goal = self.next_goal(inode, &file, offset / self.geometry.block as u64)?;
         let mut done = 0;
         while done < length && self.draft.len() < DRAFTED {

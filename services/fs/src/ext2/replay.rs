@@ -5,7 +5,7 @@
 //!                   '--> empty: no replay
 //! ```
 //!
-//! Contract: a step looks at a few blocks and waits for no others. Nothing is written before the
+//! Contract: steps follow each other until one waits for a block. Nothing is written before the
 //! whole log was checked. Only complete transactions with valid checksums are repeated, in order,
 //! without revoked blocks; a replay that is interrupted is repeated from the beginning by the next
 //! mount. A journal that cannot be used makes the file system read-only ([`ReadOnly::Unclean`]).
@@ -25,8 +25,6 @@ use alloc::vec::Vec;
 
 /// Blocks of the journal's file that a step maps.
 const MAPPED: u32 = 256;
-/// Steps of a call.
-const STEPS: usize = 64;
 /// Blocks of the log that are read ahead.
 const AHEAD: u32 = 32;
 /// Maximum number of revoked blocks.
@@ -142,9 +140,10 @@ impl Replay {
 }
 
 impl Ext2 {
-    /// Does a few steps of the mount that look at blocks through the cache.
+    /// Does the steps of the mount that look at blocks through the cache, until one waits. They are
+    /// few: blocks are read a few at a time, and a part of the cache is written at a time.
     pub(super) fn next_replay(&mut self) {
-        for _ in 0..STEPS {
+        loop {
             if self.closing.is_some() {
                 return self.replay_stalled();
             }

@@ -27,6 +27,9 @@ const TRIES: u32 = 16;
 /// thousand.
 pub const FREES: usize = 8192;
 
+/// Maximum number of orphans that a mount accepts.
+const LISTED: usize = 65_536;
+
 enum Job {
     Trim(u32, u64),
     Drop(u32),
@@ -153,9 +156,10 @@ impl Ext2 {
 
     /// Reads an entry of the device's list of orphans. Returns the next one, 0 at the end.
     pub(super) fn next_orphan(&mut self, inode: u32) -> Result<u32> {
-        let known = inode < self.geometry.first_inode || self.chain.contains(&inode);
         let node = self.peek(|fs| fs.inode(inode))?;
-        if known || node.kind().is_err() {
+        let known = self.orphans.contains(&inode) || self.trims.contains_key(&inode);
+        let reserved = inode < self.geometry.first_inode;
+        if known || reserved || node.kind().is_err() || self.chain.len() >= LISTED {
             return Err(Errno::Io.into());
         }
         self.chain.push(inode);

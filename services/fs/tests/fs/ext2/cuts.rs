@@ -4,8 +4,9 @@
 //! last sync may be there or not, and removed files may still be there.
 
 use super::tools::{Image, assert_clean, make};
+use super::tree::tree;
 use crate::common::Solo;
-use abi::fs::{Errno, flag, kind};
+use abi::fs::{Errno, flag};
 use base::prng::Prng;
 use fs::client::Client;
 use std::collections::BTreeMap;
@@ -246,32 +247,6 @@ impl Load {
     }
 }
 
-/// Reads all files of an image except those in lost+found.
-fn collect(solo: &mut Solo, handle: u64, above: &str, into: &mut BTreeMap<String, Vec<u8>>) {
-    for entry in solo.with(|c| c.list(handle, 4096)).unwrap() {
-        let name = String::from_utf8(entry.name).unwrap();
-        if [".", "..", "lost+found"].contains(&name.as_str()) {
-            continue;
-        }
-        let inner = solo.with(|c| c.open(handle, name.as_bytes(), flag::READ)).unwrap();
-        let path = format!("{above}{name}");
-        if entry.kind == kind::DIRECTORY {
-            collect(solo, inner, &format!("{path}/"), into);
-        } else {
-            let (mut bytes, mut piece) = (Vec::new(), vec![0; 60_000]);
-            loop {
-                let done = solo.with(|c| c.read(inner, &mut piece)).unwrap();
-                bytes.extend(&piece[..done]);
-                if done == 0 {
-                    break;
-                }
-            }
-            into.insert(path, bytes);
-        }
-        solo.with(|c| c.close(inner)).unwrap();
-    }
-}
-
 /// Returns whether the file holds what was synced.
 fn is_kept(found: &[u8], synced: &Synced) -> bool {
     found.len() >= synced.bytes.len()
@@ -298,14 +273,21 @@ pub fn cut(seed: u64, lies: bool, on: impl FnOnce(Vec<u8>, u64) -> Solo) -> Resu
             Err(error) => panic!("seed {seed}: {error:?}"),
         }
     }
-    let image = Image::of(&load.solo.disk.take().unwrap().cut());
-    let (code, said) = image.check("-fy");
-    if code > 1 {
-        return Err(said);
+    let image = load.solo.disk.take().unwrap().cut();
+    let mended = Image::of(&image);
+    let mut after = Solo::on_disk(image, seed, 0).mount();
+    let found = tree(&mut after);
+    let (code, said) = Image::of(&after.unmount()).check("-fn");
+    if code != 0 {
+        return Err(format!("e2fsck finds after the replay: {said}"));
     }
-    let mut after = Solo::on_disk(assert_clean(&image.bytes(), &said).bytes(), seed, 0).mount();
-    let (root, mut found) = (after.root(), BTreeMap::new());
-    collect(&mut after, root, "", &mut found);
+    let (code, said) = mended.check("-fy");
+    let mended = assert_clean(&mended.bytes(), &said).bytes();
+    if code > 1 || tree(&mut Solo::on_disk(mended, seed, 0).mount()) != found {
+        return Err(format!("e2fsck's replay has another result: {said}"));
+    }
+    let found: BTreeMap<_, _> =
+        found.into_iter().filter_map(|(path, bytes)| Some((path, bytes?))).collect();
     for (id, file) in &load.files {
         let Some(synced) = &file.synced else { continue };
         let mut same = found.values().filter(|bytes| bytes.starts_with(&id.to_le_bytes()));

@@ -1,5 +1,5 @@
 //! A disk with a write cache. It completes I/Os in random order after random delays, may lose any
-//! unflushed write in a power cut, and may fail.
+//! sector of any unflushed write in a power cut, and may fail.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Reply, Request};
@@ -37,15 +37,29 @@ pub struct Disk {
     pub answered: u64,
     /// Completes flushes without flushing.
     pub lies: bool,
-    /// Size of the pieces of a write that are atomic.
-    block: usize,
+    /// What completed, in order, if it is to be remembered.
+    pub trace: Option<Vec<Done>>,
+}
+
+/// The piece of a write that is atomic.
+pub const SECTOR: usize = 512;
+
+/// A completed change.
+#[derive(Clone)]
+pub enum Done {
+    Write(usize, Box<[u8]>),
+    Flush,
+}
+
+/// Puts a piece into an image.
+pub fn put(image: &mut [u8], at: usize, piece: &[u8]) {
+    image[at..at + piece.len()].copy_from_slice(piece);
 }
 
 impl Disk {
     pub fn new(image: Vec<u8>, seed: u64) -> Disk {
-        let block = 1024 << image.get(1048).copied().unwrap_or_default().min(2);
         Disk {
-            block,
+            trace: None,
             durable: image.clone(),
             seen: image,
             cached: Vec::new(),
@@ -80,15 +94,17 @@ impl Disk {
             }
             _ if self.random.chance(writes, 1000) => Some((io.id, false, Vec::new())),
             What::Write(_) => {
-                self.seen[from..from + data.len()].copy_from_slice(&data);
+                put(&mut self.seen, from, &data);
+                self.trace.iter_mut().for_each(|it| it.push(Done::Write(from, data.clone())));
                 self.cached.push((from, data));
                 Some((io.id, true, Vec::new()))
             }
             What::Flush if self.lies => Some((io.id, true, Vec::new())),
             What::Flush => {
                 for (from, data) in self.cached.drain(..) {
-                    self.durable[from..from + data.len()].copy_from_slice(&data);
+                    put(&mut self.durable, from, &data);
                 }
+                self.trace.iter_mut().for_each(|it| it.push(Done::Flush));
                 Some((io.id, true, Vec::new()))
             }
         }
@@ -101,9 +117,9 @@ impl Disk {
         // How many are there differs from cut to cut, from none to all.
         let chance = self.random.below(5);
         for (from, data) in maybe {
-            for (from, block) in (from..).step_by(self.block).zip(data.chunks(self.block)) {
+            for (from, sector) in (from..).step_by(SECTOR).zip(data.chunks(SECTOR)) {
                 if self.random.chance(chance, 4) {
-                    self.durable[from..from + block.len()].copy_from_slice(block);
+                    put(&mut self.durable, from, sector);
                 }
             }
         }

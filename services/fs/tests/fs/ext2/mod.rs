@@ -7,3 +7,5 @@ mod faults;
 mod plain;
 mod served;
 pub mod tools;
+mod torn;
+mod tree;
