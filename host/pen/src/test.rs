@@ -125,6 +125,9 @@ impl Bench<'_> {
         if nightly && self.wanted.has("linear.nightly") {
             self.stage("histories with deaths, 5,000 seeds", |it| it.ignored("linear"))?;
         }
+        if nightly && self.wanted.has("ext2.nightly") {
+            self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
+        }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
         let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
         let mut chosen: Vec<&Scenario> = chosen.collect();
@@ -181,6 +184,16 @@ impl Bench<'_> {
         let mut cargo = self.place.cargo();
         cargo.args(["test", "-q", "--release", "-p", package, "--", "--ignored"]);
         self.timed(&format!("{package}.nightly"), cargo)
+    }
+
+    /// Cuts the power of simulated disks. The number of cuts so far is in a file, so that an
+    /// interrupted run continues, and the next one makes others.
+    fn ext2_cuts(&mut self) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["test", "-q", "--release", "-p", "fs", "--test", "fs", "--"]);
+        cargo.args(["--ignored", "--nocapture", "ten_thousand_cuts"]);
+        cargo.env("PEN_EXT2_CUTS", self.place.target.join("ext2-cuts"));
+        self.timed("ext2.nightly", cargo)
     }
 
     /// Runs a command as the test `name`.

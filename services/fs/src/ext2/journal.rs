@@ -115,9 +115,10 @@ impl Journal {
     }
 
     /// Returns the maximum number of changed blocks before a generation closes. An operation
-    /// changes at most about 140 more, and each may add a block of descriptors.
+    /// changes at most about 140 more, and each may add a block of group descriptors; twice the sum
+    /// fits half of the smallest log.
     pub fn room(&self) -> usize {
-        self.super_block.length() as usize / 8
+        self.super_block.length() as usize / 16
     }
 
     /// Returns the device's block of the superblock.

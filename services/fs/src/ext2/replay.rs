@@ -5,12 +5,13 @@
 //!                   '--> empty: no replay
 //! ```
 //!
-//! Contract: steps follow each other until one waits for a block. Nothing is written before the
+//! Contract: a step looks at a few blocks and waits for no others. Nothing is written before the
 //! whole log was checked. Only complete transactions with valid checksums are repeated, in order,
 //! without revoked blocks; a replay that is interrupted is repeated from the beginning by the next
 //! mount. A journal that cannot be used makes the file system read-only ([`ReadOnly::Unclean`]).
 
 use super::cache::Class;
+use super::device::key;
 use super::jbd2::{self, Found, Stamp, Super, Tag};
 use super::journal::{Journal, Parts};
 use super::layout::{ReadOnly, Unfit};
@@ -25,6 +26,8 @@ use alloc::vec::Vec;
 
 /// Blocks of the journal's file that a step maps.
 const MAPPED: u32 = 256;
+/// Steps of a call; then the callers that wait for the mount ask again.
+const STEPS: usize = 256;
 /// Blocks of the log that are read ahead.
 const AHEAD: u32 = 32;
 /// Maximum number of revoked blocks.
@@ -140,10 +143,9 @@ impl Replay {
 }
 
 impl Ext2 {
-    /// Does the steps of the mount that look at blocks through the cache, until one waits. They are
-    /// few: blocks are read a few at a time, and a part of the cache is written at a time.
+    /// Does some steps of the mount that look at blocks through the cache.
     pub(super) fn next_replay(&mut self) {
-        loop {
+        for _ in 0..STEPS {
             if self.closing.is_some() {
                 return self.replay_stalled();
             }
@@ -173,6 +175,7 @@ impl Ext2 {
                 }
             }
         }
+        self.device.wake(key::MOUNT);
     }
 
     /// A replay that cannot be written fails the mount.

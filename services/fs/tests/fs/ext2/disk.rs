@@ -74,6 +74,13 @@ impl Disk {
         }
     }
 
+    /// Starts to remember what completes, beginning with what is not flushed. Returns what is.
+    pub fn begin_trace(&mut self) -> Vec<u8> {
+        let cached = self.cached.iter().map(|(at, data)| Done::Write(*at, data.clone()));
+        self.trace = Some(cached.collect());
+        self.durable.clone()
+    }
+
     /// Completes one of the I/Os, chosen at random.
     pub fn work(&mut self) -> Option<(u64, bool, Vec<u8>)> {
         if self.queue.is_empty() || self.cut == Some(self.answered) {

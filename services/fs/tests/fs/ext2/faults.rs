@@ -62,7 +62,7 @@ fn each_sync_to_a_dead_disk_fails() {
 }
 
 /// Tries all operations on what it finds, and ignores the results.
-fn rummage(solo: &mut Solo, seed: u64) {
+pub fn rummage(solo: &mut Solo, seed: u64) {
     let mut random = Prng::new(seed);
     let root = solo.root();
     let mut paths = vec![b"d".to_vec()];

@@ -5,6 +5,7 @@ pub mod disk;
 pub mod driver;
 mod faults;
 mod plain;
+mod planted;
 mod served;
 pub mod tools;
 mod torn;

@@ -1,5 +1,6 @@
 //! The exercise against the model, and compatibility with e2fsprogs.
 
+use super::disk::Done;
 use super::tools::{Image, assert_clean, make};
 use crate::common::{Pair, Solo, token};
 use abi::fs::{Errno, Op, Request, flag, kind};
@@ -251,7 +252,36 @@ fn unsupported_images_are_refused_or_read_only() {
     let rofs = Err(Errno::Rofs);
     assert_eq!(with(100, 1 | 0x8), (rofs, None, Some(ReadOnly::Features(8))));
     assert_eq!(with(56, 0xef53), (rofs, None, Some(ReadOnly::Unclean)));
+    assert_eq!(with(92, 0), (rofs, None, Some(ReadOnly::NoJournal)));
     assert_eq!(with(1000, 0).0, Ok(()));
+}
+
+/// What a sync costs: the data, each changed block twice, two blocks of the journal, two flushes;
+/// the first one also marks the device.
+#[test]
+fn a_sync_takes_two_flushes() {
+    let mut solo = Solo::on_disk(make(4096, 16 * 1024, &[]), 1, 0).mount();
+    let root = solo.root();
+    let mut costs = Vec::new();
+    for number in 0..4 {
+        solo.disk.as_mut().unwrap().trace = Some(Vec::new());
+        let name = format!("file-{number}");
+        let file = solo.with(|c| c.open(root, name.as_bytes(), NEW)).unwrap();
+        solo.with(|c| c.write_at(file, 0, &[7; 1000])).unwrap();
+        solo.with(|c| c.sync(file)).unwrap();
+        solo.with(|c| c.close(file)).unwrap();
+        while solo.pump() {}
+        let trace = solo.disk.as_mut().unwrap().trace.take().unwrap();
+        let blocks =
+            |event: &Done| if let Done::Write(_, data) = event { data.len() / 4096 } else { 0 };
+        let flushes = trace.iter().filter(|event| matches!(event, Done::Flush)).count();
+        costs.push((trace.iter().map(blocks).sum::<usize>(), flushes));
+    }
+    println!("blocks and flushes: {costs:?}");
+    // Two bitmaps, the descriptors, the superblock, two blocks of inodes, a directory.
+    assert_eq!(costs[1..].iter().map(|cost| cost.1).collect::<Vec<_>>(), [2; 3]);
+    assert_eq!(costs[0].1, 3);
+    assert!(costs.iter().all(|cost| cost.0 <= 1 + 2 * 7 + 4));
 }
 
 #[test]

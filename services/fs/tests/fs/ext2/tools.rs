@@ -43,7 +43,7 @@ impl Image {
     /// Runs `e2fsck` with these options. Returns its exit code and output.
     pub fn check(&self, options: &str) -> (i32, String) {
         let mut command = tool("e2fsck");
-        command.arg(options).arg(self.path());
+        command.args(options.split(' ')).arg(self.path());
         let output = run(command);
         (output.status.code().unwrap_or(99), text(&output))
     }
