@@ -2,9 +2,9 @@
 //!
 //! Contract: an allocated block was free in the bitmap and is not part of the file system's tables.
 //! It is as near to the goal as possible: the goal itself, another one of the group, or one of the
-//! next group with a free one. A freed block stays in use in the bitmap until its generation closes:
-//! no later one is written before that is committed, so nothing overwrites what a replay could still
-//! refer to. A file gets its inode in the group of its directory, and so does a
+//! next group with a free one. A freed block stays in use in the bitmap until its generation
+//! closes: no later one is written before that is committed, so nothing overwrites what a replay
+//! could still refer to. A file gets its inode in the group of its directory, and so does a
 //! directory, except that those in the root go to the group with the most free blocks.
 
 use super::cache::Class;

@@ -12,7 +12,6 @@
 //! block of the log is overwritten only after a superblock that no longer leads there is durable.
 
 use super::jbd2::{self, Stamp, Super, Tag};
-use super::writing::{From, Step};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -21,6 +20,28 @@ use alloc::vec::Vec;
 const USED: u32 = 4096;
 /// Maximum number of consecutive parts of the journal's file.
 pub const PARTS: usize = 4096;
+
+/// What a write writes.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// A block of the cache, as it was when the generation closed.
+    Cache(u32),
+    /// The same with the first bytes cleared.
+    Escaped(u32),
+    /// One of the blocks made for this generation.
+    Own(usize),
+}
+
+/// A step of writing a generation. Writes are executed in any order up to the next other step,
+/// which waits until all steps before it are done.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// To a block of the device.
+    Write(u32, From),
+    Flush,
+    /// The transaction is durable.
+    Committed,
+}
 
 /// Consecutive blocks of the journal's file.
 #[derive(Clone, Copy, Debug)]

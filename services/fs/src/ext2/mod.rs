@@ -2,10 +2,10 @@
 //!
 //! Contract: a call looks at blocks in the [`cache`] and collects its changes in a draft
 //! ([`draft`]). If a block is missing it returns [`Stop::Wait`], and [`Ext2::next_io`] reads the
-//! block. Changes are written later, through a journal ([`writing`]); without one, the file system is
-//! read-only. The device may hold any bytes: invalid structures are [`Errno::Io`]. Memory is bounded by the size
-//! of the cache, the indexes of directories in use ([`index`]), and 16 bytes for each inode that
-//! was freed.
+//! block. Changes are written later, through a journal ([`writing`]); without one, the file system
+//! is read-only. The device may hold any bytes: invalid structures are [`Errno::Io`]. Memory is
+//! bounded by the size of the cache, the indexes of directories in use ([`index`]), and 16 bytes
+//! for each inode that was freed.
 //!
 //! - [`layout`]   on-disk format: offsets and geometry
 //! - [`mod@memory`] the maximum memory of a file system
@@ -59,7 +59,7 @@ use index::Index;
 use inode::Inode;
 use journal::Journal;
 use layout::{Geometry, Group, ROOT};
-use mount::Stage;
+use replay::Stage;
 use writing::{Closing, Open};
 
 /// Minimum number of blocks in the cache: enough for four of the largest operations.

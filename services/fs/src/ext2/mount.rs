@@ -17,27 +17,11 @@ use super::layout::{
     Geometry, Group, HAS_JOURNAL, RECOVER, RO_COMPAT, ReadOnly, SUPER, SUPER_AT, Unfit, VALID,
     get16, get32, sb,
 };
-use super::replay::Replay;
+use super::replay::{Replay, Stage};
 use super::{Ext2, Result};
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::vec;
-
-/// Progress of the mount.
-#[derive(Debug)]
-pub enum Stage {
-    /// Reads the superblock; true once the I/O is issued.
-    Super(bool),
-    /// Reads its block and the descriptors: the number of issued and of completed reads.
-    Tables(u32, u32),
-    /// Finds and replays the journal.
-    Journal(Box<Replay>),
-    /// Reads the list of orphans: the next one.
-    Orphans(u32),
-    Ready,
-    /// It cannot be mounted.
-    Unfit(Unfit),
-}
 
 impl Ext2 {
     /// Waits for the mount; fails if it cannot be mounted.

@@ -1,7 +1,7 @@
 //! Operations that change names: make, link, unlink, rmdir, rename.
 //!
-//! Contract: that of [`crate::filesystem`]. An inode that loses its last name has no links from then
-//! on and is in the list of orphans ([`super::tidy`]).
+//! Contract: that of [`crate::filesystem`]. An inode that loses its last name has no links from
+//! then on and is in the list of orphans ([`super::tidy`]).
 
 use super::cache::Class;
 use super::draft::Note;

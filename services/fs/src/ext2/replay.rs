@@ -13,10 +13,9 @@
 use super::cache::Class;
 use super::device::key;
 use super::jbd2::{self, Found, Stamp, Super, Tag};
-use super::journal::{Journal, Parts};
+use super::journal::{From, Journal, Parts, Step};
 use super::layout::{ReadOnly, Unfit};
-use super::mount::Stage;
-use super::writing::{Closing, From, Purpose, Step};
+use super::writing::{Closing, Purpose};
 use super::{Ext2, Result};
 use crate::filesystem::Stop;
 use abi::fs::Errno;
@@ -32,6 +31,22 @@ const STEPS: usize = 256;
 const AHEAD: u32 = 32;
 /// Maximum number of revoked blocks.
 const REVOKED: usize = 16_384;
+
+/// Progress of the mount.
+#[derive(Debug)]
+pub enum Stage {
+    /// Reads the superblock; true once the I/O is issued.
+    Super(bool),
+    /// Reads its block and the descriptors: the number of issued and of completed reads.
+    Tables(u32, u32),
+    /// Finds and replays the journal.
+    Journal(Box<Replay>),
+    /// Reads the list of orphans: the next one.
+    Orphans(u32),
+    Ready,
+    /// It cannot be mounted.
+    Unfit(Unfit),
+}
 
 /// Where a pass through the log is.
 #[derive(Debug, Default)]

@@ -1,13 +1,13 @@
-//! Work after requests, a little at a time: freeing the blocks of truncated files, and inodes without
-//! names.
+//! Work after requests, a little at a time: freeing the blocks of truncated files, and inodes
+//! without names.
 //!
 //! ```text
 //!   truncated, blocks left  --> in the list of orphans --trimmed--> out of it
 //!   last name removed       --> in the list of orphans --closed, trimmed--> free, out of it
 //! ```
 //!
-//! Contract: a step changes one inode, a few blocks, and the list of orphans on the device, which is
-//! Linux's: the superblock has the newest one, and each orphan's deletion time is the next older
+//! Contract: a step changes one inode, a few blocks, and the list of orphans on the device, which
+//! is Linux's: the superblock has the newest one, and each orphan's deletion time is the next older
 //! one. So the next mount, or e2fsck, finishes what a power cut interrupts ([`Ext2::next_orphan`]).
 //! Work that fails because of the device stays in the list.
 

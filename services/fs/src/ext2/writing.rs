@@ -10,11 +10,11 @@
 //! nothing of its metadata:
 //!
 //! - If the device is marked clean, it is first marked as in need of a replay.
-//! - Data go to their places before the commit. No data on the device refer to those blocks, or they
-//!   are of a file that is overwritten: a freed block is used again in a later generation only
+//! - Data go to their places before the commit. Nothing on the device refers to those blocks, or
+//!   they are of a file that is overwritten: a freed block is used again in a later generation only
 //!   ([`super::alloc`]).
-//! - The commit is written when the copies and the data are durable, and metadata go to their places
-//!   when the commit is. The flush before the next commit makes those places durable.
+//! - The commit is written when the copies and the data are durable, and metadata go to their
+//!   places when the commit is. The flush before the next commit makes those places durable.
 //! - A freed block that the log has a copy of is revoked, so a replay does not write the copy over
 //!   data that the block holds by then.
 //!
@@ -26,7 +26,7 @@
 
 use super::cache::Class;
 use super::device::{Done, Flight, Io, RUN, What, key};
-use super::journal::{Journal, Transaction};
+use super::journal::{From, Journal, Step, Transaction};
 use super::layout::{DESCRIPTOR, RECOVER, put32, sb};
 use super::tidy::FREES;
 use super::{Ext2, Result};
@@ -45,28 +45,6 @@ pub struct Open {
     pub number: u64,
     /// Blocks that become free when it closes.
     pub frees: BTreeSet<u32>,
-}
-
-/// What a write writes.
-#[derive(Clone, Copy, Debug)]
-pub enum From {
-    /// A block of the cache, as it was when the generation closed.
-    Cache(u32),
-    /// The same with the first bytes cleared.
-    Escaped(u32),
-    /// One of the blocks made for this generation.
-    Own(usize),
-}
-
-/// A step of writing a generation. Writes are executed in any order up to the next other step,
-/// which waits until all steps before it are done.
-#[derive(Clone, Copy, Debug)]
-pub enum Step {
-    /// To a block of the device.
-    Write(u32, From),
-    Flush,
-    /// The transaction is durable.
-    Committed,
 }
 
 /// Why blocks are written.
@@ -339,7 +317,8 @@ impl Ext2 {
         self.closing.as_ref().is_some_and(|closing| closing.stalled)
     }
 
-    /// Closes the generation if too much is dirty or was freed; while one is being written, changes wait.
+    /// Closes the generation if too much is dirty or was freed; while one is being written, changes
+    /// wait.
     pub(super) fn relieve(&mut self) -> Result<()> {
         let room = self.journal.as_ref().map_or(0, Journal::room);
         let logged = self.cache.meta() + self.tables_changed.len();

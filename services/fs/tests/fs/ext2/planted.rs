@@ -95,7 +95,7 @@ fn is_found(plant: fn(&mut Trace)) -> bool {
         (0..25).any(|cut| {
             let (at, image) = any_cut(&trace, cut);
             let check = std::panic::AssertUnwindSafe(|| trace.check(image, at, cut));
-            // Nonsense that a replay leaves behind may also fail the mount.
+            // Nonsense that a replay writes may also fail the mount.
             !matches!(std::panic::catch_unwind(check), Ok(Ok(_)))
         })
     })

@@ -393,7 +393,7 @@ pub fn any_cut(trace: &Trace, seed: u64) -> (usize, Vec<u8>) {
     (at, image)
 }
 
-/// Makes such a cut, and checks what a mount finds, what e2fsck finds then, and e2fsck's own replay.
+/// Makes such a cut. Checks what a mount finds, what e2fsck finds then, and e2fsck's own replay.
 fn cut_anywhere(trace: &Trace, seed: u64) -> Result<(), String> {
     let (at, image) = any_cut(trace, seed);
     trace.check_all(image, at, seed).map_err(|why| format!("cut {seed}, event {at}: {why}"))
