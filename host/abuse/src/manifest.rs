@@ -7,7 +7,7 @@
 use crate::{Target, mutate};
 use abi::boot::isa;
 use base::prng::Prng;
-use program::{Class, Manifest, ManifestError, Opened, Reason, Signals};
+use program::{Class, Limits, Manifest, ManifestError, Opened, Preopen, Reason, Signals};
 use toml::{Table, Value};
 
 pub const TARGET: Target = Target {
@@ -37,9 +37,12 @@ class = "light"
 memory = "64 MiB"
 signals = "all"
 preopens = ["/data:rw", "/bin=tools:r"]
+grants = ["/etc=config:r"]
 endpoints = [{ contract = "echo", affinity = 5 }, { contract = "b.c-1", affinity = -100 }]
 [limits]
 files = 32
+tree_files = 300
+tree_processes = 20
 [env]
 HOME = "/data"
 "A B" = "two words"
@@ -55,6 +58,8 @@ const WORDS: &[&str] = &[
     "[\"/..:r\"]",
     "{ files = 3 }",
     "{ files = 1025 }",
+    "{ tree_files = 9000 }",
+    "{ tree_processes = 0 }",
     "true",
     "1.5",
     "1979-05-27",
@@ -116,22 +121,25 @@ fn printed(manifest: &Manifest) -> String {
     put("args", texts(&mut manifest.args.iter().cloned()));
     let env = manifest.env.iter().map(|(name, value)| (name.clone(), value.clone().into()));
     put("env", Value::Table(env.collect()));
+    let directory =
+        |it: &Preopen| format!("{}={}:{}", it.path, it.name, if it.write { "rw" } else { "r" });
     if let Some(all) = &manifest.preopens {
-        put(
-            "preopens",
-            texts(&mut all.iter().map(|it| {
-                format!("{}={}:{}", it.path, it.name, if it.write { "rw" } else { "r" })
-            })),
-        );
+        put("preopens", texts(&mut all.iter().map(directory)));
     }
+    put("grants", texts(&mut manifest.grants.iter().map(directory)));
     put("signals", (if manifest.signals == Signals::All { "all" } else { "own" }).into());
     put("class", (if manifest.class == Class::Light { "light" } else { "normal" }).into());
     if manifest.memory != 0 {
         put("memory", format!("{} KiB", manifest.memory >> 10).into());
     }
-    if manifest.files != 0 {
-        put("limits", Value::Table(Table::from_iter([("files".into(), manifest.files.into())])));
-    }
+    let Limits { files, tree_processes, tree_files } = manifest.limits;
+    let limits = [
+        ("files", files),
+        ("tree_processes", tree_processes.into()),
+        ("tree_files", tree_files.into()),
+    ];
+    let set = limits.into_iter().filter(|(_, limit)| *limit != 0);
+    put("limits", Value::Table(set.map(|(name, limit)| (name.into(), limit.into())).collect()));
     let endpoints = manifest.endpoints.iter().map(|it| {
         let contract = ("contract".to_string(), it.contract.clone().into());
         Value::Table(Table::from_iter([contract, ("affinity".into(), it.affinity.into())]))
@@ -144,15 +152,19 @@ fn printed(manifest: &Manifest) -> String {
 fn sealed(manifest: &Manifest) {
     let (key, isa) = ([3; program::KEY], isa::RISCV64);
     let file = program::seal(b"code", manifest, isa, [1; 32], &key).expect("it can be sealed");
-    let Opened { args, env, preopens, endpoints, memory, class, files, .. } =
-        program::open(&file, isa, &key).expect("it is accepted");
+    let image = program::open(&file, isa, &key).expect("it is accepted");
+    let Opened { args, env, preopens, endpoints, memory, class, .. } = image;
+    let Opened { files, tree_processes, tree_files, .. } = image;
     assert_eq!((args, endpoints), (manifest.args.clone(), manifest.endpoints.clone()));
     let variables = manifest.env.iter().map(|(name, value)| format!("{name}={value}"));
     assert_eq!(env, variables.collect::<Vec<_>>());
-    let opened = manifest.preopens.iter().flatten();
-    let opened = opened.map(|it| (it.path.clone(), it.name.clone(), it.write));
+    let named = manifest.preopens.iter().flatten().map(|it| (it, false));
+    let granted = manifest.grants.iter().map(|it| (it, true));
+    let opened = named.chain(granted);
+    let opened = opened.map(|(it, grant)| (it.path.clone(), it.name.clone(), it.write, grant));
     assert_eq!(preopens, opened.collect::<Vec<_>>());
-    assert_eq!((memory, files), (manifest.memory, manifest.files));
+    assert_eq!(memory, manifest.memory);
+    assert_eq!(Limits { files, tree_processes, tree_files }, manifest.limits);
     assert_eq!(class, manifest.class.number());
 }
 

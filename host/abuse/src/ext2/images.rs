@@ -31,6 +31,9 @@ pub struct Base {
     inodes: usize,
 }
 
+/// Blocks of an image. A journal takes 1,024 of them, and makes it writable.
+const BLOCKS: usize = 3072;
+
 /// One for each size of a block.
 pub static ALL: LazyLock<[Base; 3]> = LazyLock::new(|| [1024, 2048, 4096].map(Base::new));
 
@@ -61,8 +64,8 @@ impl Base {
         let places = ["/sbin/mke2fs", "/usr/sbin/mke2fs"].map(Path::new);
         let tool = places.into_iter().find(|path| path.exists()).unwrap_or("mke2fs".as_ref());
         let mut command = Command::new(tool);
-        command.args(["-q", "-F", "-t", "ext2", "-N", "512", "-b", &block.to_string(), "-d"]);
-        command.arg(&files).arg(&path).arg("2048k");
+        command.args(["-q", "-F", "-t", "ext2", "-j", "-N", "512", "-b", &block.to_string(), "-d"]);
+        command.arg(&files).arg(&path).arg(format!("{}k", BLOCKS * block / 1024));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let made = command.status().expect("mke2fs of the package e2fsprogs");
         assert!(made.success());
