@@ -35,7 +35,7 @@ impl Stores {
 
     /// Identifies a frame and the time between two barriers.
     fn stamp(&self, pa: u64) -> u64 {
-        self.barriers.load(Relaxed) << 32 | (pa / PAGE & u64::from(u32::MAX))
+        self.barriers.load(Relaxed) << 32 | ((pa / PAGE) & u64::from(u32::MAX))
     }
 
     fn place(&self, pa: u64) -> &AtomicU64 {
