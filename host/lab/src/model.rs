@@ -154,6 +154,8 @@ pub struct Domain {
     pub window: (u64, u64),
     /// Virtual addresses of the hardware spinlock bank.
     pub spinlocks: (u64, u64),
+    /// Physical addresses at which this domain has RAM. Others are devices of its own.
+    pub ram: (u64, u64),
     /// Physical addresses that its emulator writes at every reset.
     pub loaded: Vec<(u64, u64)>,
     /// Costs.

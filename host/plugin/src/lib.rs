@@ -96,7 +96,7 @@ pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, Str
     {
         let watch = Watch::open(folder, &folder.join("ram"), &lab).map_err(|e| e.to_string())?;
         let watch = Arc::new(watch);
-        sanitizer = Some(Sanitizer::new(watch.clone(), me, isa));
+        sanitizer = Some(Sanitizer::new(watch.clone(), me, isa, model.ram));
         shadow = Some(Shadow::new(watch, me, isa, model.cores() as usize));
     }
     let mut seat = None;

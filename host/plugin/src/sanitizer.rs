@@ -47,6 +47,8 @@ pub struct Sanitizer {
     watch: Arc<Watch>,
     me: Domain,
     isa: Isa,
+    /// Physical addresses at which this domain has RAM.
+    ram: (u64, u64),
 }
 
 /// Returns whether it is a kernel address.
@@ -55,19 +57,24 @@ const fn is_high(va: u64) -> bool {
 }
 
 impl Sanitizer {
-    /// Creates the sanitizer of domain `me`.
-    pub fn new(watch: Arc<Watch>, me: Domain, isa: Isa) -> Sanitizer {
-        Sanitizer { watch, me, isa }
+    /// Creates the sanitizer of domain `me`, which has RAM at these physical addresses.
+    pub fn new(watch: Arc<Watch>, me: Domain, isa: Isa, ram: (u64, u64)) -> Sanitizer {
+        Sanitizer { watch, me, isa, ram }
     }
 
     fn memory(&self) -> &Memory {
         self.watch.memory()
     }
 
+    /// Returns whether `pa` is in RAM, and not a device of this domain.
+    fn is_memory(&self, pa: u64) -> bool {
+        self.memory().contains(pa) && (self.ram.0..self.ram.1).contains(&pa)
+    }
+
     /// Returns the physical address for a kernel's linear mapping, if it is in RAM.
     fn direct(&self, va: u64) -> Option<u64> {
         let pa = va.wrapping_sub(self.memory().offset);
-        self.memory().contains(pa).then_some(pa)
+        self.is_memory(pa).then_some(pa)
     }
 
     /// Returns the physical address for a kernel's maintenance alias, if it is in RAM.
@@ -85,7 +92,7 @@ impl Sanitizer {
         if let Some(pa) = self.direct(va) {
             return Some((pa, self.path(pa, true)));
         }
-        let pa = look.physical().filter(|&pa| self.memory().contains(pa))?;
+        let pa = look.physical().filter(|&pa| self.is_memory(pa))?;
         Some((pa, self.path(pa, is_high(pc) || look.mmu_is_on())))
     }
 
@@ -114,7 +121,7 @@ impl Sanitizer {
         // The lower half is mapped one to one, or not at all. Stubs run there; RV64's finds the
         // last kernel's satp after a reset, which has no effect in its mode.
         let plain = || !is_high(pc) || !look.mmu_is_on();
-        let low = || plain().then_some(va).filter(|&pa| self.memory().contains(pa));
+        let low = || plain().then_some(va).filter(|&pa| self.is_memory(pa));
         let line = self.maintained(va).or_else(low).map(|pa| pa & !(LINE - 1));
         match (what, line) {
             (Upkeep::Barrier, _) => self.complete(),
@@ -150,7 +157,7 @@ impl Sanitizer {
     /// Handles the translation of `bytes` bytes of code, which will be executed.
     pub fn fetched(&self, va: u64, bytes: u64) {
         // The lower half is mapped one to one, or not at all.
-        let low = || self.memory().contains(va).then_some(va);
+        let low = || self.is_memory(va).then_some(va);
         if let Some(pa) = self.direct(va).or_else(low) {
             self.watch.fetch(self.me, pa, bytes);
         }
@@ -197,7 +204,8 @@ mod tests {
         let lab = Lab { memory, ..Lab::default() };
         [(0, Isa::Aarch64), (1, Isa::Riscv64)].map(|(number, isa)| {
             let watch = Watch::open(folder, &folder.join("ram"), &lab).expect("a watch");
-            Sanitizer::new(Arc::new(watch), Domain::new(number).expect("a domain"), isa)
+            let me = Domain::new(number).expect("a domain");
+            Sanitizer::new(Arc::new(watch), me, isa, (BASE, BASE + (1 << 20)))
         })
     }
 

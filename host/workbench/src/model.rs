@@ -139,6 +139,7 @@ fn domain(
         vectors: (vectors, vectors + VECTORS),
         window: shown(board.layout.window),
         spinlocks: shown(spinlocks(board)),
+        ram: range(from.ram),
         loaded: loaded(board, from),
         costs: costs(&from.costs, from.nominal_mhz, choice.no_costs),
         powers: told_powers(from, choice.mode, khz),

@@ -330,10 +330,15 @@ pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
         {
             return log::error!("Device {} cannot wait any more: {e}.", device.name);
         }
-        if !waits[1].revents().is_empty() {
+        let stops = !waits[1].revents().is_empty();
+        drop(waits);
+        if stops {
+            // What a driver has queued before the end, such as its last words.
+            if kick.take() {
+                fabric.gate().visit(|| device.turn());
+            }
             return device.model.finish();
         }
-        drop(waits);
         fabric.gate().visit(|| {
             // Cleared before looking: a later ring causes another turn.
             if kick.take() { device.turn() } else { device.turn_from_outside() }
