@@ -103,7 +103,7 @@ fn driver(mut input: Bytes<'_>) -> u64 {
                 let (index, bytes) = (u64::from(input.byte()), input.number(32));
                 let place = queue + 8 * input.below(17);
                 let word = if place == queue { index << 16 | head << 32 } else { head << 32 };
-                words.store(place, word | bytes << 32 * u64::from(place != queue && index > 99));
+                words.store(place, word | bytes << (32 * u64::from(place != queue && index > 99)));
             }
             _ => {
                 let at = MEMORY + 8 * input.below(vsock::MEMORY / 8);

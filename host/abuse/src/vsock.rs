@@ -244,10 +244,10 @@ impl Bench {
         header.consumed = (input.number(32) as u32).into();
         header.flags = (input.number(3) as u32).into();
         let bits = input.byte();
-        if bits % 16 == 0 {
+        if bits.is_multiple_of(16) {
             header.to_port = input.u32().into();
         }
-        let count = input.below(if bits % 8 == 0 { 5000 } else { 50 });
+        let count = input.below(if bits.is_multiple_of(8) { 5000 } else { 50 });
         self.send(&header, &vec![b'!'; count]);
     }
 

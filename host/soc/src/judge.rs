@@ -283,7 +283,7 @@ impl Judge {
 
     /// Looks at the domains that are in an attempt at a lock that others wait for.
     fn weigh(&mut self, lock: usize, now: u64, facts: &[Facts]) {
-        for at in 0..self.domains.len() {
+        for (at, facts) in facts.iter().enumerate().take(self.domains.len()) {
             let wants = |heard: &Heard| {
                 let what = unpack_wait(heard.wait.what);
                 heard.fresh && what.is_some_and(|(item, _)| item == Item::Lock(lock as u8))
@@ -291,7 +291,7 @@ impl Judge {
             let wanted = self.domains.iter().any(|domain| domain.heard.iter().any(wants));
             let waits = |heard: &Heard| heard.fresh && heard.wait.locks >> lock & 1 != 0;
             let excused = self.domains[at].heard.iter().any(waits);
-            let Facts { runs, executed, attempts, .. } = &facts[at];
+            let Facts { runs, executed, attempts, .. } = facts;
             let count = attempts[lock];
             let grip = &mut self.domains[at].grips[lock];
             if !wanted || excused || !runs || count.is_multiple_of(2) || count != grip.count {

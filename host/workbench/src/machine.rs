@@ -98,8 +98,8 @@ pub fn stub(isa: Isa) -> String {
     format!("stub-{}", isa.name())
 }
 
-/// Returns the options that load the stub and start it on all cores. The RV64 machine would start at
-/// the first byte of RAM, but there may be another RV64 domain, with a stub of its own.
+/// Returns the options that load the stub and start it on all cores. The RV64 machine would start
+/// at the first byte of RAM, but there may be another RV64 domain, with a stub of its own.
 fn boots(domain: &Domain) -> Vec<String> {
     let (file, at) = (stub(domain.isa), domain.stub);
     if domain.isa == Isa::Aarch64 {

@@ -1,5 +1,5 @@
-//! `hang`: makes this kernel hang, in one of the ways that the soc must recognise. `bench hang`: how
-//! long the other kernel waits for one that hangs.
+//! `hang`: makes this kernel hang, in one of the ways that the soc must recognise. `bench hang`:
+//! how long the other kernel waits for one that hangs.
 
 use super::first_peer;
 use super::planted::{self, HANGS, Want};

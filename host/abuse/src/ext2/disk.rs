@@ -1,6 +1,6 @@
 //! The file service of a kernel in its arena, with an image mounted at `/d`, and its disk's driver.
 //!
-//! The limit on memory holds only in a program whose global allocator is [`ALLOCATOR`]'s type:
+//! The limit on memory holds only in a program whose global allocator is an [`Allocator`]:
 //! [`Mounted::new`] checks that.
 
 use abi::fs::{Dirent, Errno, Op, Reply, Request, flag, io, reply_flag};
