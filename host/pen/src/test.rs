@@ -306,6 +306,8 @@ const FIRST: &[&str] = &[
     "exec.dir",
     "rpc.hung-peer",
     "services.stopped",
+    "trio.shadowed",
+    "trio.lost",
     "system.down",
     "programs.traps",
     "programs.short",

@@ -78,13 +78,14 @@ const fn nightly(name: &'static str, board: &'static str, why: &'static str, run
     Scenario { name, board, nightly: Some(why), run }
 }
 
-const CUTS: &str = "200 power cuts, each with two boots, instead of 20";
+const CUTS: &str = "200 power cuts, each with two boots, instead of 12";
 const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
 const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
 const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
 const STOPPED: &str = "200 rounds instead of 6";
+const TRIO_LOST: &str = "200 rounds instead of 3";
 const TRIO: &str = "what duo does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
@@ -119,7 +120,7 @@ pub const ALL: &[Scenario] = &[
     on("disk.ext2-delegated", "duo-delegated", |rig| disk::kept(rig, 4096)),
     on("disk.ext2-solo", "solo", disk::alone),
     on("disk.root", "duo", disk::root),
-    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..21)),
+    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..13)),
     nightly("disk.cuts-often", "duo", CUTS, |rig| disk::cuts(rig, 100..300)),
     on("disk.lost", "duo", disk::lost),
     on("disk.reboot", "solo", reboot::kept),
@@ -149,9 +150,9 @@ pub const ALL: &[Scenario] = &[
     nightly("services.strong-asleep-often", "duo", STRONG, |rig| services::strong_sleeps(rig, 50)),
     nightly("services.stopped-often", "duo", STOPPED, |rig| services::stopped(rig, 200)),
     on("trio.shadowed", "trio", trio::together),
-    on("trio.lost", "trio", |rig| trio::lost(rig, 6)),
-    on("trio.stopped", "trio", |rig| trio::stopped(rig, 3)),
-    nightly("trio.lost-often", "trio", LOST, |rig| trio::lost(rig, 200)),
+    on("trio.lost", "trio", |rig| trio::lost(rig, 3)),
+    nightly("trio.stopped", "trio", TRIO, |rig| trio::stopped(rig, 3)),
+    nightly("trio.lost-often", "trio", TRIO_LOST, |rig| trio::lost(rig, 200)),
     nightly("trio.services.shadowed", "trio", TRIO, services::shared),
     nightly("trio.services.overlap", "trio", TRIO, overlap::explained),
     nightly("trio.services.lost", "trio", TRIO, |rig| services::loses(rig, Ends::Killed, 8)),
