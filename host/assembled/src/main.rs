@@ -39,7 +39,7 @@ const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--b
   --seed X      run one seed; with --trace, print the kernels' logs
   --kill 1@K    let domain 1 die at its K-th step, and nothing else happen
   --stop D@K    the same for a stop of domain D; both options together: each at its step
-  --points N    N runs: one domain is killed or stopped at a random one of N steps
+  --points N    N runs: in each, one domain is killed or stopped at a random step
   --pairs N     the same, one domain stopped and the other one killed
   --break NAME  let the chip forget something, which must be found:
                 barrier, clean, invalidate, ring";
@@ -53,14 +53,10 @@ pub struct Options {
     seeds: u64,
     is_loud: bool,
     broken: Option<chip::Broken>,
-    /// Those of the command line, or what is sampled among how many steps.
+    /// Those of the command line, or what is sampled.
     points: Vec<Point>,
     sample: Option<Sample>,
-    sampled_steps: u64,
 }
-
-/// Sampled points are within so many steps of a domain. Most runs have more.
-const SAMPLED_STEPS: u64 = 60_000;
 
 impl Options {
     /// Whether nothing happens but at points.
@@ -70,15 +66,8 @@ impl Options {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        start: 0,
-        seeds: 10,
-        is_loud: false,
-        broken: None,
-        points: vec![],
-        sample: None,
-        sampled_steps: SAMPLED_STEPS,
-    };
+    let mut options =
+        Options { start: 0, seeds: 10, is_loud: false, broken: None, points: vec![], sample: None };
     while let Some(argument) = arguments.next() {
         if argument == "--trace" {
             options.is_loud = true;

@@ -14,6 +14,8 @@ pub struct Point {
 
 /// Only this domain can be killed: the board ends with the other one.
 const MORTAL: usize = 1;
+/// Sampled points are within so many steps of a domain. Most runs have more.
+const SAMPLED_STEPS: u64 = 60_000;
 /// A domain that was stopped is woken so much later, if no peer has done so, in ns.
 pub const WOKEN_NS: u64 = 20_000_000;
 
@@ -41,7 +43,7 @@ impl Point {
 /// kills the other.
 pub fn of(seed: u64, options: &Options) -> Vec<Point> {
     let mut random = Prng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let mut step = || 1 + random.below(options.sampled_steps);
+    let mut step = || 1 + random.below(SAMPLED_STEPS);
     let kill = |step| Point { domain: MORTAL, step, kills: true };
     let stop = |domain, step| Point { domain, step, kills: false };
     match options.sample {
