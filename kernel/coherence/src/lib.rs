@@ -31,19 +31,18 @@ mod ports;
 mod tests;
 
 use abi::boot::{BLOCK, MAX_CORES, MAX_DOMAINS};
-use abi::hang::Item;
+use abi::hang::{Blame, Item};
 use abi::soc::{state, unpack_state};
 use alloc::vec;
 use arch::attend::Patience;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
-use base::id::{CoreId, Epoch};
+use base::id::{CoreId, DomainId, Epoch};
 use board::{Block, Links};
 pub use board::{new, place};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-pub use kernel_dsm::Blame;
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::types::LeaveError;
 use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Start, Want};
@@ -402,7 +401,7 @@ impl<P: Ports> Coherence<P> {
         let page = awaited.unwrap_or(PAGES);
         let suspect = match self.blame(page) {
             Some(Blame::Here) => Some(self.chip.me),
-            Some(Blame::Peer(id)) => Some(id),
+            Some(Blame::Peer(id)) => Some(DomainId(id)),
             Some(Blame::Nothing) | None => None,
         };
         patience.lasts(Item::Page(page), suspect);

@@ -1,32 +1,22 @@
 //! Which domain holds up a request that takes too long. The soc follows these answers from the
 //! domain that waits to one that hangs (`docs/design/hangs.md`).
 
-use base::id::{CoreId, DomainId};
+use abi::hang::Blame;
+use base::id::CoreId;
 
 use crate::dsm::{Dsm, HomeState, Leaving, Request, Revoke};
 use crate::table::Store;
 use crate::types::{DomainSet, Page};
 
-/// What a request for a page waits for, as far as one domain knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Blame {
-    /// For nothing of this domain: a message is under way.
-    Nothing,
-    /// For this domain: a pin, or a TLB shootdown by its cores.
-    Here,
-    /// For this other domain.
-    Peer(DomainId),
-}
-
-impl Blame {
-    fn first(of: DomainSet) -> Blame {
-        of.iter().next().map_or(Blame::Nothing, Blame::Peer)
-    }
+/// Returns the first of these domains.
+fn first(of: DomainSet) -> Blame {
+    of.iter().next().map_or(Blame::Nothing, |domain| Blame::Peer(domain.0))
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// Returns what a request for `page` waits for, or what this domain's leaving waits for. The
-    /// driver has handled all messages that have arrived.
+    /// Returns what holds up a request for `page`, or this domain's leaving, as far as this domain
+    /// knows: a pin or a shootdown here, or another domain. The driver has handled all messages
+    /// that have arrived.
     pub fn blame(&self, page: Page) -> Blame {
         let unmaps = |revoke| matches!(revoke, Revoke::Unmapping { .. });
         if self.leaving == Leaving::Unmapping || self.revokes.any(unmaps) {
@@ -53,12 +43,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     fn blame_others(&self, page: Page) -> Blame {
         match (self.home_state, self.leaving) {
-            (HomeState::Home, Leaving::Handing(to)) => Blame::Peer(to),
+            (HomeState::Home, Leaving::Handing(to)) => Blame::Peer(to.0),
             (HomeState::Home, _) => self.blame_as_home(page),
-            (HomeState::Known(home, _), _) => Blame::Peer(home),
-            (HomeState::Claiming { waiting, .. }, _) => Blame::first(waiting),
+            (HomeState::Known(home, _), _) => Blame::Peer(home.0),
+            (HomeState::Claiming { waiting, .. }, _) => first(waiting),
             (HomeState::Waiting, Leaving::Gone) => Blame::Nothing,
-            (HomeState::Waiting, _) => Blame::first(self.up()),
+            (HomeState::Waiting, _) => first(self.up()),
         }
     }
 
@@ -72,6 +62,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 holders = DomainSet(holders.0 | acks.0);
             }
         }
-        if holders.has(me) { Blame::Here } else { Blame::first(holders) }
+        if holders.has(me) { Blame::Here } else { first(holders) }
     }
 }

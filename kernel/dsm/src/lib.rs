@@ -28,7 +28,6 @@ pub mod thrash;
 pub mod types;
 pub mod wire;
 
-pub use blame::Blame;
 pub use config::Config;
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};

@@ -9,7 +9,6 @@ use arch::trap::TrapFrame;
 use base::id::CoreId;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::shootdown::core_kind;
-use kernel_platform::coherence;
 
 /// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang.
 pub fn stalled(stall: Stall) {
@@ -47,11 +46,7 @@ pub fn answer(kernel: &Kernel) {
     let Some((number, Item::Page(page))) = kernel.soc.demand() else { return };
     let blame = match &kernel.coherence {
         None => Some(Blame::Nothing),
-        Some(coherence) => coherence.blame(page).map(|blame| match blame {
-            coherence::Blame::Nothing => Blame::Nothing,
-            coherence::Blame::Here => Blame::Here,
-            coherence::Blame::Peer(id) => Blame::Peer(id.0),
-        }),
+        Some(coherence) => coherence.blame(page),
     };
     if let Some(blame) = blame {
         kernel.soc.answer_demand(number, blame);

@@ -1,11 +1,11 @@
-//! Hangs: the domain that the reports of waiting cores lead to, by [`crate::Blame`].
+//! Hangs: the domain that the reports of waiting cores lead to, by [`Blame`].
 
 use base::id::CoreId;
 use stateright::Model;
 
 use super::model::{Action, State, Status, World};
-use crate::blame::Blame;
 use crate::dsm::Leaving;
+use abi::hang::Blame;
 
 impl<const D: usize, const C: usize> World<D, C> {
     /// Returns the domain that a waiting core's report leads to, or `None` if it leads in a circle.
@@ -15,7 +15,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             match state.nodes[at].dsm.blame(page) {
                 _ if state.hangs[at] => return Some(at), // it does not answer
                 Blame::Here => return Some(at),
-                Blame::Peer(next) => at = next.index(),
+                Blame::Peer(next) => at = usize::from(next),
                 Blame::Nothing => return None,
             }
         }
