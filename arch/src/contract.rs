@@ -169,7 +169,8 @@ const _: usize = imp::cache::LINE;
 
 // words: the only accesses to memory between domains, all in the section `.text.xdomain`. A word is
 // aligned, accessed whole, and has one writer. `swap64` is for the hardware spinlock bank only,
-// which alone makes it atomic for all domains.
+// which alone makes it atomic for all domains; accesses before it are visible before it, and those
+// after it come after it.
 
 const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::load64;
 const _: unsafe extern "C" fn(*mut u64, u64) = imp::words::store64;

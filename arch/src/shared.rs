@@ -77,6 +77,7 @@ impl Window {
     }
 
     /// Stores the word that makes earlier stores valid.
+    #[inline]
     pub fn publish(&self, at: usize, value: u64) {
         // The stores that it makes valid are visible before it is.
         self.barrier();
@@ -184,6 +185,7 @@ impl HwLock {
     }
 
     /// Takes the lock if it is free. Interrupts stay masked until the guard is dropped.
+    #[inline]
     pub fn try_acquire(&self) -> Option<HwGuard<'_>> {
         let irqs_on = cpu::irqs_off();
         let taken = self.try_take();
@@ -194,28 +196,33 @@ impl HwLock {
     }
 
     /// Waits for the lock, with backoff. Interrupts stay masked until the guard is dropped.
+    #[inline]
     pub fn acquire(&self) -> HwGuard<'_> {
-        self.wait_for(|| self.try_acquire())
+        self.try_acquire().unwrap_or_else(|| self.wait_for(Self::try_acquire))
     }
 
     /// Waits for the lock, leaving interrupts as they are. The caller is not preempted, and no
     /// interrupt handler takes this lock.
+    #[inline]
     pub(crate) fn acquire_unmasked(&self) -> HwGuard<'_> {
-        // A guard with `irqs_on` false unmasks nothing on drop.
-        self.wait_for(|| self.try_take().then(|| HwGuard { lock: self, irqs_on: false }))
+        self.try_unmasked().unwrap_or_else(|| self.wait_for(Self::try_unmasked))
     }
 
-    /// The first attempt swaps at once; it takes the lock if nothing else does.
-    fn wait_for<'a>(&'a self, mut look: impl FnMut() -> Option<HwGuard<'a>>) -> HwGuard<'a> {
-        let (mut guard, mut backoff, mut patience) = (look(), 1, attend::Patience::default());
+    #[inline]
+    fn try_unmasked(&self) -> Option<HwGuard<'_>> {
+        // A guard with `irqs_on` false unmasks nothing on drop.
+        self.try_take().then(|| HwGuard { lock: self, irqs_on: false })
+    }
+
+    /// Attempts with backoff, whenever the lock looks free.
+    #[cold]
+    fn wait_for<'a>(&'a self, attempt: impl Fn(&'a Self) -> Option<HwGuard<'a>>) -> HwGuard<'a> {
+        let (mut guard, mut backoff, mut patience) = (None, 1, attend::Patience::default());
         loop {
-            if let Some(guard) = guard.take() {
-                return guard;
-            }
             let mut tries = 0;
             attend::until(|| {
                 if self.word.load(0) == 0 {
-                    guard = look();
+                    guard = attempt(self);
                 }
                 tries += 1;
                 if guard.is_none() {
@@ -224,13 +231,15 @@ impl HwLock {
                 }
                 guard.is_some() || tries == STALLED
             });
-            if guard.is_none() {
-                // The domain that has the lock may be stopped.
-                patience.lasts(Item::Lock(self.number), None);
+            if let Some(guard) = guard.take() {
+                return guard;
             }
+            // The domain that has the lock may be stopped.
+            patience.lasts(Item::Lock(self.number), None);
         }
     }
 
+    #[inline]
     fn try_take(&self) -> bool {
         if self.local.swap(1, Ordering::Acquire) != 0 {
             return false;
@@ -242,20 +251,21 @@ impl HwLock {
         taken
     }
 
+    #[inline]
     fn take(&self) -> bool {
         self.count();
-        // The swap is visible after the count, and what follows after the swap.
+        // It acquires and releases: it is visible after the count, and accesses to what the lock
+        // guards come after it.
         // SAFETY: the window is mapped and holds a word of the spinlock bank.
-        if unsafe { words::swap64(self.word.word(0), 1) } != 0 {
+        let taken = unsafe { words::swap64(self.word.word(0), 1) } == 0;
+        if !taken {
             self.count();
-            return false;
         }
-        // Accesses to the guarded words come after taking the lock.
-        words::barrier();
-        true
+        taken
     }
 
     /// Counts. The caller has `local`.
+    #[inline]
     fn count(&self) {
         let next = self.count.load(Ordering::Relaxed).wrapping_add(1);
         self.count.store(next, Ordering::Relaxed);
@@ -270,6 +280,7 @@ pub struct HwGuard<'a> {
 }
 
 impl Drop for HwGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         // What was done under the lock is visible before it is free, and that before the count.
         self.lock.word.publish(0, 0);

@@ -244,9 +244,8 @@ impl Chip for Mine {
 
     fn swap(&self, at: usize, value: u64) -> u64 {
         self.step();
-        while let Some(store) = waiting_for(self.core(), at as u64).min_by_key(number) {
-            write(store);
-        }
+        // It acquires and releases.
+        drain(self.core());
         let before = raw::load(at as u64, 8);
         raw::store(at as u64, 8, value);
         before
