@@ -84,6 +84,7 @@ impl How {
             lab,
             arguments: self.arguments.clone(),
             outlives: self.lent.is_none(),
+            ..machine::Options::default()
         })
     }
 }

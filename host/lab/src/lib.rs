@@ -8,6 +8,7 @@
 //! - [`turn`]: passing the turn and waiting for it.
 //! - [`model`]: costs and powers, read from `lab.json`; the hash that every record carries.
 //! - [`energy`]: residency times power.
+//! - [`points`]: a domain dies or is stopped at one of its accesses to others.
 //! - [`watch`]: the coherence sanitizer's state, which all processes of a board share; [`report`]:
 //!   its reports.
 //! - [`marks`]: what a domain had used when its guest executed a mark.
@@ -17,6 +18,7 @@ pub mod energy;
 pub mod marks;
 pub mod model;
 pub mod page;
+pub mod points;
 pub mod report;
 pub mod seats;
 pub mod turn;

@@ -2,6 +2,7 @@
 //! as `lab.json` into the run folder; the soc and the plugin in each QEMU read it.
 
 use crate::Ps;
+use crate::points::{self, CrashPoint, PointError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -88,6 +89,9 @@ pub struct Lab {
     pub memory: Memory,
     /// One per domain, in the board's order.
     pub domains: Vec<Domain>,
+    /// Points of this run, at which a domain dies or is stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<CrashPoint>,
 }
 
 /// Physical memory. Ranges are first address and end.
@@ -272,6 +276,24 @@ impl Lab {
         self.mode.takes_turns() && self.domains.iter().all(|domain| domain.cores() == 1)
     }
 
+    /// Sets the crash points of the run.
+    pub fn set_points(&mut self, points: &[CrashPoint]) -> Result<(), PointError> {
+        if points.len() > points::MOST {
+            return Err(PointError::Many(points.len()));
+        }
+        if !points.is_empty() && !self.is_exact() {
+            return Err(PointError::Statistical);
+        }
+        for CrashPoint { domain, .. } in points {
+            if !self.domains.iter().any(|known| known.name == *domain) {
+                let all: Vec<&str> = self.domains.iter().map(|d| d.name.as_str()).collect();
+                return Err(PointError::Domain(domain.clone(), all.join(", ")));
+            }
+        }
+        self.points = points.to_vec();
+        Ok(())
+    }
+
     /// Returns the domain in `slot`.
     pub fn domain(&self, slot: usize) -> Option<&Domain> {
         self.domains.iter().find(|domain| domain.slot == slot)
@@ -320,5 +342,28 @@ impl Domain {
     /// Returns the lowest voltage that a frequency works with.
     pub fn needs_mv(&self, khz: u32) -> u32 {
         self.point(khz).map_or(0, |index| self.powers.points[index].mv)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(cores: u32) -> Lab {
+        let domain =
+            |slot, name: &str| Domain { slot, name: name.into(), cores, ..Domain::default() };
+        Lab { domains: vec![domain(1, "main"), domain(2, "shadow")], ..Lab::default() }
+    }
+
+    #[test]
+    fn a_board_takes_points_of_its_own_domains_in_exact_time() {
+        let of = |name: &str| vec![CrashPoint { domain: name.into(), access: 1, kills: false }];
+        assert_eq!(lab(1).set_points(&of("shadow")), Ok(()));
+        assert!(matches!(lab(1).set_points(&of("umbra")), Err(PointError::Domain(..))));
+        assert_eq!(lab(2).set_points(&of("main")), Err(PointError::Statistical));
+        let mut unclocked = Lab { mode: Mode::Sanitizer, ..lab(1) };
+        assert_eq!(unclocked.set_points(&of("main")), Err(PointError::Statistical));
+        assert_eq!(unclocked.set_points(&[]), Ok(()));
+        assert_eq!(lab(1).set_points(&vec![of("main").remove(0); 65]), Err(PointError::Many(65)));
     }
 }

@@ -52,6 +52,8 @@ enum Word {
     Residency = 24,
     /// How often it was powered on.
     Lives = 62,
+    /// The point that it has reached and that the soc has not carried out, plus 1.
+    Point = 63,
     Doorbells = 64,
 }
 
@@ -356,6 +358,16 @@ impl Page {
     /// Returns how often it was powered on.
     pub fn lives(&self, seat: usize) -> u64 {
         self.get(seat, Word::Lives)
+    }
+
+    /// The seat's word about points ([`crate::points`]).
+    pub(crate) fn reached_point(&self, seat: usize) -> &'static AtomicU64 {
+        self.word(seat, Word::Point, 0)
+    }
+
+    /// One bit for each point that was carried out.
+    pub(crate) fn done_points(&self) -> &'static AtomicU64 {
+        self.words[3]
     }
 
     fn change_words(&self, index: usize) -> Option<[&'static AtomicU64; 2]> {

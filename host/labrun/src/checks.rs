@@ -5,7 +5,7 @@ use super::killed::kill;
 use super::kit::Kit;
 use super::records;
 use super::run::{COUNTS, cycles};
-use super::{charges, linux, seeds, statistical, table4, table5, table6};
+use super::{charges, linux, points, seeds, statistical, table4, table5, table6};
 use anyhow::{Context, ensure};
 use lab::energy::Share;
 use lab::page::{Count, State};
@@ -23,6 +23,9 @@ pub struct Check {
 
 const LINUX: &str = "boots Debian twice, in minutes, and needs `./pen lab linux setup`";
 
+const PAIRS: &str = "1,000 pairs, each with a boot; the number so far is in `target/lab-pairs-N`, \
+                     so an interrupted run continues and each run makes others";
+
 /// All checks.
 pub const ALL: &[Check] = &[
     // The longest come first, so that they do not run alone at the end.
@@ -39,6 +42,10 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.table4", nightly: None, run: table4::within },
     Check { name: "lab.table5", nightly: None, run: table5::within },
     Check { name: "lab.table6", nightly: None, run: table6::within },
+    Check { name: "lab.points.kills", nightly: None, run: points::kills },
+    Check { name: "lab.points.stops", nightly: None, run: points::stops },
+    Check { name: "lab.pairs.1", nightly: Some(PAIRS), run: points::pairs_1 },
+    Check { name: "lab.pairs.2", nightly: Some(PAIRS), run: points::pairs_2 },
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },
 ];
 

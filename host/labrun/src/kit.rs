@@ -1,6 +1,6 @@
 //! The environment of the lab's checks and figures.
 
-use super::run::{Bench, Outcome};
+use super::run::{Bench, Outcome, PATIENCE};
 use builds::kernels::Built;
 use std::path::PathBuf;
 use tree::place::Place;
@@ -48,6 +48,7 @@ impl Kit<'_> {
         let board = &self.place.board_file(board);
         let arguments = format!("{first}run={run};poweroff");
         let folder = self.folder.clone();
-        Bench { folder, board, kernels: self.kernels, arguments, choice }.run()
+        let (kernels, points, patience) = (self.kernels, Vec::new(), PATIENCE);
+        Bench { folder, board, kernels, arguments, choice, points, patience }.run()
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   lab/*.toml --scenario--> run: power-on to power-off --> Outcome --records--> target/lab
 //!                             |
-//!                            kit --> checks (pen test): charges, killed, seeds, statistical
+//!                            kit --> checks (pen test): charges, killed, points, seeds, statistical
 //!                              \---> figures (pen bench): table4, table5, table6
 //!   lab/linux ---linux------> Debian's kernel in the same lab
 //! ```
@@ -16,6 +16,7 @@ pub mod figures;
 mod killed;
 pub mod kit;
 pub mod linux;
+mod points;
 mod records;
 pub mod run;
 mod scenario;
@@ -28,6 +29,7 @@ mod table6;
 use anyhow::{Context, bail};
 use builds::kernels::Profile;
 use lab::model::Mode;
+use lab::points::{CrashPoint, PointError};
 use run::{Bench, Outcome};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use scenario::Scenario;
@@ -70,6 +72,21 @@ pub struct Line {
     /// Keep this many of the host's cores busy meanwhile; the result must not change.
     #[arg(long, default_value_t = 0, value_name = "CORES")]
     load: usize,
+    /// Kill a domain before its K-th access to others, as a crash would.
+    #[arg(long, value_name = "DOMAIN@K", value_parser = kill)]
+    kill: Vec<CrashPoint>,
+    /// Make a domain inactive before its K-th access to others; it is woken 20 ms later, if no
+    /// other domain has done so.
+    #[arg(long, value_name = "DOMAIN@K", value_parser = stop)]
+    stop: Vec<CrashPoint>,
+}
+
+fn kill(text: &str) -> Result<CrashPoint, PointError> {
+    CrashPoint::parse(text, true)
+}
+
+fn stop(text: &str) -> Result<CrashPoint, PointError> {
+    CrashPoint::parse(text, false)
 }
 
 /// `pen lab`
@@ -135,6 +152,8 @@ fn series(
                 kernels: &kernels,
                 arguments: scenario.arguments(),
                 choice: Some(choice),
+                patience: run::PATIENCE,
+                points: line.kill.iter().chain(&line.stop).cloned().collect(),
             };
             let outcome = bench.run()?;
             step.done();
@@ -147,6 +166,10 @@ fn series(
             let same = first.is_none_or(|first| records::agree(first, &outcome));
             agreed &= same;
             println!("{}", records::summary(&about, &outcome, same));
+            outcome.all_reached()?;
+            for (point, _) in &outcome.points {
+                println!("  {}: reached", point.option());
+            }
             outcomes.push(outcome);
         }
         if let Some(spread) = records::spread(&outcomes) {

@@ -6,6 +6,7 @@ use builds::kernels::Built;
 use lab::energy::{self, Share};
 use lab::model::{Domain, Lab, PAGE};
 use lab::page::{Change, Count, Page, State};
+use lab::points::CrashPoint;
 use records::said::{Said, said};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +18,13 @@ use workbench::model::Choice;
 use workbench::prepare;
 
 /// Longer than any run takes on a loaded host.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What the soc says on the console when a domain has died.
+const SOC: &str = "[soc] ";
+const DIED: &str = " died";
+/// What the console says when a domain has died that the board needs.
+const LOST: &str = "the board cannot continue without it";
 
 /// The results of a run.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +35,10 @@ pub struct Outcome {
     pub values: Vec<Said>,
     /// Energy of each domain, by state.
     pub shares: Vec<Vec<Share>>,
+    /// Points, and whether each was reached.
+    pub points: Vec<(CrashPoint, bool)>,
+    /// Deaths of domains.
+    pub deaths: usize,
     /// Counts of each domain.
     pub counts: Vec<[u64; COUNTS.len()]>,
     /// Changes of state.
@@ -76,6 +87,10 @@ pub struct Bench<'a> {
     pub arguments: String,
     /// The lab's options; `None`: plain emulation, of which only the host time is meaningful.
     pub choice: Option<Choice>,
+    /// Points of the run.
+    pub points: Vec<CrashPoint>,
+    /// Host time after which the run has failed.
+    pub patience: Duration,
 }
 
 impl Bench<'_> {
@@ -86,17 +101,21 @@ impl Bench<'_> {
         let options = Options {
             lab: self.choice.map(|choice| (choice, plugin)),
             arguments: Some(self.arguments.clone()),
+            points: self.points.clone(),
             ..Options::default()
         };
         let start = Instant::now();
         instance.start(&prepare::soc_binary()?, self.board, self.kernels, &options)?;
-        let ended = wait(&instance);
+        let ended = wait(&instance, self.patience);
         let host = start.elapsed().as_secs_f64();
         instance.stop()?;
         ensure!(!interrupt::came(), "interrupted");
         if !ended {
             let last = tail(&instance.path("console.log"), 5);
-            bail!("the board did not end within {} s; last output:\n{last}", PATIENCE.as_secs());
+            bail!(
+                "the board did not end within {} s; last output:\n{last}",
+                self.patience.as_secs()
+            );
         }
         self.harvest(&instance, host)
     }
@@ -105,14 +124,18 @@ impl Bench<'_> {
         let log = instance.path("console.log");
         let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
         let text = String::from_utf8_lossy(&text);
-        if !text.contains("powering off") {
+        // A killed domain may be one that the board cannot continue without.
+        let lost = !self.points.is_empty() && text.contains(LOST);
+        if !lost && !text.contains("powering off") {
             bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
         }
         if let Some(line) = text.lines().find_map(|line| line.strip_prefix("! ")) {
             bail!("a command of the run failed: {line}; all of it is in {}", log.display());
         }
         let values = text.lines().filter_map(said).collect();
-        let mut outcome = Outcome { values, host, ..Outcome::default() };
+        let died = |line: &&str| line.starts_with(SOC) && line.contains(DIED);
+        let deaths = text.lines().filter(died).count();
+        let mut outcome = Outcome { values, host, deaths, ..Outcome::default() };
         if self.choice.is_none() {
             return Ok(outcome);
         }
@@ -130,6 +153,8 @@ impl Outcome {
     /// Reads time and, if it is measured, energy from the page.
     fn account(&mut self, page: &Page, marks: &[(String, u64)]) -> anyhow::Result<()> {
         let domains = &self.lab.domains;
+        let points = self.lab.points.iter().enumerate();
+        self.points = points.map(|(at, it)| (it.clone(), page.is_carried_out(at))).collect();
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
         self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
         let sum = |what| domains.iter().map(|d| page.counted(d.slot, what)).sum::<u64>() as f64;
@@ -158,6 +183,29 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// Returns how often a domain has accessed others.
+    pub fn accesses(&self, domain: &str) -> u64 {
+        let index = COUNTS.iter().position(|&(_, what)| what == Count::Syncs);
+        let at = self.lab.domains.iter().position(|d| d.name == domain);
+        let counts = at.and_then(|at| self.counts.get(at));
+        counts.and_then(|counts| counts.get(index?).copied()).unwrap_or(0)
+    }
+
+    /// Reports the points that were reached; fails if one was not.
+    pub fn all_reached(&self) -> anyhow::Result<()> {
+        for (point, reached) in &self.points {
+            let (option, all) = (point.option(), self.accesses(&point.domain));
+            ensure!(
+                reached,
+                "{option}: not reached; the run ended after {all} accesses of {}",
+                point.domain
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Returns a domain's cycles while active, and the number of its power points in use.
 pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
     let active = shares.iter().filter_map(|share| match share.state {
@@ -169,9 +217,9 @@ pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
 }
 
 /// Waits until the soc has ended. Returns false after too long a time.
-fn wait(instance: &Instance) -> bool {
+fn wait(instance: &Instance, patience: Duration) -> bool {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE && !interrupt::came() {
+    while start.elapsed() < patience && !interrupt::came() {
         if instance.soc().is_none() {
             return true;
         }

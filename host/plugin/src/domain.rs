@@ -164,10 +164,15 @@ impl Domain {
     }
 
     /// Called before a block that accesses memory between domains: it runs only when no seat is
-    /// earlier.
+    /// earlier. At a point, only after the soc has carried that out.
     pub fn sync(&self, machine: &Machine) {
         self.page().count(self.me(), Count::Syncs, 1);
+        let access = self.page().counted(self.me(), Count::Syncs);
         self.limit(machine);
+        for point in self.post.points(access).filter(|_| self.post.table.mine()) {
+            self.post.reach(point);
+            self.limit(machine);
+        }
     }
 
     /// The virtual CPU waits for an interrupt; the big lock is held.

@@ -37,6 +37,8 @@ pub struct Post {
     /// The table.
     pub table: Table,
     marks: Book,
+    /// Number and access of each of the seat's points.
+    points: Vec<(usize, u64)>,
 }
 
 impl Post {
@@ -46,7 +48,10 @@ impl Post {
         if page.khz(model.slot) == 0 {
             page.set_khz(model.slot, model.khz);
         }
-        Post { model, lab: lab.clone(), table, marks }
+        let points = lab.points.iter().enumerate();
+        let points = points.filter(|(_, point)| point.domain == model.name);
+        let points = points.map(|(at, point)| (at, point.access)).collect();
+        Post { model, lab: lab.clone(), table, marks, points }
     }
 
     /// Returns the shared page.
@@ -57,6 +62,16 @@ impl Post {
     /// Returns the seat's number.
     pub fn me(&self) -> usize {
         self.table.me()
+    }
+
+    /// Returns the points at this access of the seat to other domains.
+    pub fn points(&self, access: u64) -> impl Iterator<Item = usize> {
+        self.points.iter().filter(move |&&(_, at)| at == access).map(|&(point, _)| point)
+    }
+
+    /// The seat, which has the turn and the smallest time, has reached a point.
+    pub fn reach(&self, point: usize) {
+        self.page().reach(self.me(), self.lab.soc, point);
     }
 
     /// Returns when QEMU's next timer is due for a seat at time `now`, never before `now`.

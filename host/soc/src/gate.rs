@@ -9,10 +9,11 @@
 //! No visitor waits for a QEMU whose next step needs the turn; if a QEMU dies with the turn, the
 //! soc takes it back.
 
-use crate::config::Config;
+use crate::config::{Config, REQUEST_KICK};
 use lab::energy;
 use lab::model::{Domain, Lab, PAGE};
 use lab::page::Page;
+use lab::points::CrashPoint;
 use lab::seats::{self, Phase};
 use lab::turn::Table;
 use lab::{NEVER, Ps};
@@ -172,6 +173,13 @@ impl Gate {
         Some(u64::try_from(pj / 1000).unwrap_or(u64::MAX))
     }
 
+    /// Takes the points that domains have reached, which wait there; the caller carries them out.
+    pub fn take_points(&self) -> Vec<CrashPoint> {
+        let Some(Inner { lab, page, .. }) = self.lab.as_deref() else { return Vec::new() };
+        let reached = lab.domains.iter().filter_map(|domain| page.take_point(domain.slot));
+        reached.filter_map(|point| lab.points.get(point).cloned()).collect()
+    }
+
     /// Sets the process of the QEMU in `slot`.
     pub fn process(&self, slot: usize, process: Option<OwnedFd>) {
         if let (Some(lab), Some(process)) = (&self.lab, process) {
@@ -276,7 +284,9 @@ impl Inner {
         let mut door = lock(&self.state);
         let arrived = std::iter::from_fn(|| page.take_arrival(soc, now));
         let due = door.alarms.extract_if(.., |_, at| *at <= now).map(|(vector, _)| vector);
-        for vector in arrived.chain(due).collect::<Vec<_>>() {
+        let reached = self.lab.domains.iter().any(|domain| page.waits_at_point(domain.slot));
+        let points = reached.then_some(usize::from(REQUEST_KICK));
+        for vector in arrived.chain(due).chain(points).collect::<Vec<_>>() {
             // The thread that serves it settles under the lock that is held here.
             if ring(vector) {
                 door.unsettled |= 1 << (vector % 64);

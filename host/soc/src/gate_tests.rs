@@ -31,6 +31,36 @@ fn an_idle_board_is_visited() {
     gate.end();
 }
 
+/// A domain at a crash point waits for the soc, which is told at the domain's time.
+#[test]
+fn a_point_is_served_in_its_time() {
+    let (_folder, mut gate) = gate();
+    let inner = Arc::get_mut(gate.lab.as_mut().expect("a lab")).expect("the only one");
+    let point = CrashPoint { domain: String::new(), access: 1, kills: true };
+    inner.lab.points = vec![point.clone()];
+    let page = inner.page;
+    let (rung, heard) = std::sync::mpsc::channel();
+    gate.start(move |vector| rung.send(vector).is_ok()).expect("a keeper");
+    gate.visit(|| gate.boots(1));
+    let server = gate.clone();
+    let thread = std::thread::spawn(move || {
+        let vector = heard.recv().expect("rung");
+        let taken = server.visit(|| (server.take_points(), server.now()));
+        server.settled(vector);
+        taken
+    });
+    let table = Table::new(page, 1);
+    assert!(table.wait(Phase::Running, || false));
+    page.set_time(1, 5_000_000);
+    page.reach(1, 0, 0);
+    assert!(!table.pass(), "the soc is first");
+    assert!(table.wait(Phase::Running, || false));
+    assert_eq!(thread.join().expect("served"), (vec![point], 5000));
+    gate.visit_from(&table);
+    assert!(gate.visit(|| gate.take_points()).is_empty());
+    gate.end();
+}
+
 /// A domain rings the soc; its server settles; the turn is passed on, and time follows the
 /// doorbell.
 #[test]

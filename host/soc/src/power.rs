@@ -469,7 +469,7 @@ impl Power {
 }
 
 /// The source of a request whose kernel is gone. Clients are numbered from 1.
-const NOBODY: Asker = Asker::Client(0);
+pub const NOBODY: Asker = Asker::Client(0);
 
 /// Epochs are 16 bits wide and never 0. No epoch of a board's life is used twice, because another
 /// kernel may still have messages or handles of it: a domain boots cold no more after its last one.

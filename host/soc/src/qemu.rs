@@ -90,6 +90,11 @@ impl Qemu {
         self.child.kill()
     }
 
+    /// Waits for its end.
+    pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
     /// Kills it and waits for its end.
     pub fn finish(mut self) {
         stop(&mut self.child);

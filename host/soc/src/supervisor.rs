@@ -5,6 +5,7 @@
 //! and must be answered at once.
 
 mod hangs;
+mod points;
 mod requests;
 mod slow;
 
@@ -86,6 +87,8 @@ pub struct Supervisor {
     doubts: Doubts,
     /// Domains that may hang.
     hangs: hangs::Hangs,
+    /// Domains that were stopped at points.
+    stopped: Vec<points::Stopped>,
     sender: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
     bell: Arc<Doorbell>,
@@ -128,6 +131,7 @@ impl Supervisor {
             boots: slow::Boots::new(count, patience),
             doubts: Doubts::default(),
             hangs,
+            stopped: Vec::new(),
             sender,
             outcomes,
             bell: Arc::new(Doorbell::new()?),
@@ -258,8 +262,10 @@ impl Supervisor {
                 self.serve_client(client, &operation);
             }
         }
+        self.carry_out_points();
         self.look_for_hangs();
-        let next = self.must_look_again().then(|| self.now() + self.until_next_look());
+        let again = self.must_look_again().then(|| self.now() + self.until_next_look());
+        let next = again.into_iter().chain(self.next_wake()).min();
         self.gate().alarm(usize::from(REQUEST_KICK), next);
     }
 
@@ -270,10 +276,16 @@ impl Supervisor {
             Ok(Some(status)) => status.to_string(),
             Err(e) => e.to_string(),
         };
+        let event = self.ended(d, &status);
+        self.step(event);
+    }
+
+    /// Records the end of a QEMU.
+    fn ended(&mut self, d: usize, status: &str) -> Event {
         self.qemus[d] = None;
         self.gate().leaves(self.slot(d), false);
         log::warn!("The QEMU of {} has ended: {status}.", self.name(d));
-        self.step(Event::Ended(d));
+        Event::Ended(d)
     }
 
     fn step(&mut self, event: Event) {
@@ -414,12 +426,19 @@ impl Supervisor {
         }
     }
 
+    /// Kills a QEMU. In the lab its end is waited for, so that it takes no board time.
     fn kill(&mut self, d: usize) -> Option<Event> {
+        let is_lab = self.gate().is_lab();
         let Some(qemu) = &mut self.qemus[d] else { return Some(Event::Ended(d)) };
-        if let Err(e) = qemu.kill() {
-            log::error!("The QEMU of {} could not be killed: {e}.", self.name(d));
+        let killed =
+            qemu.kill().and_then(|()| if is_lab { qemu.wait().map(Some) } else { Ok(None) });
+        match killed {
+            Ok(status) => status.map(|status| self.ended(d, &status.to_string())),
+            Err(e) => {
+                log::error!("The QEMU of {} could not be killed: {e}.", self.name(d));
+                None
+            }
         }
-        None
     }
 
     fn restart(&mut self) {

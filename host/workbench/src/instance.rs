@@ -68,6 +68,9 @@ pub enum InstanceError {
     /// The lab's model cannot be written.
     #[error(transparent)]
     Lab(#[from] lab::model::ModelError),
+    /// The run cannot have these points.
+    #[error(transparent)]
+    Points(#[from] lab::points::PointError),
     /// The soc ended or hung during its start.
     #[error("the soc {what}\n{tail}(all of it: {})", log.display())]
     Start {

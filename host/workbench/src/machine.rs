@@ -8,6 +8,7 @@ use crate::model::Choice;
 use crate::run_files::{CONSOLE, VSOCK};
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use lab::model::Mode;
+use lab::points::CrashPoint;
 use soc::config;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub lab: Option<(Choice, PathBuf)>,
     /// Command line of the kernels, instead of the board's own.
     pub arguments: Option<String>,
+    /// In the lab: points at which a domain dies or is stopped.
+    pub points: Vec<CrashPoint>,
     /// Whether the board survives `pen`; otherwise it ends with it, as in tests and measurements.
     pub outlives: bool,
 }

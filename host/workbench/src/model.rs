@@ -59,6 +59,7 @@ pub fn of<'e>(
         hash: String::new(),
         memory: memory(board),
         domains,
+        points: Vec::new(),
     };
     lab.hash = lab.fingerprint();
     Ok(lab)

@@ -9,6 +9,7 @@ use board::{Board, DeviceKind, Isa};
 use builds::image;
 use builds::kernels::Built;
 use lab::model::Lab;
+use lab::points::CrashPoint;
 use soc::config;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -39,7 +40,7 @@ impl Instance {
         self.stage(&board, kernels)?;
         let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
         if let Some((choice, _)) = &options.lab {
-            self.model(&board, *choice, kernels)?;
+            self.model(&board, *choice, kernels, &options.points)?;
         }
         let spin = soc.with_file_name(SPIN);
         file(&spin, std::fs::metadata(&spin))?;
@@ -80,7 +81,13 @@ impl Instance {
     }
 
     /// Writes the lab's model.
-    fn model(&self, board: &Board, choice: Choice, kernels: &[Built]) -> Outcome<()> {
+    fn model(
+        &self,
+        board: &Board,
+        choice: Choice,
+        kernels: &[Built],
+        points: &[CrashPoint],
+    ) -> Outcome<()> {
         let read = |built: &Built| {
             file(&built.kernel, std::fs::read(&built.kernel)).map(|elf| (built.isa, elf))
         };
@@ -88,8 +95,9 @@ impl Instance {
         let elf = |domain: &board::Domain| {
             elves.iter().find(|(isa, _)| *isa == domain.isa).map(|(_, elf)| elf.as_slice())
         };
-        let made = model::of(board, choice, elf)
+        let mut made = model::of(board, choice, elf)
             .map_err(|error| InstanceError::Image { domain: board.name.clone(), error })?;
+        made.set_points(points)?;
         Ok(made.write(&self.folder)?)
     }
 

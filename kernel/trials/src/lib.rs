@@ -10,6 +10,7 @@
 //!
 //! - [`stress`], `nest`, [`pipes`], [`net`], [`overlap`], [`dma`]: load this kernel and its peers,
 //!   and check the results
+//! - [`mixed`], [`survive`]: all services and calls at once, while a peer may die
 //! - `handover`, `moved`, `remap`: memory and mappings with seeded bugs, for the sanitizer
 //! - [`twins`], [`planted`]: references into other kernels' images
 //! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
@@ -31,6 +32,7 @@ mod faults;
 mod handover;
 mod hang;
 mod measure;
+mod mixed;
 #[cfg(feature = "seeded")]
 mod moved;
 mod nest;
@@ -44,6 +46,7 @@ mod remap;
 mod section93;
 mod sequence;
 mod stress;
+mod survive;
 mod table6;
 mod twins;
 
@@ -68,6 +71,8 @@ pub const COMMANDS: &[&[Command]] = &[
     aside::COMMANDS,
     exhaust::COMMANDS,
     hang::COMMANDS,
+    mixed::COMMANDS,
+    survive::COMMANDS,
     #[cfg(feature = "seeded")]
     handover::COMMANDS,
     #[cfg(feature = "seeded")]

@@ -1,0 +1,147 @@
+//! `lab.points`, `lab.pairs`: at sampled accesses to other domains, a domain dies or is stopped,
+//! while both kernels use all services (`survive`, kernel/trials). Every answer must be right,
+//! nothing else may die, and both kernels must serve again.
+
+use super::kit::Kit;
+use super::run::{Bench, Outcome};
+use super::scenario::Scenario;
+use anyhow::{Context, bail, ensure};
+use base::prng::Prng;
+use lab::points::CrashPoint;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use workbench::model::Choice;
+
+/// The scenario in lab/, with which a failure is repeated.
+const SCENARIO: &str = "survive";
+/// Points of each of the two daily checks.
+const DAILY: u64 = 15;
+/// Pairs of each of the two nightly checks.
+const NIGHTLY: u64 = 1000;
+/// A nightly check ends after so many failures.
+const ENOUGH: usize = 5;
+/// Longer than any such run takes on a loaded host. A run that hangs ends after this time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const MAIN: &str = "main";
+const SHADOW: &str = "shadow";
+
+/// `lab.points.kills`
+pub fn kills(kit: &Kit<'_>) -> anyhow::Result<()> {
+    daily(kit, |trial, number, random| match number % 5 {
+        // The board ends with main.
+        0 => trial.sample(MAIN, true, random),
+        _ => trial.sample(SHADOW, true, random),
+    })
+}
+
+/// `lab.points.stops`
+pub fn stops(kit: &Kit<'_>) -> anyhow::Result<()> {
+    daily(kit, |trial, number, random| {
+        trial.sample(if number % 2 == 0 { MAIN } else { SHADOW }, false, random)
+    })
+}
+
+fn daily(
+    kit: &Kit<'_>,
+    sample: impl Fn(&Trial<'_>, u64, &mut Prng) -> CrashPoint,
+) -> anyhow::Result<()> {
+    let trial = Trial::new(kit)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let mut random = Prng::new(now.as_nanos() as u64 | 1);
+    (0..DAILY).try_for_each(|number| trial.run(&[sample(&trial, number, &mut random)]).map(drop))
+}
+
+/// `lab.pairs.1`
+pub fn pairs_1(kit: &Kit<'_>) -> anyhow::Result<()> {
+    pairs(kit, 1)
+}
+
+/// `lab.pairs.2`
+pub fn pairs_2(kit: &Kit<'_>) -> anyhow::Result<()> {
+    pairs(kit, 2)
+}
+
+/// Pairs: one domain is stopped, and the other dies. The number of pairs so far is in a file, so
+/// that an interrupted run continues, and each run makes others.
+fn pairs(kit: &Kit<'_>, lane: u64) -> anyhow::Result<()> {
+    let trial = Trial::new(kit)?;
+    let path = kit.place.target.join(format!("lab-pairs-{lane}"));
+    let mut done = so_far(&path)?;
+    let (end, mut both, mut failures) = ((done / NIGHTLY + 1) * NIGHTLY, 0, Vec::new());
+    while done < end && failures.len() < ENOUGH {
+        let mut random = Prng::new((done << 1 | 1).wrapping_mul(0x9e37_79b9 + lane * 2));
+        let (stopped, killed) = if done % 8 == 7 { (SHADOW, MAIN) } else { (MAIN, SHADOW) };
+        let stop = trial.sample(stopped, false, &mut random);
+        let kill = trial.sample(killed, true, &mut random);
+        match trial.run(&[stop, kill]) {
+            Ok(outcome) => both += u64::from(outcome.points.iter().all(|&(_, reached)| reached)),
+            Err(_) if tree::interrupt::came() => bail!("interrupted after {done} pairs"),
+            Err(why) => failures.push(format!("{why:#}")),
+        }
+        done += 1;
+        std::fs::write(&path, done.to_string()).with_context(|| path.display().to_string())?;
+    }
+    eprintln!("  lab.pairs.{lane}: {done} pairs so far; both points reached in {both} of this run");
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
+fn so_far(path: &PathBuf) -> anyhow::Result<u64> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => text.trim().parse().with_context(|| format!("{}: {text:?}", path.display())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(e).with_context(|| path.display().to_string()),
+    }
+}
+
+/// The scenario, and how often each domain accesses others in a run without points.
+struct Trial<'k> {
+    kit: &'k Kit<'k>,
+    scenario: Scenario,
+    usual: Outcome,
+}
+
+impl<'k> Trial<'k> {
+    fn new(kit: &'k Kit<'k>) -> anyhow::Result<Trial<'k>> {
+        let path = kit.place.root.join("lab").join(format!("{SCENARIO}.toml"));
+        let scenario = Scenario::read(&path)?;
+        let mut trial = Trial { kit, scenario, usual: Outcome::default() };
+        trial.usual = trial.run(&[])?;
+        Ok(trial)
+    }
+
+    /// Picks an access of `domain` in the usual run.
+    fn sample(&self, domain: &str, kills: bool, random: &mut Prng) -> CrashPoint {
+        let access = 1 + random.below(self.usual.accesses(domain).max(1));
+        CrashPoint { domain: domain.to_owned(), access, kills }
+    }
+
+    /// Does a run with these points. An error has the command that repeats it.
+    fn run(&self, points: &[CrashPoint]) -> anyhow::Result<Outcome> {
+        let options: Vec<String> = points.iter().map(CrashPoint::option).collect();
+        let command = format!("./pen lab {SCENARIO} {}", options.join(" "));
+        self.run_once(points).with_context(|| format!("repeat with `{command}`"))
+    }
+
+    fn run_once(&self, points: &[CrashPoint]) -> anyhow::Result<Outcome> {
+        let bench = Bench {
+            folder: self.kit.folder.clone(),
+            board: &self.kit.place.board_file(&self.scenario.board),
+            kernels: self.kit.kernels,
+            arguments: self.scenario.arguments(),
+            choice: Some(Choice { mode: self.scenario.mode, ..Choice::default() }),
+            points: points.to_vec(),
+            patience: PATIENCE,
+        };
+        let outcome = bench.run()?;
+        // The run is the usual one up to its first point.
+        if points.len() == 1 {
+            outcome.all_reached()?;
+        }
+        let killed = outcome.points.iter().filter(|(point, reached)| point.kills && *reached);
+        let (killed, died) = (killed.count(), outcome.deaths);
+        ensure!(died == killed, "{died} deaths, of which {killed} at points");
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,109 @@
+//! `survive`: [`mixed`](super::mixed) on this kernel and on its first peer at once, while the peer
+//! may die and be stopped at any moment. Afterwards both must serve again.
+
+use super::mixed::{self, KINDS_OF_ROUNDS, deaths};
+use super::{Command, Failure, Outcome, Session, buffer, first_peer, number};
+use abi::msg::MAX_PAYLOAD;
+use alloc::format;
+use alloc::string::String;
+use arch::lock::Lock;
+use base::id::DomainId;
+use core::fmt::Write;
+use kernel_msg::Level;
+use kernel_platform::peers::Procedure;
+use kernel_services::kernel;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "survive",
+    arguments: "SEED [ROUNDS]",
+    help: "`mixed` on this kernel and its first peer at once; the peer may die meanwhile",
+    run: survive,
+}];
+
+/// How long the peer may take to boot and answer, in ns.
+const PATIENCE: u64 = 2_000_000_000;
+/// Time between two attempts to call it, in ns.
+const AGAIN: u64 = 500_000;
+
+/// The peer's part: what to do, then what it has answered.
+static FAR: Lock<Option<(u64, u64)>> = Lock::new(kernel_node::ranks::TEST, None);
+static ANSWER: Lock<Option<Result<String, String>>> = Lock::new(kernel_node::ranks::TEST, None);
+
+fn survive(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let seed: u64 = arguments.first().and_then(|word| word.parse().ok()).ok_or(Failure::Usage)?;
+    let rounds = number(arguments, 1, 2 * KINDS_OF_ROUNDS)?;
+    let good = [
+        part(session, out, (seed, rounds))?,
+        // Everything has happened that will, or happens now.
+        part(session, out, (seed + 1, KINDS_OF_ROUNDS))?,
+    ];
+    match good {
+        [true, true] => Ok(writeln!(out, "  survived {} deaths", deaths(session.kernel))?),
+        _ => Err(Failure::Failed("an answer was wrong")),
+    }
+}
+
+/// Both kernels work. Returns whether all answers were right.
+fn part(session: &Session, out: &mut dyn Write, what: (u64, u64)) -> Result<bool, Failure> {
+    let scheduler = &session.kernel.scheduler;
+    *FAR.lock() = Some(what);
+    let no_memory = Failure::Failed("no memory for a thread");
+    let far = session.kernel.spawn("far", None, far, 0).map_err(|_| no_memory)?;
+    let here = mixed::run(session, what.0, what.1);
+    scheduler.join(far);
+    let there = ANSWER.lock().take().unwrap_or_else(|| Err("no answer".into()));
+    for (name, said) in [("here", &here), ("there", &there)] {
+        let (Ok(text) | Err(text)) = said;
+        writeln!(out, "  {name}: {text}")?;
+    }
+    Ok(here.is_ok() && there.is_ok())
+}
+
+fn far(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let Some((seed, rounds)) = FAR.lock().take() else { return };
+    let session = Session::at(kernel, Level(0));
+    let answer = first_peer(kernel)
+        .map_err(|why| why.text().into())
+        .and_then(|peer| work_there(&session, peer, (seed, rounds)));
+    *ANSWER.lock() = Some(answer);
+}
+
+/// Runs `mixed` on the peer, again after each of its deaths.
+fn work_there(
+    session: &Session,
+    peer: DomainId,
+    (seed, rounds): (u64, u64),
+) -> Result<String, String> {
+    let kernel = session.kernel;
+    let mut answer = buffer(MAX_PAYLOAD).map_err(|why| String::from(why.text()))?;
+    let line = format!("mixed {seed} {rounds}");
+    loop {
+        let died = answers(session, peer)?;
+        match session.call(peer, Procedure::Run, line.as_bytes(), &mut answer) {
+            Ok(bytes) => {
+                let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("no text").trim();
+                let good = text.ends_with("nothing wrong");
+                return if good { Ok(text.into()) } else { Err(text.into()) };
+            }
+            Err(_) if kernel.soc.deaths(peer) != died => {}
+            Err(why) => return Err(format!("lost, though it has not died: {}", why.text())),
+        }
+    }
+}
+
+/// Waits until the peer answers a call. Returns how often it had died before that call.
+fn answers(session: &Session, peer: DomainId) -> Result<u64, String> {
+    let kernel = session.kernel;
+    let until = arch::time::soc_time() + PATIENCE;
+    loop {
+        let died = kernel.soc.deaths(peer);
+        match session.call(peer, Procedure::Echo, &[1; 8], &mut [0; 8]) {
+            Ok(_) => return Ok(died),
+            Err(why) if arch::time::soc_time() > until => {
+                return Err(format!("it has not come back: {}", why.text()));
+            }
+            Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AGAIN),
+        }
+    }
+}
