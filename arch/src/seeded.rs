@@ -1,4 +1,5 @@
-//! Seeded bugs for the coherence sanitizer to find, with its model of TLBs. Only in kernels built
+//! Seeded bugs for the coherence sanitizer to find, with its model of TLBs, and one for the lab's
+//! crash points. Only in kernels built
 //! with the feature `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the
 //! kernel that has it.
 //!
@@ -77,6 +78,8 @@ pub enum Seed {
     SkippedCore = 29,
     /// A page is not flushed after its fault.
     NoFaultFlush = 30,
+    /// Pages that a dead kernel took with it are not made accessible again; by `kernel/services`.
+    NoMend = 31,
 }
 
 static CHOSEN: AtomicU64 = AtomicU64::new(0);

@@ -44,6 +44,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.table6", nightly: None, run: table6::within },
     Check { name: "lab.points.kills", nightly: None, run: points::kills },
     Check { name: "lab.points.stops", nightly: None, run: points::stops },
+    Check { name: "lab.points.planted", nightly: None, run: points::planted },
     Check { name: "lab.pairs.1", nightly: Some(PAIRS), run: points::pairs_1 },
     Check { name: "lab.pairs.2", nightly: Some(PAIRS), run: points::pairs_2 },
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },

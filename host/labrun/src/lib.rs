@@ -3,7 +3,7 @@
 //! ```text
 //!   lab/*.toml --scenario--> run: power-on to power-off --> Outcome --records--> target/lab
 //!                             |
-//!                            kit --> checks (pen test): charges, killed, points, seeds, statistical
+//!                            kit --> checks (pen test): charges, killed, points, seeds, ...
 //!                              \---> figures (pen bench): table4, table5, table6
 //!   lab/linux ---linux------> Debian's kernel in the same lab
 //! ```

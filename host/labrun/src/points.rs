@@ -7,6 +7,8 @@ use super::run::{Bench, Outcome};
 use super::scenario::Scenario;
 use anyhow::{Context, bail, ensure};
 use base::prng::Prng;
+use board::Isa;
+use builds::kernels::{self, Built, Profile};
 use lab::points::CrashPoint;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -18,10 +20,15 @@ const SCENARIO: &str = "survive";
 const DAILY: u64 = 15;
 /// Pairs of each of the two nightly checks.
 const NIGHTLY: u64 = 1000;
+/// Deaths of which one must show a planted bug.
+const PLANTED: u64 = 40;
 /// A nightly check ends after so many failures.
 const ENOUGH: usize = 5;
 /// Longer than any such run takes on a loaded host. A run that hangs ends after this time.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `survive` reports if an answer was wrong.
+const WRONG: &str = "an answer was wrong";
 
 const MAIN: &str = "main";
 const SHADOW: &str = "shadow";
@@ -46,10 +53,31 @@ fn daily(
     kit: &Kit<'_>,
     sample: impl Fn(&Trial<'_>, u64, &mut Prng) -> CrashPoint,
 ) -> anyhow::Result<()> {
-    let trial = Trial::new(kit)?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let mut random = Prng::new(now.as_nanos() as u64 | 1);
+    let (trial, mut random) = (Trial::new(kit, kit.kernels.to_vec(), "")?, fresh()?);
     (0..DAILY).try_for_each(|number| trial.run(&[sample(&trial, number, &mut random)]).map(drop))
+}
+
+/// Random numbers that are others each time.
+fn fresh() -> anyhow::Result<Prng> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    Ok(Prng::new(now.as_nanos() as u64 | 1))
+}
+
+/// `lab.points.planted`: kernels whose main does not make pages accessible that a dead kernel took
+/// with it. The usual run does not show that; one of a few deaths does.
+pub fn planted(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let built = kernels::build(kit.place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelSeeded)?;
+    let (trial, mut random) = (Trial::new(kit, built, "seed=31,aarch64 ")?, fresh()?);
+    for number in 1..=PLANTED {
+        let point = trial.sample(SHADOW, true, &mut random);
+        if let Err(why) = trial.run(&[point]) {
+            let why = format!("{why:#}");
+            ensure!(why.contains(WRONG), "the planted bug shows itself in another way: {why}");
+            eprintln!("  lab.points.planted: death {number} shows the planted bug");
+            return Ok(());
+        }
+    }
+    bail!("none of {PLANTED} deaths shows the planted bug")
 }
 
 /// `lab.pairs.1`
@@ -65,7 +93,7 @@ pub fn pairs_2(kit: &Kit<'_>) -> anyhow::Result<()> {
 /// Pairs: one domain is stopped, and the other dies. The number of pairs so far is in a file, so
 /// that an interrupted run continues, and each run makes others.
 fn pairs(kit: &Kit<'_>, lane: u64) -> anyhow::Result<()> {
-    let trial = Trial::new(kit)?;
+    let trial = Trial::new(kit, kit.kernels.to_vec(), "")?;
     let path = kit.place.target.join(format!("lab-pairs-{lane}"));
     let mut done = so_far(&path)?;
     let (end, mut both, mut failures) = ((done / NIGHTLY + 1) * NIGHTLY, 0, Vec::new());
@@ -98,15 +126,22 @@ fn so_far(path: &PathBuf) -> anyhow::Result<u64> {
 /// The scenario, and how often each domain accesses others in a run without points.
 struct Trial<'k> {
     kit: &'k Kit<'k>,
+    kernels: Vec<Built>,
+    /// Text before `run=` on the kernels' command line.
+    first: &'static str,
     scenario: Scenario,
     usual: Outcome,
 }
 
 impl<'k> Trial<'k> {
-    fn new(kit: &'k Kit<'k>) -> anyhow::Result<Trial<'k>> {
+    fn new(
+        kit: &'k Kit<'k>,
+        kernels: Vec<Built>,
+        first: &'static str,
+    ) -> anyhow::Result<Trial<'k>> {
         let path = kit.place.root.join("lab").join(format!("{SCENARIO}.toml"));
         let scenario = Scenario::read(&path)?;
-        let mut trial = Trial { kit, scenario, usual: Outcome::default() };
+        let mut trial = Trial { kit, kernels, first, scenario, usual: Outcome::default() };
         trial.usual = trial.run(&[])?;
         Ok(trial)
     }
@@ -128,8 +163,8 @@ impl<'k> Trial<'k> {
         let bench = Bench {
             folder: self.kit.folder.clone(),
             board: &self.kit.place.board_file(&self.scenario.board),
-            kernels: self.kit.kernels,
-            arguments: self.scenario.arguments(),
+            kernels: &self.kernels,
+            arguments: self.first.to_owned() + &self.scenario.arguments(),
             choice: Some(Choice { mode: self.scenario.mode, ..Choice::default() }),
             points: points.to_vec(),
             patience: PATIENCE,

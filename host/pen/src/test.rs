@@ -276,7 +276,7 @@ impl Bench<'_> {
     fn lab(&mut self, chosen: &[&Check]) -> anyhow::Result<()> {
         let isas = [Isa::Aarch64, Isa::Riscv64];
         let built = kernels::build(self.place, &isas, Profile::KernelTrials)?;
-        if chosen.iter().any(|check| check.name.starts_with("sanitizer.seeded")) {
+        if chosen.iter().any(|check| SEEDED.iter().any(|area| check.name.starts_with(area))) {
             // Built here, and not while boards run.
             kernels::build(self.place, &isas, Profile::KernelSeeded)?;
         }
@@ -295,6 +295,9 @@ impl Bench<'_> {
 
 /// Tests that keep all cores busy, and would hold up those beside them.
 const ALONE: &[&str] = &["programs.hostile", "programs.many", "lab.exact"];
+
+/// Checks that need kernels with planted bugs.
+const SEEDED: &[&str] = &["sanitizer.seeded", "lab.points.planted"];
 
 /// Scenarios that begin first: those that run alone, and the longest, so that no long one is left
 /// at the end.

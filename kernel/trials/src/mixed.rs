@@ -272,7 +272,7 @@ impl Caller {
             (Some(_), Ok(bytes)) => {
                 return Err(format!("{path}: its {} bytes were never written", bytes.len()));
             }
-            (None, Ok(_)) => return Err(format!("{path}: nobody has made this file")),
+            (None, Ok(_)) => return Err(format!("{path}: a file that this caller has not made")),
             (_, Err(_)) if has_lost => {}
             (_, Err(why)) => return Err(format!("{path}: {why:?}, though no state was lost")),
         }
@@ -290,7 +290,9 @@ impl Caller {
                 self.count(Kind::Removal);
                 self.files.remove(&path);
             }
-            (None, Ok(())) => return Err(format!("{path}: removed, though nobody made it")),
+            (None, Ok(())) => {
+                return Err(format!("{path}: removed, though this caller has not made it"));
+            }
             // It may have had its effect.
             (Some(known), Err(_)) if has_lost => known.is_unsure = true,
             (_, Err(_)) if has_lost => {}

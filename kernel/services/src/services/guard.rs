@@ -146,6 +146,10 @@ impl Custody for ArenaGuard {
     }
 
     fn mend(&self) {
+        #[cfg(feature = "seeded")]
+        if arch::seeded::is(arch::seeded::Seed::NoMend) {
+            return;
+        }
         if let Some(s) = &self.shared {
             s.coherence.mend(s.base, s.bytes);
         }
