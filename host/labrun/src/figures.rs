@@ -4,7 +4,7 @@
 use super::charges;
 use super::checks::GAME;
 use super::kit::Kit;
-use super::{seeds, table4, table5, table6};
+use super::{points, seeds, table4, table5, table6};
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::Mode;
@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 14] = [
+const FIGURES: [(&[&str], Figure); 16] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -47,6 +47,8 @@ const FIGURES: [(&[&str], Figure); 14] = [
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
     (&["hang."], hangs),
+    (&["kill.points"], crash_points),
+    (&["step."], steps),
     (&["lock.hw_uncontended"], spinlock),
     (&["k2.t4."], table4::records),
     (&["k2.t6."], table6::records),
@@ -163,6 +165,23 @@ fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 fn hangs(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench hang", Choice::default())?;
     ensure!(outcome.values.len() == 2, "the kernel reported {:?}", outcome.values);
+    Ok(outcome.values)
+}
+
+/// Sampled points at which a domain dies or is stopped.
+fn crash_points(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    Ok(vec![said("kill.points", points::tried(kit)? as f64, "points")])
+}
+
+/// Requests to every service from both kernels, alone and at once.
+const SERVICES: &str = "ping shadow 2; exercise 1 2000; on shadow exercise 2 2000; net check 20; \
+                        on shadow net check 20; pipe 50000; dma 1M 64K; on shadow dma 1M 64K; \
+                        survive 1; bench steps";
+
+/// The longest step of a service in each kernel, with its waits and without.
+fn steps(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run(BOARD, SERVICES, Choice::default())?;
+    ensure!(outcome.values.len() == 4, "the kernels reported {:?}", outcome.values);
     Ok(outcome.values)
 }
 

@@ -196,6 +196,8 @@ impl Instance {
                 return Err(self.failed("ended at once:"));
             }
             if std::os::unix::net::UnixStream::connect(self.path(CONSOLE)).is_ok() {
+                // A process that starts thousands of boards must not keep thousands of zombies.
+                std::thread::spawn(move || child.wait());
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));

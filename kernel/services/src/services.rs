@@ -18,10 +18,13 @@
 //! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
 //! - [`frames`]: the service of shared frames
+//! - `longest`: the longest step, for measurements
 
 mod caller;
 mod frames;
 mod guard;
+#[cfg(feature = "trials")]
+mod longest;
 mod patience;
 mod served;
 
@@ -42,6 +45,8 @@ use kernel_node::Node;
 use kernel_platform::Platform;
 use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
+#[cfg(feature = "trials")]
+pub use longest::longest_ns;
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};

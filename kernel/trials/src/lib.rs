@@ -13,7 +13,7 @@
 //! - [`mixed`], [`survive`]: all services and calls at once, while a peer may die
 //! - `handover`, `moved`, `remap`: memory and mappings with seeded bugs, for the sanitizer
 //! - [`twins`], [`planted`]: references into other kernels' images
-//! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
+//! - [`bench`], [`blocks`], [`steps`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
 //!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
 //! - [`aside`]: runs a command on a thread of its own
 //! - [`exhaust`]: takes a kernel's memory; [`hang`]: hangs
@@ -45,6 +45,7 @@ mod planted;
 mod remap;
 mod section93;
 mod sequence;
+mod steps;
 mod stress;
 mod survive;
 mod table6;

@@ -105,6 +105,9 @@ impl Shared {
 impl Exclusive<Arena> for ArenaGuard {
     #[inline]
     fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+        #[cfg(feature = "trials")]
+        let work: &mut dyn FnMut(&mut Arena) =
+            &mut |arena| super::longest::measured(|| work(arena));
         self.arena.exclusively(work);
     }
 }
