@@ -173,10 +173,11 @@ fn crash_points(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     Ok(vec![said("kill.points", points::tried(kit)? as f64, "points")])
 }
 
-/// Requests to every service from both kernels, alone and at once.
+/// Requests to every service from both kernels, alone and at once, and about a large file.
 const SERVICES: &str = "ping shadow 2; exercise 1 2000; on shadow exercise 2 2000; net check 20; \
                         on shadow net check 20; pipe 50000; dma 1M 64K; on shadow dma 1M 64K; \
-                        survive 1; bench steps";
+                        survive 1; on shadow large write 7; large read; large empty; \
+                        large write 7; on shadow large read; on shadow large remove; bench steps";
 
 /// The longest step of a service in each kernel, with its waits and without.
 fn steps(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {

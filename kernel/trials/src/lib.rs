@@ -73,6 +73,7 @@ pub const COMMANDS: &[&[Command]] = &[
     exhaust::COMMANDS,
     hang::COMMANDS,
     mixed::COMMANDS,
+    steps::COMMANDS,
     survive::COMMANDS,
     #[cfg(feature = "seeded")]
     handover::COMMANDS,

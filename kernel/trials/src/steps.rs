@@ -1,10 +1,75 @@
 //! `bench steps`: the longest step of a service in this kernel since its boot, and in its first
-//! peer.
+//! peer. `large`: requests about a large file, none of which may be a long step.
 
-use super::{Failure, Outcome, Session, buffer, first_peer};
+use super::{Command, Failure, Outcome, Session, buffer, first_peer};
+use abi::fs::flag;
+use alloc::vec;
 use core::fmt::Write;
 use kernel_platform::peers::Procedure;
+use kernel_services::files::with_client;
 use kernel_services::services::longest_ns;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "large",
+    arguments: "write MIB | read | empty | remove",
+    help: "write, read, truncate or remove one large file",
+    run: large,
+}];
+
+/// Its name, and the bytes of a request.
+const NAME: &[u8] = b"large";
+const PIECE: usize = 4096;
+
+fn large(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let bytes = match *arguments {
+        ["write", mib] => write(session, mib.parse().map_err(|_| Failure::Usage)?)?,
+        ["read"] => read(session)?,
+        ["empty"] => {
+            with_client(session, |client| {
+                client.at_root(|client, root| {
+                    let file = client.open(root, NAME, flag::WRITE | flag::TRUNCATE)?;
+                    client.close(file)
+                })
+            })?;
+            0
+        }
+        ["remove"] => {
+            with_client(session, |client| client.at_root(|it, root| it.unlink(root, NAME)))?;
+            0
+        }
+        _ => return Err(Failure::Usage),
+    };
+    Ok(writeln!(out, "  {bytes} bytes")?)
+}
+
+fn write(session: &Session, mib: u64) -> Result<u64, Failure> {
+    let piece = vec![7; PIECE];
+    with_client(session, |client| {
+        client.at_root(|client, root| {
+            let file = client.open(root, NAME, flag::WRITE | flag::CREATE | flag::TRUNCATE)?;
+            let pieces = (mib << 20) / PIECE as u64;
+            let written = (0..pieces).try_for_each(|_| client.write_all(file, &piece));
+            client.close(file).and(written).map(|()| pieces * PIECE as u64)
+        })
+    })
+}
+
+fn read(session: &Session) -> Result<u64, Failure> {
+    let mut piece = vec![0; PIECE];
+    let mut bytes = 0;
+    with_client(session, |client| {
+        client.at_root(|client, root| {
+            let file = client.open(root, NAME, flag::READ)?;
+            loop {
+                match client.read(file, &mut piece)? {
+                    0 => return client.close(file),
+                    some => bytes += some as u64,
+                }
+            }
+        })
+    })?;
+    Ok(bytes)
+}
 
 /// Prints records of both kernels.
 pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
