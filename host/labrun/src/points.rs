@@ -3,6 +3,7 @@
 //! nothing else may die, and both kernels must serve again.
 
 use super::kit::Kit;
+use super::records;
 use super::run::{Bench, Outcome};
 use super::scenario::Scenario;
 use anyhow::{Context, bail, ensure};
@@ -59,7 +60,16 @@ fn daily(
     sample: impl Fn(&Trial<'_>, u64, &mut Prng) -> CrashPoint,
 ) -> anyhow::Result<()> {
     let (trial, mut random) = (Trial::new(kit, kit.kernels.to_vec(), "")?, fresh()?);
-    (0..DAILY).try_for_each(|number| trial.run(&[sample(&trial, number, &mut random)]).map(drop))
+    for number in 0..DAILY {
+        let point = [sample(&trial, number, &mut random)];
+        let outcome = trial.run(&point)?;
+        if number == 1 {
+            let again = trial.run(&point)?;
+            let same = records::agree(&outcome, &again);
+            ensure!(same, "two runs with {} differ", point[0].option());
+        }
+    }
+    Ok(())
 }
 
 /// Random numbers that are others each time.

@@ -31,7 +31,7 @@ fn an_idle_board_is_visited() {
     gate.end();
 }
 
-/// A domain at a crash point waits for the soc, which is told at the domain's time.
+/// A domain at a crash point waits for the soc, which carries it out at the domain's time.
 #[test]
 fn a_point_is_served_in_its_time() {
     let (_folder, mut gate) = gate();
