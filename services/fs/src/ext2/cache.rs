@@ -1,9 +1,10 @@
 //! Blocks in memory.
 //!
 //! Contract: the cache holds at most `most` blocks, unless more are dirty or pinned; the writers
-//! bound those. A dirty block is not evicted. A block of the generation being written (`closing`)
-//! keeps the contents that it had when that generation closed; later changes go to a second copy.
-//! Clean blocks are evicted by the clock algorithm.
+//! bound those. A block of the generation being written (`closing`) keeps the contents that it had
+//! when that generation closed; later changes go to a second copy. A block is *unplaced* if the log
+//! has newer contents of it than its place on the device. Blocks that are neither dirty, closing,
+//! pinned nor unplaced are evicted by the clock algorithm.
 
 use super::slots::{Numbered, Slots};
 use alloc::boxed::Box;
@@ -15,7 +16,7 @@ use alloc::vec::Vec;
 pub enum Class {
     /// To its place, before the transaction that refers to it is committed.
     Data,
-    /// To the journal; to its place when the transaction is committed.
+    /// To the journal; to its place by a checkpoint after the commit.
     Meta,
 }
 
@@ -27,6 +28,13 @@ struct Slot {
     dirty: Option<Class>,
     closing: bool,
     frozen: Option<Box<[u8]>>,
+    unplaced: bool,
+}
+
+impl Slot {
+    fn new(block: u32, data: Box<[u8]>, dirty: Option<Class>) -> Slot {
+        Slot { block, data, used: true, dirty, closing: false, frozen: None, unplaced: false }
+    }
 }
 
 impl Numbered for Slot {
@@ -46,6 +54,8 @@ pub struct Cache {
     dirty: Vec<u32>,
     /// How many of them are [`Class::Meta`].
     meta: usize,
+    /// Blocks with [`Slot::unplaced`], in no order.
+    unplaced: Vec<u32>,
     pinned: BTreeSet<u32>,
     /// Buffers of evicted blocks, for reuse.
     spare: Vec<Box<[u8]>>,
@@ -60,6 +70,7 @@ impl Cache {
             slots: Slots::new(),
             dirty: Vec::new(),
             meta: 0,
+            unplaced: Vec::new(),
             pinned: BTreeSet::new(),
             spare: Vec::new(),
             hand: 0,
@@ -115,7 +126,7 @@ impl Cache {
     /// Adds a block that is not in the cache.
     fn insert(&mut self, block: u32, data: Box<[u8]>, dirty: Option<Class>) {
         self.make_room();
-        self.slots.insert(Slot { block, data, used: true, dirty, closing: false, frozen: None });
+        self.slots.insert(Slot::new(block, data, dirty));
     }
 
     /// Changes a block, or adds it.
@@ -148,7 +159,7 @@ impl Cache {
     }
 
     /// Makes all dirty blocks the closing generation, except those that were freed: they need not
-    /// be written. Returns them, sorted.
+    /// be written, nor placed. Returns them, sorted.
     pub fn close(&mut self, freed: &BTreeSet<u32>) -> Vec<(u32, Class)> {
         let mut all = Vec::with_capacity(self.dirty.len());
         self.dirty.sort_unstable();
@@ -162,7 +173,49 @@ impl Cache {
             }
         }
         self.meta = 0;
+        for block in freed {
+            if let Some(slot) = self.slots.get_mut(*block) {
+                slot.unplaced = false;
+            }
+        }
+        self.forget_placed();
         all
+    }
+
+    /// Returns the number of unplaced blocks.
+    pub fn unplaced(&self) -> usize {
+        self.unplaced.len()
+    }
+
+    /// Returns the number of blocks that are unplaced or among these.
+    pub fn unplaced_with(&self, blocks: &[u32]) -> usize {
+        let is_other = |block: &&u32| self.slots.get(**block).is_some_and(|slot| !slot.unplaced);
+        self.unplaced.len() + blocks.iter().filter(is_other).count()
+    }
+
+    /// Adds all unplaced blocks to the closing generation. Returns them. None may be dirty.
+    pub fn place(&mut self) -> &[u32] {
+        for block in &self.unplaced {
+            if let Some(slot) = self.slots.get_mut(*block) {
+                slot.closing = true;
+            }
+        }
+        &self.unplaced
+    }
+
+    /// Notes that the log has this block as it was when the generation closed.
+    pub fn logged(&mut self, block: u32) {
+        if let Some(slot) = self.slots.get_mut(block)
+            && !core::mem::replace(&mut slot.unplaced, true)
+        {
+            self.unplaced.push(block);
+        }
+    }
+
+    /// Drops the blocks that are not unplaced any more from the list.
+    fn forget_placed(&mut self) {
+        let slots = &self.slots;
+        self.unplaced.retain(|block| slots.get(*block).is_some_and(|slot| slot.unplaced));
     }
 
     /// Returns the contents that a block of the closing generation had when it closed.
@@ -171,11 +224,16 @@ impl Cache {
         Some(slot.frozen.as_ref().unwrap_or(&slot.data))
     }
 
-    /// Notes that the closing generation, which this block is part of, is on the device.
-    pub fn closed(&mut self, block: u32) {
-        if let Some(slot) = self.slots.get_mut(block) {
-            (slot.closing, slot.frozen) = (false, None);
+    /// Notes that the closing generation is on the device. It consists of these blocks, each with
+    /// whether it was written to its place.
+    pub fn closed(&mut self, blocks: impl Iterator<Item = (u32, bool)>) {
+        for (block, placed) in blocks {
+            if let Some(slot) = self.slots.get_mut(block) {
+                (slot.closing, slot.frozen) = (false, None);
+                slot.unplaced &= !placed;
+            }
         }
+        self.forget_placed();
     }
 
     /// Pins these blocks, which need not be in the cache yet, and unpins all others.
@@ -195,7 +253,8 @@ impl Cache {
                 self.hand = 0;
                 continue;
             };
-            let stays = slot.dirty.is_some() || slot.closing || self.pinned.contains(&slot.block);
+            let written = slot.dirty.is_some() || slot.closing || slot.unplaced;
+            let stays = written || self.pinned.contains(&slot.block);
             if stays || core::mem::take(&mut slot.used) {
                 self.hand += 1;
             } else if let Some(slot) = self.slots.remove(self.hand) {

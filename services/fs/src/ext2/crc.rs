@@ -4,7 +4,8 @@
 //! checksum of one piece starts with [`START`].
 //!
 //! Most of a block of metadata is zeroes, or ones in a bitmap. The checksum is linear, so a run of
-//! `n` equal words is passed in about log(n) multiplications of polynomials.
+//! `n` equal words is passed in about log(n) multiplications of polynomials by constants, of which
+//! there are tables.
 
 /// The seed of a checksum that continues no other one.
 pub const START: u32 = u32::MAX;
@@ -59,25 +60,42 @@ const fn multiply(left: u32, right: u32) -> u32 {
 /// The longest run that is passed at once is `2 << RUNS` words.
 const RUNS: usize = 10;
 /// The shortest run that is worth it, in words.
-const RUN: usize = 16;
+const RUN: usize = 4;
 
-/// For runs of `1 << n` words: the factor of the checksum before it, and the checksum of so many
-/// words of ones after a checksum of 0.
-static SKIPS: [(u32, u32); RUNS + 1] = skips();
+/// What a run of `1 << n` equal words does to the checksum before it.
+struct Skip {
+    /// The effect of zeroes on each value of each four bits, the lowest first.
+    zeroes: [[u32; 16]; 8],
+    /// The checksum of ones after a checksum of 0.
+    ones: u32,
+}
 
-const fn skips() -> [(u32, u32); RUNS + 1] {
+static SKIPS: [Skip; RUNS + 1] = skips();
+
+const fn skips() -> [Skip; RUNS + 1] {
     // x to the power of 64, by squaring x.
     let (mut factor, mut squared) = (1u32 << 30, 0);
     while squared < 6 {
         factor = multiply(factor, factor);
         squared += 1;
     }
-    let (mut all, mut ones, mut index) = ([(0, 0); RUNS + 1], word_of(0, u64::MAX), 0);
+    let mut all = [const { Skip { zeroes: [[0; 16]; 8], ones: 0 } }; RUNS + 1];
+    let (mut ones, mut index) = (word_of(0, u64::MAX), 0);
     while index <= RUNS {
-        all[index] = (factor, ones);
+        all[index] = Skip { zeroes: multiples(factor), ones };
         ones = multiply(ones, factor) ^ ones;
         factor = multiply(factor, factor);
         index += 1;
+    }
+    all
+}
+
+/// Returns the products of a polynomial with each value of each four bits.
+const fn multiples(factor: u32) -> [[u32; 16]; 8] {
+    let (mut all, mut at) = ([[0; 16]; 8], 0);
+    while at < 8 * 16 {
+        all[at / 16][at % 16] = multiply((at % 16 << (4 * (at / 16))) as u32, factor);
+        at += 1;
     }
     all
 }
@@ -93,10 +111,16 @@ const fn word_of(sum: u32, word: u64) -> u32 {
 }
 
 /// Continues a checksum with `length` words that are all zeroes, or all ones.
-fn skip(mut sum: u32, length: usize, has_ones: bool) -> u32 {
-    for (index, &(factor, ones)) in SKIPS.iter().enumerate() {
-        if length >> index & 1 != 0 {
-            sum = multiply(sum, factor) ^ if has_ones { ones } else { 0 };
+fn skip(mut sum: u32, mut length: usize, has_ones: bool) -> u32 {
+    for Skip { zeroes, ones } in &SKIPS {
+        if length & 1 != 0 {
+            let parts = zeroes.iter().enumerate();
+            let product = parts.map(|(at, part)| part[(sum >> (4 * at) & 15) as usize]);
+            sum = product.fold(if has_ones { *ones } else { 0 }, |sum, part| sum ^ part);
+        }
+        length >>= 1;
+        if length == 0 {
+            break;
         }
     }
     sum
@@ -115,6 +139,16 @@ fn add(sum: u32, word: u64) -> u32 {
         ^ step(0, high, 3)
 }
 
+/// Returns how many words at the beginning are this one.
+fn run(words: &[[u8; 8]], word: u64) -> usize {
+    let differs = |other: &[u8; 8]| u64::from_le_bytes(*other) ^ word;
+    let (groups, _) = words.as_chunks::<8>();
+    let are_equal =
+        |group: &&[[u8; 8]; 8]| group.iter().fold(0, |bits, other| bits | differs(other)) == 0;
+    let whole = 8 * groups.iter().take_while(are_equal).count();
+    whole + words[whole..].iter().take_while(|other| differs(other) == 0).count()
+}
+
 /// Returns the checksum of `bytes`, continuing from `seed`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     let (mut words, rest) = bytes.as_chunks::<8>();
@@ -123,7 +157,7 @@ pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
         let word = u64::from_le_bytes(*first);
         if word == 0 || word == u64::MAX {
             let most = words.len().min((2 << RUNS) - 1);
-            let length = words[..most].iter().take_while(|other| *other == first).count();
+            let length = run(&words[..most], word);
             sum = match length {
                 RUN.. => skip(sum, length, word != 0),
                 _ => (0..length).fold(sum, |sum, _| add(sum, word)),

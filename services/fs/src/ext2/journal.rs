@@ -6,17 +6,20 @@
 //!                 ^---------------------------------------------------------------------'
 //! ```
 //!
-//! Contract: a transaction takes at most half of the log. The tail moves to a transaction when that
-//! is committed and more than half of the log is in use: the flush before the commit has made all
-//! earlier ones durable at their places. So there is always room for another transaction, and a
-//! block of the log is overwritten only after a superblock that no longer leads there is durable.
+//! Contract: a transaction takes at most half of the log. The log is *full* when another one would
+//! make it more than half. Then that transaction ends with a checkpoint: when it is committed, all
+//! blocks of the log are written to their places. The tail moves only when no block is unplaced, to
+//! the next transaction that finds the log full, with its commit: the flush before that makes the
+//! places durable. If that transaction does not fit, the tail moves before it, with two flushes
+//! more. So a block of the log is overwritten only after a superblock that no longer leads there is
+//! durable, and a superblock leads past a transaction only after its places are durable.
 
 use super::jbd2::{self, Stamp, Super, Tag};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Maximum number of blocks in use before the tail moves, however large the log is.
+/// Number of blocks in use at which the log is full, however large it is.
 const USED: u32 = 4096;
 /// Maximum number of consecutive parts of the journal's file.
 pub const PARTS: usize = 4096;
@@ -120,10 +123,21 @@ pub struct Transaction {
     moves_tail: bool,
 }
 
-/// The steps of a transaction: up to the flush before its commit, and the commit.
+impl Transaction {
+    /// Returns the blocks that it has copies of.
+    pub fn copied(&self) -> &[u32] {
+        &self.copied
+    }
+}
+
+/// The steps of a transaction: before all others, up to the flush before its commit, and the
+/// commit.
 pub struct Steps {
+    pub before: Vec<Step>,
     pub copies: Vec<Step>,
     pub commit: Vec<Step>,
+    /// Whether a checkpoint must follow.
+    pub is_full: bool,
     pub transaction: Transaction,
 }
 
@@ -166,12 +180,14 @@ impl Journal {
         if index + 1 >= self.super_block.length() { self.super_block.first() } else { index + 1 }
     }
 
-    /// Plans the transaction with copies of these blocks and with these revocations. Its own blocks
-    /// are added to `own`. Fails if it is larger than half of the log.
+    /// Plans the transaction with copies of these blocks and with these revocations. `placed` tells
+    /// that every block of the log is at its place, also those that the transaction frees. The
+    /// transaction's own blocks are added to `own`. Fails if it is larger than half of the log.
     pub fn plan(
         &self,
         changed: &[(u32, &[u8])],
         revoked: Vec<u32>,
+        placed: bool,
         now: u64,
         own: &mut Vec<Box<[u8]>>,
     ) -> Option<Steps> {
@@ -201,18 +217,31 @@ impl Journal {
         }
         let blocks = copies.len() as u32 + 1;
         let mut commit = Vec::from([write(kept(jbd2::commit(stamp, size, now)))]);
-        let half = (self.super_block.length() - self.super_block.first()) / 2;
-        let moves_tail = self.used + blocks > half.min(USED);
+        let all = self.super_block.length() - self.super_block.first();
+        let is_full = self.used + blocks > (all / 2).min(USED);
+        let (moves_tail, fits) = (is_full && placed, self.used + blocks <= all);
+        let mut before = Vec::new();
+        if self.empty {
+            before.push(Step::Write(self.super_at(), kept(self.super_with(self.head))));
+        }
         if moves_tail && self.used != 0 {
-            commit.push(Step::Write(self.super_at(), kept(self.super_with(self.head))));
+            let moved = Step::Write(self.super_at(), kept(self.super_with(self.head)));
+            if fits {
+                commit.push(moved);
+            } else {
+                before.extend([Step::Flush, moved, Step::Flush]);
+            }
         }
         let copied = changed.iter().map(|(block, _)| *block).collect();
         let sequence = self.sequence;
         let transaction = Transaction { sequence, blocks, copied, revoked, moves_tail };
-        (blocks <= half).then_some(Steps { copies, commit, transaction })
+        let is_sound = blocks <= all / 2 && (fits || placed);
+        let is_full = is_full && !placed;
+        is_sound.then_some(Steps { before, copies, commit, is_full, transaction })
     }
 
-    /// Notes that a transaction is committed, and that the superblock leads to it.
+    /// Notes that a transaction is committed, and that the superblock leads to it if it moved the
+    /// tail.
     pub fn committed(&mut self, done: &Transaction) {
         if done.sequence != self.sequence {
             return; // It was written again.

@@ -1,7 +1,7 @@
 //! How changes reach the device: in generations, each of which is a transaction of the journal.
 //!
 //! ```text
-//!   open --close--> mark | data, copies in the log | commit --> durable | places --> done
+//!   open --close--> mark | data, copies in the log | commit --> durable [checkpoint] --> done
 //!    ^ changes          flush                      flush   flush
 //! ```
 //!
@@ -13,13 +13,23 @@
 //! - Data go to their places before the commit. Nothing on the device refers to those blocks, or
 //!   they are of a file that is overwritten: a freed block is used again in a later generation only
 //!   ([`super::alloc`]).
-//! - The commit is written when the copies and the data are durable, and metadata go to their
-//!   places when the commit is. The flush before the next commit makes those places durable.
+//! - The commit is written when the copies and the data are durable. The metadata stay in the
+//!   cache, unplaced: only the log has them.
+//! - A checkpoint writes all unplaced blocks to their places. It follows the commit of the newest
+//!   transaction, with the contents that the blocks have in it: a block that several changed is
+//!   written once, and no place ever has contents that are not committed. Changes by then go to
+//!   copies in the cache. The next transaction's flush makes the places durable.
 //! - A freed block that the log has a copy of is revoked, so a replay does not write the copy over
-//!   data that the block holds by then.
+//!   data that the block holds by then. For the same reason no checkpoint writes it: it is unplaced
+//!   no longer. The tail does not move with the transaction that frees it, because a replay may
+//!   still find the one before as the last.
 //!
-//! Marking the device clean takes three flushes: of the places, of the superblock of the journal,
-//! which then is empty, and of the file system's.
+//! A transaction ends with a checkpoint if the log is full ([`super::journal`]), or if it and the
+//! unplaced blocks are more than an eighth of the cache. So at most so many are unplaced, and a
+//! large transaction is placed at once, which costs it little.
+//!
+//! Marking the device clean begins with a checkpoint, and takes three flushes: of the places, of
+//! the superblock of the journal, which then is empty, and of the file system's.
 //!
 //! A generation that could not be written is written again from its first step, unchanged, when a
 //! caller needs it; meanwhile further changes go to memory, up to the bound.
@@ -89,6 +99,11 @@ impl Closing {
     }
 }
 
+/// Returns the write of a block of the cache to its place.
+fn in_place(block: &u32) -> Step {
+    Step::Write(*block, From::Cache(*block))
+}
+
 impl Ext2 {
     /// Starts writing the changes.
     pub fn write_back(&mut self) {
@@ -109,7 +124,8 @@ impl Ext2 {
         self.write_counts();
         let number = self.open.number;
         self.open.number += 1;
-        let mut own = Vec::new();
+        // Before those that are freed are dropped.
+        let placed = self.cache.unplaced() == 0;
         let (mut data, mut changed) = (Vec::new(), Vec::new());
         for (block, class) in self.cache.close(&frees) {
             if class == Class::Meta { &mut changed } else { &mut data }.push(block);
@@ -118,31 +134,43 @@ impl Ext2 {
         let copies: Vec<(u32, &[u8])> =
             changed.iter().filter_map(|at| Some((*at, self.cache.closing(*at)?))).collect();
         let revoked = journal.to_revoke(frees.iter().copied());
-        let mut steps = Vec::new();
+        let (mut steps, mut own) = (Vec::new(), Vec::new());
         if self.valid {
             own.push(marked);
             steps.extend([Step::Write(self.super_at, From::Own(0)), Step::Flush]);
         }
-        if journal.empty {
-            own.push(journal.super_with(journal.head));
-            steps.push(Step::Write(journal.super_at(), From::Own(own.len() - 1)));
-        }
-        let in_place = |block: &u32| Step::Write(*block, From::Cache(*block));
-        steps.extend(data.iter().map(in_place));
-        let Some(plan) = journal.plan(&copies, revoked, self.now, &mut own) else {
+        let Some(plan) = journal.plan(&copies, revoked, placed, self.now, &mut own) else {
             // The bounds in `relieve` exclude this. Nothing of it is written.
             debug_assert!(false, "a transaction larger than half of the log");
             self.read_only = Some(super::ReadOnly::Unclean);
             return;
         };
+        steps.extend(plan.before);
+        steps.extend(data.iter().map(in_place));
         steps.extend(plan.copies);
         steps.push(Step::Flush);
         steps.extend(plan.commit);
         steps.extend([Step::Flush, Step::Committed]);
-        steps.extend(changed.iter().map(in_place));
+        if plan.is_full || self.cache.unplaced_with(&changed) + data.len() > self.lazy() {
+            steps.extend(self.checkpoint(changed));
+        }
         let purpose = Purpose::Generation(plan.transaction);
         self.closing = Some(Closing::new(number, purpose, steps, own));
         self.device.wake(key::TIDY);
+    }
+
+    /// Returns how many blocks may be unplaced.
+    fn lazy(&self) -> usize {
+        self.cache.most() / 8
+    }
+
+    /// Returns the writes of all unplaced blocks, and of the blocks that the closing generation
+    /// changed, to their places.
+    fn checkpoint(&mut self, mut changed: Vec<u32>) -> Vec<Step> {
+        changed.extend(self.cache.place());
+        changed.sort_unstable();
+        changed.dedup();
+        changed.iter().map(in_place).collect()
     }
 
     /// Starts marking the device clean. Nothing may be dirty.
@@ -152,13 +180,15 @@ impl Ext2 {
         let incompat = super::layout::get32(&self.super_block, at);
         put32(&mut self.super_block, at, incompat & !RECOVER);
         let own = Vec::from([journal.super_with(0), self.super_block.clone()]);
-        let steps = Vec::from([
+        let ends = [
             Step::Flush,
             Step::Write(journal.super_at(), From::Own(0)),
             Step::Flush,
             Step::Write(self.super_at, From::Own(1)),
             Step::Flush,
-        ]);
+        ];
+        let mut steps = self.checkpoint(Vec::new());
+        steps.extend(ends);
         self.closing = Some(Closing::new(self.open.number, Purpose::Clean, steps, own));
         self.open.number += 1;
     }
@@ -262,6 +292,9 @@ impl Ext2 {
         let Some(closing) = &self.closing else { return };
         if let (Purpose::Generation(done), Some(journal)) = (&closing.purpose, &mut self.journal) {
             journal.committed(done);
+            for block in done.copied() {
+                self.cache.logged(*block);
+            }
         }
         let number = closing.number;
         self.durable = number;
@@ -272,11 +305,12 @@ impl Ext2 {
 
     fn finish(&mut self) {
         let Some(closing) = self.closing.take() else { return };
-        for step in &closing.steps {
-            if let Step::Write(_, From::Cache(block)) = step {
-                self.cache.closed(*block);
+        self.cache.closed(closing.steps.iter().filter_map(|step| match step {
+            Step::Write(to, From::Cache(block) | From::Escaped(block)) => {
+                Some((*block, to == block))
             }
-        }
+            _ => None,
+        }));
         self.device.wake(key::WRITTEN);
         self.device.wake(key::TIDY);
         match closing.purpose {
@@ -318,11 +352,11 @@ impl Ext2 {
     }
 
     /// Closes the generation if too much is dirty or was freed; while one is being written, changes
-    /// wait.
+    /// wait. Unplaced blocks count as dirty, since a checkpoint adds them to the generation.
     pub(super) fn relieve(&mut self) -> Result<()> {
         let room = self.journal.as_ref().map_or(0, Journal::room);
         let logged = self.cache.meta() + self.tables_changed.len();
-        let dirty = self.cache.dirty();
+        let dirty = self.cache.dirty() + self.cache.unplaced();
         if dirty < self.cache.most() / 4 && logged < room && self.open.frees.len() < FREES {
             return Ok(());
         }

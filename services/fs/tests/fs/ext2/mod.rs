@@ -1,5 +1,6 @@
 //! Ext2, on images that e2fsprogs creates and checks.
 
+mod checkpoints;
 mod cuts;
 pub mod disk;
 pub mod driver;

@@ -7,12 +7,12 @@ use crate::common::Solo;
 use base::prng::Prng;
 use fs::ext2::ReadOnly;
 
-const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+pub const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const COMMIT: u8 = 2;
-const SUPER: u8 = 4;
+pub const SUPER: u8 = 4;
 const REVOKE: u8 = 5;
 
-fn is_commit(event: &Done) -> bool {
+pub fn is_commit(event: &Done) -> bool {
     matches!(event, Done::Write(_, data) if data.starts_with(&MAGIC) && data[7] == COMMIT)
 }
 
@@ -155,7 +155,7 @@ fn nothing_is_found_without_a_mistake() {
 }
 
 /// Returns the offset of the journal's superblock.
-fn super_at(trace: &Trace) -> usize {
+pub fn super_at(trace: &Trace) -> usize {
     let is_super = |it: &[u8]| it.starts_with(&MAGIC) && it[7] == SUPER;
     trace.image.chunks(trace.block).position(is_super).unwrap() * trace.block
 }

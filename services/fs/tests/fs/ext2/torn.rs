@@ -380,17 +380,21 @@ fn cut_everywhere(trace: &Trace, nth: u64) -> Result<u64, String> {
 /// Returns a device after a cut somewhere, with any sectors of the writes since the last flush
 /// there, and the number of completed events.
 pub fn any_cut(trace: &Trace, seed: u64) -> (usize, Vec<u8>) {
-    let mut random = Prng::new(seed);
-    let at = random.below(trace.events.len() as u64 + 1) as usize;
+    let at = Prng::new(seed).below(trace.events.len() as u64 + 1) as usize;
+    (at, cut_at(trace, at, seed))
+}
+
+/// Returns a device after a cut when so many events had completed.
+pub fn cut_at(trace: &Trace, at: usize, seed: u64) -> Vec<u8> {
+    let mut random = Prng::new(seed ^ 0xa7);
     let (chance, whole) = (random.below(9), random.chance(1, 2));
     let mut last = (usize::MAX, false);
-    let image = trace.cut(at, &mut |number, _| {
+    trace.cut(at, &mut |number, _| {
         if !whole || last.0 != number {
             last = (number, random.chance(chance, 8));
         }
         last.1
-    });
-    (at, image)
+    })
 }
 
 /// Makes such a cut. Checks what a mount finds, what e2fsck finds then, and e2fsck's own replay.
