@@ -3,7 +3,7 @@
 
 use super::disk::Done;
 use super::planted::{MAGIC, SUPER, is_commit, super_at};
-use super::tools::make;
+use super::tools::{assert_clean, make};
 use super::torn::{Trace, cut_at, record};
 use super::tree::tree;
 use crate::common::Solo;
@@ -60,6 +60,32 @@ fn a_new_life_replays_the_transactions_of_the_one_before() {
     assert_eq!(tree(&mut solo), before);
     make_files(&mut solo, 40..50);
     assert_eq!(tree(&mut solo).len(), before.len() + 10);
+}
+
+/// Reading more than the cache holds does not evict what only the log has.
+#[test]
+fn unplaced_blocks_are_not_read_from_their_places() {
+    let mut solo = Solo::on_disk(make(1024, 8192, &[]), 4, 0).mount();
+    let root = solo.root();
+    let (large, most) = (vec![7; 40_000], 3_000_000);
+    let file = solo.with(|c| c.open(root, b"large", NEW)).unwrap();
+    let mut size = 0;
+    while size < most {
+        size += solo.with(|c| c.write_at(file, size as u64, &large)).unwrap();
+    }
+    solo.with(|c| c.settle(root)).unwrap();
+    make_files(&mut solo, 0..20);
+    let (mut piece, mut at) = (vec![0; 40_000], 0);
+    while at < size {
+        at += solo.with(|c| c.read_at(file, at as u64, &mut piece)).unwrap();
+    }
+    solo.with(|c| c.close(file)).unwrap();
+    let found = tree(&mut solo);
+    for number in 0..20 {
+        assert_eq!(found[&format!("file-{number}")], Some(vec![number as u8; 1000]));
+    }
+    make_files(&mut solo, 20..30);
+    assert_clean(&solo.unmount(), "unmounted");
 }
 
 fn word(block: &[u8], at: usize) -> u32 {
