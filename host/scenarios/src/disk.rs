@@ -9,6 +9,7 @@ use deploy::ext2;
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tree::place::Place;
 use workbench::given::EXACT;
 use workbench::instance::Instance;
 
@@ -271,27 +272,47 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// Synced data survive power cuts: the next life of the board replays the journal, or e2fsck does.
-pub fn cuts(rig: &mut Rig, seeds: std::ops::Range<u64>) -> Result<(), Failure> {
-    for seed in seeds {
-        let wrong = |why: Failure| Failure::Wrong(format!("seed {seed}: {why}"));
-        begin(rig, if seed % 2 == 0 { 1024 } else { 4096 })?;
-        let after = 20 + seed * 37 % 140;
-        rig.control(&json!({ "op": "cut", "device": "disk", "after": after, "seed": seed }))?;
-        let synced = until_cut(rig).map_err(wrong)?;
-        if seed % 3 == 0 {
-            rig.instance.stop()?;
-            tool("e2fsck", &["-p"], &rig.instance.path(IMAGE), 1)?;
-        } else {
-            rig.restart(|_| Ok(()))?;
-            rig.expect("main> ", PATIENCE)?;
-            mounted(rig, "free, ext2").map_err(wrong)?;
-            done(rig, "on shadow fs write disk/after-the-cut and so on").map_err(wrong)?;
-            poweroff(rig)?;
-        }
-        clean(&rig.instance).map_err(wrong)?;
-        for (name, text) in synced {
-            same(&name, &content(&rig.instance, &name)?, text.as_bytes()).map_err(wrong)?;
-        }
+pub fn cuts(rig: &mut Rig) -> Result<(), Failure> {
+    (1..13).try_for_each(|seed| cut(rig, seed))
+}
+
+/// Cuts per nightly run.
+const OFTEN: u64 = 200;
+
+/// The same, up to the next multiple of [`OFTEN`]. The number of cuts so far is in a file, so that
+/// an interrupted run continues, and the next one makes others; a cut that fails is repeated.
+pub fn cuts_often(rig: &mut Rig) -> Result<(), Failure> {
+    let file = Place::find()?.target.join("disk-cuts");
+    let known = std::fs::read_to_string(&file).unwrap_or_default();
+    let before = known.trim().parse::<u64>().unwrap_or(0);
+    let goal = (before / OFTEN + 1) * OFTEN;
+    for number in before..goal {
+        cut(rig, 100 + number)?;
+        std::fs::write(&file, format!("{}\n", number + 1))?;
+    }
+    println!("{goal} cuts in all, {} in this run", goal - before);
+    Ok(())
+}
+
+fn cut(rig: &mut Rig, seed: u64) -> Result<(), Failure> {
+    let wrong = |why: Failure| Failure::Wrong(format!("seed {seed}: {why}"));
+    begin(rig, if seed.is_multiple_of(2) { 1024 } else { 4096 })?;
+    let after = 20 + seed * 37 % 140;
+    rig.control(&json!({ "op": "cut", "device": "disk", "after": after, "seed": seed }))?;
+    let synced = until_cut(rig).map_err(wrong)?;
+    if seed.is_multiple_of(3) {
+        rig.instance.stop()?;
+        tool("e2fsck", &["-p"], &rig.instance.path(IMAGE), 1)?;
+    } else {
+        rig.restart(|_| Ok(()))?;
+        rig.expect("main> ", PATIENCE)?;
+        mounted(rig, "free, ext2").map_err(wrong)?;
+        done(rig, "on shadow fs write disk/after-the-cut and so on").map_err(wrong)?;
+        poweroff(rig)?;
+    }
+    clean(&rig.instance).map_err(wrong)?;
+    for (name, text) in synced {
+        same(&name, &content(&rig.instance, &name)?, text.as_bytes()).map_err(wrong)?;
     }
     Ok(())
 }
