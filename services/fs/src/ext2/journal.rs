@@ -268,3 +268,96 @@ impl Journal {
         self.logged.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+    use std::vec;
+
+    const SIZE: usize = 1024;
+    const LENGTH: u32 = 1024;
+
+    fn journal() -> Journal {
+        let mut block = [0; SIZE];
+        let fields = [0xc03b_3998, 4, 0, SIZE as u32, LENGTH, 1, 9, 0];
+        for (field, place) in fields.iter().zip(block.chunks_exact_mut(4)) {
+            place.copy_from_slice(&u32::to_be_bytes(*field));
+        }
+        let mut parts = Parts::default();
+        (0..LENGTH).for_each(|index| parts.push(5000 + index).unwrap());
+        Journal::new(parts, Super::read(&block, LENGTH).unwrap(), 9)
+    }
+
+    /// A device with a log, and what a replay needs of it.
+    #[derive(Default)]
+    struct Model {
+        /// Transactions by the blocks of the log that they are in.
+        live: alloc::collections::BTreeMap<u32, u32>,
+        /// The first transaction that the superblock leads to, also after the next flush.
+        tail: u32,
+        moved: Option<u32>,
+        /// The places lack something; they are written, but not flushed.
+        unplaced: bool,
+        placing: bool,
+    }
+
+    impl Model {
+        fn execute(&mut self, step: Step, own: &[Box<[u8]>], sequence: u32) {
+            match step {
+                Step::Flush => {
+                    self.placing = false;
+                    self.tail = self.moved.take().unwrap_or(self.tail);
+                    let tail = self.tail;
+                    self.live.retain(|_, number| *number >= tail);
+                }
+                Step::Write(5000, From::Own(at)) => {
+                    let field = own[at][24..].first_chunk().unwrap();
+                    self.moved = Some(u32::from_be_bytes(*field));
+                    assert!(
+                        !self.unplaced && !self.placing,
+                        "the tail leads past what has no place"
+                    );
+                }
+                Step::Write(at, _) => {
+                    let before = self.live.insert(at, sequence);
+                    assert!(before.is_none(), "a replay may need what {at} holds");
+                }
+                Step::Committed => {}
+            }
+        }
+    }
+
+    #[test]
+    fn transactions_of_any_size_overwrite_nothing_that_a_replay_may_need() {
+        let (data, mut moves) = (vec![1; SIZE], [0; 3]);
+        for seed in 0..40 {
+            let (mut random, mut journal) = (Prng::new(seed), journal());
+            let mut model = Model::default();
+            for _ in 0..200 {
+                // With its own blocks it takes half of the log at most.
+                let most = [3, 30, 250, 490][random.below(4) as usize];
+                let count = 1 + random.below(most) as u32;
+                let changed: Vec<(u32, &[u8])> = (0..count).map(|at| (at, &data[..])).collect();
+                let (mut own, used) = (Vec::new(), journal.used);
+                let plan = journal.plan(&changed, Vec::new(), !model.unplaced, 0, &mut own);
+                let plan = plan.expect("it has room");
+                moves[0] += usize::from(plan.is_full);
+                moves[1] += usize::from(plan.before.len() == 3);
+                moves[2] += usize::from(plan.transaction.moves_tail && used != 0);
+                let flush = [Step::Flush];
+                let steps = [&plan.before, &plan.copies, &flush[..], &plan.commit, &flush];
+                for step in steps.into_iter().flatten() {
+                    model.execute(*step, &own, journal.sequence);
+                }
+                journal.committed(&plan.transaction);
+                (model.unplaced, model.placing) = (true, false);
+                if plan.is_full || random.chance(1, 10) {
+                    (model.unplaced, model.placing) = (false, true);
+                }
+            }
+        }
+        std::println!("full, moved before, moved: {moves:?}");
+        assert!(moves.iter().all(|count| *count > 50));
+    }
+}

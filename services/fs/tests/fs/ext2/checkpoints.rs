@@ -46,6 +46,27 @@ fn a_block_of_many_transactions_is_placed_once() {
     assert_eq!(super_writes(&mut solo), 2, "it is placed, and then marked clean");
 }
 
+/// At most an eighth of the cache, 128 blocks, is unplaced, however large the log is.
+#[test]
+fn a_checkpoint_follows_when_much_is_unplaced() {
+    let mut solo = Solo::on_disk(make(4096, 65_536, &["-J", "size=16"]), 3, 0).mount();
+    let root = solo.root();
+    let mut made = 0;
+    super_writes(&mut solo);
+    let mut make_directory = |solo: &mut Solo| {
+        let name = format!("directory-{made}");
+        solo.with(|c| c.mkdir(root, name.as_bytes())).unwrap();
+        let inside = solo.with(|c| c.open(root, name.as_bytes(), flag::READ)).unwrap();
+        solo.with(|c| c.sync(inside)).unwrap();
+        solo.with(|c| c.close(inside)).unwrap();
+        made += 1;
+    };
+    (0..60).for_each(|_| make_directory(&mut solo));
+    assert_eq!(super_writes(&mut solo), 1, "it is marked as in need of a replay");
+    (60..130).for_each(|_| make_directory(&mut solo));
+    assert_eq!(super_writes(&mut solo), 1);
+}
+
 /// A service that died did not write to any place; its successor finds all in the log.
 #[test]
 fn a_new_life_replays_the_transactions_of_the_one_before() {
@@ -86,6 +107,40 @@ fn unplaced_blocks_are_not_read_from_their_places() {
     }
     make_files(&mut solo, 20..30);
     assert_clean(&solo.unmount(), "unmounted");
+}
+
+/// Requests that change the blocks of a checkpoint while a driver takes one write after the other
+/// do not change what it writes: after a cut, when the log is empty, nothing of them is there.
+#[test]
+fn a_checkpoint_writes_nothing_that_is_not_committed() {
+    let mut changes = 0;
+    for seed in 0..8 {
+        let mut solo = Solo::served(make(1024, 8192, &[]), seed).mount();
+        make_files(&mut solo, 0..20);
+        let (before, root) = (tree(&mut solo), solo.root());
+        solo.disk.as_mut().unwrap().begin_trace();
+        solo.ext2().begin_to_settle();
+        // A step in which it begins, before there are changes.
+        solo.with(|c| c.stat(root)).unwrap();
+        let is_emptied = |events: &[Done]| {
+            let empties = |event: &Done| {
+                matches!(event, Done::Write(_, data) if data.starts_with(&MAGIC)
+                    && data[7] == SUPER && word(data, 28) == 0)
+            };
+            let at = events.iter().position(empties);
+            at.is_some_and(|at| events[at..].iter().any(|it| matches!(it, Done::Flush)))
+        };
+        while !is_emptied(solo.disk.as_ref().unwrap().trace.as_ref().unwrap()) {
+            let name = format!("late-{changes}");
+            solo.with(|c| c.mkdir(root, name.as_bytes())).unwrap();
+            changes += 1;
+        }
+        let durable = solo.disk.take().unwrap().durable;
+        let mut after = Solo::on_disk(durable, seed, 0).mount();
+        assert_eq!(tree(&mut after), before, "seed {seed}");
+        assert_clean(&after.unmount(), "unmounted");
+    }
+    assert!(changes > 20, "{changes}");
 }
 
 fn word(block: &[u8], at: usize) -> u32 {

@@ -40,7 +40,7 @@ struct Load {
     directories: Vec<String>,
     /// Open files.
     held: Vec<u64>,
-    /// Whether it marks the device clean now and then.
+    /// Whether it marks the device clean now and then, also in the background.
     settles: bool,
     states: Vec<Tree>,
     synced: Vec<(usize, usize)>,
@@ -174,6 +174,10 @@ impl Load {
     }
 
     fn step(&mut self) -> Result<(), Errno> {
+        if self.settles && self.random.chance(1, 6) {
+            // As the timer does: further requests come while places are written.
+            self.solo.ext2().begin_to_settle();
+        }
         match self.random.below(14) {
             0..4 => self.create(),
             4..6 => self.change(),
