@@ -78,7 +78,8 @@ const fn nightly(name: &'static str, board: &'static str, why: &'static str, run
     Scenario { name, board, nightly: Some(why), run }
 }
 
-const CUTS: &str = "200 power cuts, each with two boots, instead of 12";
+const CUTS: &str = "200 power cuts, each with two boots, instead of 12; the number so far is in \
+                    `target/disk-cuts`, so an interrupted run continues and each run makes others";
 const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
 const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
