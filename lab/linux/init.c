@@ -2,7 +2,7 @@
  *
  * Whatever happens to /bench, the machine powers off: the host waits for that. The last line says
  * how it went: "lab: done" or "lab: failed". `penumbra.case=shell` starts busybox's shell instead,
- * to look around.
+ * to look around, and `penumbra.case=replay` starts /replay.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,14 @@ static void mount_at(const char *kind, const char *folder)
         printf("lab: mount %s: %s\n", folder, strerror(errno));
 }
 
-static int wants_shell(void)
+static int wants(const char *words)
 {
     char line[4096] = "";
     int file = open("/proc/cmdline", O_RDONLY);
     if (file < 0 || read(file, line, sizeof line - 1) < 0)
         return 0;
     close(file);
-    return strstr(line, "penumbra.case=shell") != NULL;
+    return strstr(line, words) != NULL;
 }
 
 /* Runs `program` as the terminal's own; answers whether it ended with code 0. */
@@ -54,6 +54,7 @@ static int run(char *const program[])
 int main(void)
 {
     char *bench[] = { "/bench", NULL };
+    char *replay[] = { "/replay", NULL };
     char *shell[] = { "/bin/busybox", "sh", NULL };
     char *links[] = { "/bin/busybox", "--install", "-s", "/bin", NULL };
     int good;
@@ -64,8 +65,10 @@ int main(void)
     mount_at("devtmpfs", "/dev");
     mount_at("tmpfs", "/tmp");
     mount_at("debugfs", "/sys/kernel/debug");
-    if (wants_shell())
+    if (wants("penumbra.case=shell"))
         good = run(links) && run(shell);
+    else if (wants("penumbra.case=replay"))
+        good = run(replay);
     else
         good = run(bench);
     printf("lab: %s\n", good ? "done" : "failed");

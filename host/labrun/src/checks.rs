@@ -25,6 +25,7 @@ const LINUX: &str = "boots Debian twice, in minutes, and needs `./pen lab linux 
 
 const PAIRS: &str = "1,000 pairs, each with a boot; the number so far is in `target/lab-pairs-N`, \
                      so an interrupted run continues and each run makes others";
+const REPLAY: &str = "boots Debian, in a minute, and needs `./pen lab linux setup`";
 
 /// All checks.
 pub const ALL: &[Check] = &[
@@ -48,6 +49,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.pairs.1", nightly: Some(PAIRS), run: points::pairs_1 },
     Check { name: "lab.pairs.2", nightly: Some(PAIRS), run: points::pairs_2 },
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },
+    Check { name: "lab.ext2-replay", nightly: Some(REPLAY), run: |kit| linux::replays(kit.place) },
 ];
 
 /// Ping-pong in all three ways.

@@ -1,5 +1,5 @@
-//! Compiles the guest's software: process 1, the benchmark, the program that it starts, and the
-//! driver of the DMA engine, against Debian's headers.
+//! Compiles the guest's software: process 1, the benchmark, the program that it starts, the one
+//! that replays journals, and the driver of the DMA engine, against Debian's headers.
 
 use super::packages::Kernel;
 use super::toolbox::{self, CROSS, ToolError};
@@ -25,6 +25,7 @@ pub fn programs(folders: &Folders) -> Result<(), ToolError> {
     };
     one("init", &["init"], &[])?;
     one("bench", &BENCH, &["-pthread"])?;
+    one("replay", &["replay", "modules"], &[])?;
     one("tiny", &["tiny"], &["-nostdlib"])
 }
 

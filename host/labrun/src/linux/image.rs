@@ -92,26 +92,49 @@ fn fill(
     busybox: &Path,
     modules: &[Module],
 ) -> std::io::Result<()> {
-    let mut numbers = 1..;
-    let mut entry = |name: &str, kind: ModeFileType, mode: u32| {
-        let builder = NewcBuilder::new(name).ino(numbers.next().unwrap_or(0));
-        builder.mode(mode).set_mode_file_type(kind)
-    };
+    let mut entry = entries();
     for folder in ["bin", "dev", "mnt", "modules", "proc", "sys", "tmp"] {
         entry(folder, ModeFileType::Directory, 0o755).write(&mut out, 0).finish()?;
     }
     // The kernel opens it as the standard files of process 1, before anything is mounted.
     let console = entry("dev/console", ModeFileType::Char, 0o600).rdev_major(5).rdev_minor(1);
     console.write(&mut out, 0).finish()?;
-    let programs = ["init", "bench", "tiny"].map(|name| (name.to_string(), built.join(name)));
+    let programs =
+        ["init", "bench", "replay", "tiny"].map(|name| (name.to_string(), built.join(name)));
     let shell = [("bin/busybox".to_string(), busybox.to_path_buf())];
     for (name, path) in programs.iter().chain(&shell).chain(modules) {
-        let bytes = std::fs::read(path)
-            .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
-        let size = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
-        let mut writer = entry(name, ModeFileType::Regular, 0o755).write(&mut out, size);
-        writer.write_all(&bytes)?;
-        writer.finish()?;
+        add(&mut out, entry(name, ModeFileType::Regular, 0o755), path)?;
+    }
+    trailer(out).map(drop)
+}
+
+/// Returns a function that begins entries with consecutive inode numbers.
+fn entries() -> impl FnMut(&str, ModeFileType, u32) -> NewcBuilder {
+    let mut numbers = 1..;
+    move |name, kind, mode| {
+        let builder = NewcBuilder::new(name).ino(numbers.next().unwrap_or(0));
+        builder.mode(mode).set_mode_file_type(kind)
+    }
+}
+
+/// Adds a file.
+fn add(out: impl Write, entry: NewcBuilder, path: &Path) -> std::io::Result<()> {
+    let bytes = std::fs::read(path)
+        .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let size = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
+    let mut writer = entry.write(out, size);
+    writer.write_all(&bytes)?;
+    writer.finish().map(drop)
+}
+
+/// Writes an archive with these files in `/images`. The kernel unpacks one archive after the other.
+pub fn add_images(mut out: impl Write, images: &[PathBuf]) -> std::io::Result<()> {
+    let mut entry = entries();
+    entry("images", ModeFileType::Directory, 0o755).write(&mut out, 0).finish()?;
+    for path in images {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let entry = entry(&format!("images/{name}"), ModeFileType::Regular, 0o644);
+        add(&mut out, entry, path)?;
     }
     trailer(out).map(drop)
 }

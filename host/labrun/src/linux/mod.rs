@@ -14,6 +14,7 @@ mod layout;
 mod measure;
 mod packages;
 mod records;
+mod replay;
 mod seat;
 mod sources;
 mod toolbox;
@@ -100,6 +101,18 @@ pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
             measure::run(&place, &folders, images, choice)
         }
     }
+}
+
+/// Checks that Debian's kernel replays journals as ours does, on images cut at random moments. It
+/// needs the set-up.
+pub fn replays(place: &Place) -> anyhow::Result<()> {
+    let place = Place { target: place.target.canonicalize()?, ..place.clone() };
+    let folders = Folders::new(&place);
+    let Ok(kernel) = packages::found(&folders) else {
+        return Err(LeftOut("`./pen lab linux setup` fetches what it needs").into());
+    };
+    let disk = image::build(&folders, &kernel)?;
+    replay::agrees(&place, &folders.base.join("replay"), Images { kernel: &kernel, disk: &disk })
 }
 
 /// Checks that two runs are the same, without a chip and with one. It needs the set-up.

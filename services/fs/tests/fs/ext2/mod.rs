@@ -5,6 +5,7 @@ mod cuts;
 pub mod disk;
 pub mod driver;
 mod faults;
+mod linux;
 mod plain;
 mod planted;
 mod served;
