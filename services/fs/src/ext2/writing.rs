@@ -99,6 +99,15 @@ impl Closing {
     }
 }
 
+/// Returns the blocks of data, and those of metadata.
+fn by_class(blocks: Vec<(u32, Class)>) -> (Vec<u32>, Vec<u32>) {
+    let (mut data, mut meta) = (Vec::new(), Vec::new());
+    for (block, class) in blocks {
+        if class == Class::Meta { &mut meta } else { &mut data }.push(block);
+    }
+    (data, meta)
+}
+
 /// Returns the write of a block of the cache to its place.
 fn in_place(block: &u32) -> Step {
     Step::Write(*block, From::Cache(*block))
@@ -120,22 +129,19 @@ impl Ext2 {
         self.close_next = false;
         let frees = core::mem::take(&mut self.open.frees);
         self.free_blocks_of(&frees);
-        let marked = self.marked();
+        let marked = self.valid.then(|| self.marked());
         self.write_counts();
         let number = self.open.number;
         self.open.number += 1;
         // Before those that are freed are dropped.
         let placed = self.cache.unplaced() == 0;
-        let (mut data, mut changed) = (Vec::new(), Vec::new());
-        for (block, class) in self.cache.close(&frees) {
-            if class == Class::Meta { &mut changed } else { &mut data }.push(block);
-        }
+        let (data, changed) = by_class(self.cache.close(&frees));
         let Some(journal) = &self.journal else { return };
         let copies: Vec<(u32, &[u8])> =
             changed.iter().filter_map(|at| Some((*at, self.cache.closing(*at)?))).collect();
         let revoked = journal.to_revoke(frees.iter().copied());
         let (mut steps, mut own) = (Vec::new(), Vec::new());
-        if self.valid {
+        if let Some(marked) = marked {
             own.push(marked);
             steps.extend([Step::Write(self.super_at, From::Own(0)), Step::Flush]);
         }
@@ -193,7 +199,8 @@ impl Ext2 {
         self.open.number += 1;
     }
 
-    /// Returns the block of the superblock as it is on the device, but in need of a replay.
+    /// Marks the superblock as in need of a replay. Returns its block, which is otherwise as it is
+    /// on the device.
     fn marked(&mut self) -> Box<[u8]> {
         let at = self.super_offset + sb::INCOMPAT;
         let incompat = super::layout::get32(&self.super_block, at);
