@@ -94,7 +94,7 @@ const fn skips() -> [Skip; RUNS + 1] {
 const fn multiples(factor: u32) -> [[u32; 16]; 8] {
     let (mut all, mut at) = ([[0; 16]; 8], 0);
     while at < 8 * 16 {
-        all[at / 16][at % 16] = multiply((at % 16 << (4 * (at / 16))) as u32, factor);
+        all[at / 16][at % 16] = multiply(((at % 16) << (4 * (at / 16))) as u32, factor);
         at += 1;
     }
     all
