@@ -29,7 +29,7 @@ mod place;
 use crate::programs::{Loaded, Programs, Short, is_inside};
 use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
-use abi::process::{Errno, Reply, Request, flag, signal};
+use abi::process::{End, Errno, Reply, Request, flag, signal};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
 use alloc::boxed::Box;
@@ -79,6 +79,8 @@ pub struct LocalProcess {
     memory: AtomicU64,
     /// The words of its [`Quota`].
     quota: [AtomicU64; 2],
+    /// How it has ended. Set before it leaves [`Processes::living`].
+    ended: Once<(End, u32)>,
 }
 
 impl LocalProcess {
@@ -390,6 +392,10 @@ fn name_all(session: &Session, processes: &Processes) {
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
             kernel_node::log!("process {}: the restarted process table refused it", life.pid);
+        }
+        // It may have been reported before the table knew the process.
+        if let Some(&(end, status)) = life.ended.get() {
+            begin::report_end(session, life.pid, end, status);
         }
     }
 }

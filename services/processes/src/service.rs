@@ -14,8 +14,8 @@
 //! `remind` repeats the wake every [`PATIENCE`] until the kernel has fetched its tasks.
 //!
 //! If a caller repeats a request that was not parked in this life of the table, it gets
-//! [`Errno::Restarted`]. Each kernel always has a `Next` parked here, so it learns at once of a
-//! restart and that it must report what it runs.
+//! [`Errno::Restarted`]. So does each kernel's first `Next` in a life after the first: a kernel that
+//! was not parked in `Next` when the state was lost must report what it runs, too.
 
 use crate::record::{Life, Record, Records};
 use abi::boot::MAX_DOMAINS;
@@ -126,6 +126,8 @@ pub struct Processes {
     pub(crate) newest: [u16; MAX_DOMAINS],
     /// Kernels whose newest life has ended. Processes wait for them at most [`GRACE`].
     pub(crate) away: [bool; MAX_DOMAINS],
+    /// Kernels that know of this life of the table.
+    told: [bool; MAX_DOMAINS],
     /// This step has woken a kernel for a task.
     called: bool,
 }
@@ -169,6 +171,12 @@ impl Processes {
         if self.asked.remove(&token).is_some() { Ok(()) } else { Err(Errno::Restarted.into()) }
     }
 
+    /// Notes that the caller's kernel knows of this life of the table. Returns whether it did before.
+    fn tell(&mut self, token: Token) -> bool {
+        let told = self.told.get_mut(usize::from(token.kernel));
+        told.is_none_or(|told| core::mem::replace(told, true))
+    }
+
     fn perform(&mut self, call: &mut Call<'_>, again: bool) -> Result<Reply> {
         let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
         if call.request.reserved != 0 {
@@ -177,7 +185,12 @@ impl Processes {
         self.note_life(call.token, call.effects)?;
         match (op, again) {
             (Op::Spawn, true) => return self.spawned(call.token),
-            (Op::Next | Op::Wait, true) => self.resume(call.token)?,
+            (Op::Next, false) if !self.tell(call.token) => return Err(Errno::Restarted.into()),
+            (Op::Wait, true) => self.resume(call.token)?,
+            (Op::Next, true) => {
+                self.tell(call.token);
+                self.resume(call.token)?;
+            }
             _ => {}
         }
         match op {
@@ -242,6 +255,7 @@ impl Service for Processes {
             spawns: BTreeMap::new(),
             newest: [0; MAX_DOMAINS],
             away: [false; MAX_DOMAINS],
+            told: [lives <= 1; MAX_DOMAINS],
             called: false,
         }
     }

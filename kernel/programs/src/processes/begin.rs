@@ -63,6 +63,7 @@ pub fn begin(
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
         quota: quota.words().map(AtomicU64::new),
+        ended: Once::new(),
     };
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
@@ -93,11 +94,29 @@ fn report_begun(session: &Session, life: &LocalProcess) {
         with_table(session, &Patience::ENDLESS, |table| table.begun(life.pid, life.quota(), Ok(0)));
 }
 
-/// Reports to the table why the process does not run.
+/// Reports to the table why the process does not run. A table that has restarted may take it for a
+/// running one.
 fn report_failure(session: &Session, pid: u32, why: Errno) {
-    let _ = with_table(session, &Patience::ENDLESS, |table| {
+    let failed = with_table(session, &Patience::ENDLESS, |table| {
         table.begun(pid, Quota::default(), Err(why))
     });
+    if failed.is_err() {
+        report_end(session, pid, How::Lost, 0);
+    }
+}
+
+/// Reports an end again, in case the table did not know the process the first time.
+pub fn report_end(session: &Session, pid: u32, end: How, status: u32) {
+    let _ = with_table(session, &Patience::ENDLESS, |table| {
+        table.ended(pid, end, status, Account::default())
+    });
+}
+
+/// Notes that the process has ended. From here on it cannot be stopped.
+fn leave(processes: &Processes, life: &LocalProcess, end: How, status: u32) {
+    // Succeeds: a process ends once.
+    let _ = life.ended.set((end, status));
+    drop(take(&processes.living, life.pid));
 }
 
 fn thread(pid: usize) {
@@ -110,6 +129,9 @@ fn thread(pid: usize) {
         life.thread.store(me.token(), Ordering::Release);
     }
     if stack::run(live, pid as usize).is_err() {
+        if let Some(life) = processes.life(pid) {
+            leave(processes, &life, How::Lost, 0);
+        }
         report_failure(&Session::at(kernel, Level(0)), pid, Errno::Nomem);
     }
     drop(take(&processes.begun, pid));
@@ -129,16 +151,18 @@ extern "C" fn live(pid: usize) {
     drop(beginning);
     let (loaded, process, guest, limits) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return report_failure(&session, pid, why),
+        Err(why) => {
+            leave(processes, &life, How::Lost, 0);
+            return report_failure(&session, pid, why);
+        }
     };
     life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
     // Succeeds: only this thread sets it.
     drop(life.program.set(loaded.clone()));
     report_begun(&session, &life);
     let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
-    // From here on it cannot be stopped.
-    drop(take(&processes.living, pid));
     let (how, status) = encode_end(&end);
+    leave(processes, &life, how, status);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
         kernel_node::log!("process {pid}: the process table refused its end");

@@ -62,6 +62,13 @@ impl World {
         World { table, epochs: [1; 3], woken: Woken::default(), now: 1000, sequence: 0 }
     }
 
+    /// Tells all kernels that the table has restarted.
+    pub fn tell_all(&mut self) {
+        for kernel in 0..3 {
+            assert_eq!(self.errno(kernel, Request::new(Op::Next), &mut []), Errno::Restarted);
+        }
+    }
+
     /// Returns the token of a kernel's next request.
     pub fn token(&mut self, kernel: u8) -> Token {
         self.sequence += 1;

@@ -146,6 +146,19 @@ fn a_restarted_table_answers_restarted_to_parked_callers() {
     assert_eq!(world.table.census(), (0, 0));
 }
 
+/// Such a kernel was loading a process when the state was lost.
+#[test]
+fn a_kernel_that_was_not_parked_learns_of_a_restart_by_its_next_request_for_tasks() {
+    let mut world = World::of_life(2);
+    let token = world.token(0);
+    let reply = world.again(token, Request::new(Op::Next), &mut []).unwrap();
+    assert_eq!(reply.errno(), Errno::Restarted, "it was parked");
+    assert_eq!(world.next(0), None, "and knows");
+    assert_eq!(world.errno(1, Request::new(Op::Next), &mut []), Errno::Restarted);
+    assert_eq!(world.next(1), None, "once is enough");
+    assert_eq!(World::new().next(1), None, "the first life is no restart");
+}
+
 #[test]
 fn a_restarted_table_adopts_running_processes() {
     let mut world = World::of_life(2);
@@ -190,6 +203,7 @@ fn a_process_adopted_as_killed_starts_no_other() {
 #[test]
 fn an_adopted_process_dies_with_its_watchers_kernel() {
     let mut world = World::of_life(2);
+    world.tell_all();
     let one = Running { pid: 10, kernel: 1, flags: flag::WATCHED, ..Running::default() };
     world.with(1, |c| c.adopt(one)).unwrap();
     world.gone(2);

@@ -183,6 +183,7 @@ fn numbers_rise_and_each_life_starts_higher() {
         assert!((FIRST..abi::process::LAST_PID).contains(&first(lives)), "{lives}");
     }
     let mut world = World::of_life(2);
+    world.tell_all();
     let numbers: Vec<_> = (0..10).map(|_| world.run(1, 0, 0)).collect();
     assert!(numbers.is_sorted() && numbers[0] == FIRST + STRIDE, "{numbers:?}");
 }
