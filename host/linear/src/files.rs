@@ -52,6 +52,16 @@ impl Spec for Files {
         (plain(right, ask.request.op) == plain(got.reply, ask.request.op) && filled == got.filled)
             .then_some(behind)
     }
+
+    fn only_looks(&self, ask: &Ask, got: &Got) -> bool {
+        only_looks(&ask.request, &got.reply)
+    }
+}
+
+/// Returns whether a request with this reply leaves files and pipes as they are.
+pub(crate) fn only_looks(request: &Request, reply: &Reply) -> bool {
+    let looks = [Op::Stat, Op::StatPath, Op::Readdir, Op::Poll];
+    reply.error != 0 || looks.iter().any(|op| *op as u16 == request.op)
 }
 
 fn is_handle(op: u16) -> bool {

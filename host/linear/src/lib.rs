@@ -3,6 +3,7 @@
 //! - [`check`](check())  the checker
 //! - [`files`]  the file service's model as a specification
 //! - [`lives`]  the same where kernels die and the service restarts
+//! - [`processes`]  the process table, where kernels die and the table restarts
 //!
 //! Contract: a call takes effect at one moment between its `invoked` and its `returned`. The
 //! checker searches an order of such moments in which a [`Spec`] accepts every reply (Wing and
@@ -14,5 +15,6 @@
 pub mod check;
 pub mod files;
 pub mod lives;
+pub mod processes;
 
 pub use check::{Call, Failure, Spec, Tally, check};

@@ -79,6 +79,10 @@ impl Spec for Lives {
             }
         }
     }
+
+    fn only_looks(&self, ask: &Ask, got: &Got) -> bool {
+        matches!(ask, Ask::Request { ask, .. } if files::only_looks(&ask.request, &got.reply))
+    }
 }
 
 /// Returns the state after a request of a kernel that lives.

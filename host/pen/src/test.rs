@@ -123,7 +123,7 @@ impl Bench<'_> {
             self.stage("abuse of all targets", run)?;
         }
         if nightly && self.wanted.has("linear.nightly") {
-            self.stage("histories with deaths, 5,000 seeds", |it| it.ignored("linear"))?;
+            self.stage("histories with deaths, 15,000 seeds", |it| it.ignored("linear"))?;
         }
         if nightly && self.wanted.has("ext2.nightly") {
             self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
