@@ -197,6 +197,9 @@ impl<S: Spec> Search<'_, S> {
             let call = self.call(at);
             let accepted = self.spec.accept(state, &call.ask, call.reply.as_ref());
             let Some(behind) = accepted else { continue };
+            if call.reply.is_none() && behind == *state {
+                continue;
+            }
             let only_looks = |reply| self.spec.only_looks(&call.ask, reply) && behind == *state;
             if call.reply.as_ref().is_some_and(only_looks) && self.precludes_nothing(at, done) {
                 return Ok(vec![(at, behind)]);

@@ -1,8 +1,8 @@
 //! Files and pipes where kernels die and the service loses its state.
 //!
 //! Contract, in addition to that of [`crate::files`]: a handle belongs to the kernel whose call
-//! opened or duplicated it, and is closed when that kernel's life ends; no call of that life takes
-//! effect afterwards. After a restart of the service, all is empty, and handles of earlier lives
+//! opened or duplicated it, and is closed when the service learns that this life has ended; no call
+//! of that life takes effect afterwards. The next life may make calls before. After a restart of the service, all is empty, and handles of earlier lives
 //! answer `Restarted`. Deaths and restarts are calls of the history, too.
 
 use crate::check::Spec;
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub enum Ask {
     /// A request of a kernel in one of its lives.
     Request { kernel: u8, life: u16, ask: files::Ask },
-    /// The current life of a kernel ends.
-    Died { kernel: u8 },
+    /// The service learns that a life of a kernel has ended.
+    Died { kernel: u8, life: u16 },
     /// The service loses its state and starts its next life.
     Restarted,
 }
@@ -29,17 +29,17 @@ pub struct World {
     budget: u64,
     /// The life of the service, which is part of its handles.
     life: u64,
-    /// Owners of open handles.
-    owners: BTreeMap<u64, u8>,
-    /// How many lives of each kernel have ended.
-    ended: BTreeMap<u8, u16>,
+    /// Owners of open handles: a kernel and its life.
+    owners: BTreeMap<u64, (u8, u16)>,
+    /// The first life of each kernel that has not ended.
+    newest: BTreeMap<u8, u16>,
 }
 
 impl World {
     /// The service's life `life` begins, with a file system of `budget` bytes.
     pub fn new(life: u64, budget: u64) -> World {
-        let (owners, ended) = (BTreeMap::new(), BTreeMap::new());
-        World { model: Model::new(budget), budget, life, owners, ended }
+        let (owners, newest) = (BTreeMap::new(), BTreeMap::new());
+        World { model: Model::new(budget), budget, life, owners, newest }
     }
 
     /// Returns whether a handle is of an earlier life of the service.
@@ -60,13 +60,19 @@ impl Spec for Lives {
         let mut behind = state.clone();
         match ask {
             Ask::Request { kernel, life, ask } => {
-                let is_dead = state.ended.get(kernel).copied().unwrap_or(0) != *life;
-                (!is_dead).then(|| request(state, *kernel, ask, reply))?
+                let newest = state.newest.get(kernel).copied().unwrap_or(0);
+                (*life >= newest).then_some(())?;
+                let mut behind = request(state, (*kernel, *life), ask, reply)?;
+                behind.newest.insert(*kernel, *life);
+                Some(behind)
             }
-            Ask::Died { kernel } => {
-                *behind.ended.entry(*kernel).or_default() += 1;
-                let theirs = behind.owners.iter().filter(|(_, owner)| *owner == kernel);
-                for handle in theirs.map(|(handle, _)| *handle).collect::<Vec<_>>() {
+            Ask::Died { kernel, life } => {
+                let newest = behind.newest.entry(*kernel).or_default();
+                *newest = (*newest).max(life + 1);
+                let of_life = |(handle, owner): (&u64, &(u8, u16))| {
+                    (*owner == (*kernel, *life)).then_some(*handle)
+                };
+                for handle in behind.owners.iter().filter_map(of_life).collect::<Vec<_>>() {
                     behind.owners.remove(&handle);
                     behind.model.answer(0, abi::fs::Request::new(Op::Close, handle), &mut []);
                 }
@@ -86,7 +92,7 @@ impl Spec for Lives {
 }
 
 /// Returns the state after a request of a kernel that lives.
-fn request(state: &World, kernel: u8, ask: &files::Ask, reply: Option<&Got>) -> Option<World> {
+fn request(state: &World, life: (u8, u16), ask: &files::Ask, reply: Option<&Got>) -> Option<World> {
     let handles = [ask.request.handle, ask.request.second];
     if handles.iter().any(|handle| state.is_stale(*handle)) {
         let wanted = Reply::error(Errno::Restarted);
@@ -98,6 +104,6 @@ fn request(state: &World, kernel: u8, ask: &files::Ask, reply: Option<&Got>) -> 
     let after: Vec<u64> = behind.model.handles().collect();
     behind.owners.retain(|handle, _| after.contains(handle));
     let new = after.into_iter().filter(|handle| !before.contains(handle));
-    behind.owners.extend(new.map(|handle| (handle, kernel)));
+    behind.owners.extend(new.map(|handle| (handle, life)));
     Some(behind)
 }

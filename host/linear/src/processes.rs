@@ -36,6 +36,8 @@ pub enum Ask {
     Next { caller: u32, life: Life, is_settled: bool },
     /// The outcome of the Spawn that this caller is making.
     Started { caller: u32 },
+    /// This life waits for a process of the system.
+    Watches { life: Life, pid: u32 },
     /// The table learns that this life has ended.
     Died(Life),
     /// The table loses its state and starts its next life.
@@ -52,17 +54,24 @@ pub struct Got {
 }
 
 /// Adds the second effect of each Spawn that has returned, and gives each Spawn a caller of its own.
+/// A Wait of the system that has returned made its kernel the watcher when it began to wait.
 pub fn split(history: &mut Vec<Call<Ask, Got>>) {
     let mut outcomes = Vec::new();
     for (call, number) in history.iter_mut().zip(0..) {
-        let Ask::Request { caller, request, .. } = &mut call.ask else { continue };
-        if request.op != Op::Spawn as u16 {
-            continue;
-        }
-        *caller = number;
+        let Ask::Request { caller, life, request } = &mut call.ask else { continue };
+        let (life, pid) = (*life, request.pid as u32);
+        let second = match Op::from_code(request.op) {
+            Some(Op::Spawn) => {
+                *caller = number;
+                Call { ask: Ask::Started { caller: number }, ..call.clone() }
+            }
+            Some(Op::Wait) if request.parent == 0 => {
+                Call { ask: Ask::Watches { life, pid }, reply: None, ..call.clone() }
+            }
+            _ => continue,
+        };
         if call.reply.is_some() {
-            let ask = Ask::Started { caller: number };
-            outcomes.push(Call { who: call.who | SECOND, ask, ..call.clone() });
+            outcomes.push(Call { who: call.who | SECOND, ..second });
         }
     }
     history.append(&mut outcomes);
@@ -142,6 +151,10 @@ impl Spec for Processes {
                 behind.next(caller, life, is_settled, got)?;
             }
             Ask::Started { caller } => behind.started(caller, got?.reply)?,
+            Ask::Watches { life, pid } => {
+                behind.lives(life)?;
+                behind.watched(life, pid).ok()?;
+            }
             Ask::Died(life) => behind.died(life),
             Ask::Restarted => behind.lose(),
         }
@@ -223,7 +236,11 @@ impl Table {
             Op::List => return self.list(got),
             Op::Begun => self.begun(life, request),
             Op::Ended => self.ended(life, request),
-            Op::Wait => self.wait(life, request).transpose()?,
+            Op::Wait => match self.wait(life, request).transpose() {
+                Some(right) => right,
+                // Who waits is known before there is a reply.
+                None => return got.is_none().then_some(()),
+            },
             Op::Kill => self.kill(request),
             Op::Group => self.regroup(request),
             Op::Adopt => self.adopt(life, request),

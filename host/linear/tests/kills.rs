@@ -279,8 +279,8 @@ impl Play {
             self.vfs.step(0, Event::Gone(DomainId(1), epoch), &mut woken);
             self.wake(&woken.0);
         }
+        self.at_once(FATE, Ask::Died { kernel: 1, life: self.ended[1] }, nothing());
         self.ended[1] += 1;
-        self.at_once(FATE, Ask::Died { kernel: 1 }, nothing());
         // The first pipe has no writer now, and the second no reader.
         for _ in 0..24 {
             let thread = 2 * self.random.below(2) as u32;

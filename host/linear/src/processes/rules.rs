@@ -129,7 +129,8 @@ impl Table {
         Ok(Some(Reply { pid, kind, status, ..Reply::default() }))
     }
 
-    fn watched(&mut self, life: Life, pid: u32) -> Result<u32> {
+    /// Makes this kernel the watcher of a process that has none since the table restarted.
+    pub(super) fn watched(&mut self, life: Life, pid: u32) -> Result<u32> {
         let process = self.processes.get_mut(&pid).filter(|p| p.watch != Watch::Nobody);
         let process = process.ok_or(Errno::Child)?;
         if process.watch == Watch::Somebody {
