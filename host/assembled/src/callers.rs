@@ -5,6 +5,7 @@
 //! files are gone, and requests fail. Nothing else may fail, and a file that is there has what was
 //! written to it.
 
+use crate::history;
 use crate::processes;
 use crate::report::Count;
 use crate::turn::control;
@@ -29,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Callers of a kernel.
 pub const COUNT: u32 = 4;
 /// Requests, or groups of them, that a caller makes.
-const ROUNDS: u64 = 12;
+const ROUNDS: u64 = 14;
 /// Longest write.
 const LONGEST: u64 = 6000;
 /// Pages that a caller takes at a time.
@@ -50,6 +51,7 @@ pub fn caller(index: usize) {
     let mut caller = Caller {
         session: Session::at(kernel, Level(0)),
         random: Prng::new((control().random() ^ seed) | 1),
+        index: index as u32,
         name: format!("d{}e{}c{index}", kernel.me.0, kernel.epoch.0),
         files: BTreeMap::new(),
         lives: lives(kernel),
@@ -97,9 +99,12 @@ fn count(what: Count) {
     control().counts.add(what, 1);
 }
 
-struct Caller {
-    session: Session,
-    random: Prng,
+/// A caller's thread.
+pub struct Caller {
+    pub session: Session,
+    pub random: Prng,
+    /// Its number in its kernel.
+    pub index: u32,
     name: String,
     files: BTreeMap<String, Known>,
     /// [`lives`] when it last looked.
@@ -129,12 +134,17 @@ impl Known {
 }
 
 impl Caller {
-    fn kernel(&self) -> &'static Kernel {
+    pub fn kernel(&self) -> &'static Kernel {
         self.session.kernel
     }
 
+    /// Returns what the history calls it.
+    pub fn known_as(&self) -> history::Caller {
+        history::Caller::new((self.kernel().me.0, self.kernel().epoch.0), self.index)
+    }
+
     fn round(&mut self) {
-        match self.random.below(13) {
+        match self.random.below(17) {
             0..=2 => self.write(),
             3..=4 => self.read(),
             5 => self.remove(),
@@ -143,6 +153,7 @@ impl Caller {
             8 => self.call(),
             9..=10 => self.process(),
             11 => self.memory(),
+            12..=15 => self.share(),
             _ => self.sleep(),
         }
     }
@@ -335,7 +346,7 @@ impl Caller {
             beginning: &start,
             ..Spawn::default()
         };
-        let ended = processes::with_table(&self.session, |client| {
+        let ended = processes::with_table(&self.session, self.index, |client| {
             let pid = client.spawn(spawn)?;
             client.wait(0, i32::try_from(pid).map_err(|_| ProcessErrno::Inval)?)
         });

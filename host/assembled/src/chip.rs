@@ -38,17 +38,23 @@ pub enum Broken {
     Invalidate = 3,
     /// Now and then a doorbell is not heard.
     Ring = 4,
+    /// Not the chip but a kernel: it does not name its processes to a table that has lost its state.
+    Name = 5,
+    /// Now and then a file that callers share is read as it was not written.
+    Read = 6,
 }
 
 impl Broken {
-    pub const ALL: [(&str, Broken); 4] = [
+    pub const ALL: [(&str, Broken); 6] = [
         ("barrier", Broken::Barrier),
         ("clean", Broken::Clean),
         ("invalidate", Broken::Invalidate),
         ("ring", Broken::Ring),
+        ("name", Broken::Name),
+        ("read", Broken::Read),
     ];
 
-    fn is_set(self) -> bool {
+    pub fn is_set(self) -> bool {
         control().broken.load(Relaxed) == self as u32
     }
 }

@@ -16,6 +16,8 @@ const CACHES: u64 = 0x1400_0000_0000;
 pub const CONTROL: u64 = 0x1500_0000_0000;
 /// [`crate::report::totals`].
 pub const TOTALS: u64 = 0x1600_0000_0000;
+/// [`crate::history`].
+pub const HISTORY: u64 = 0x1700_0000_0000;
 
 /// Added to a board file's physical address, gives the one that maps to [`HIGH`] in the kernels'
 /// linear map.

@@ -10,7 +10,8 @@
 //! ```
 //! - [`plan`]: what the seed decides; [`points`]: or that a domain ends at one certain step
 //! - [`soc`]: the power controller, over processes
-//! - [`kernel`]: a kernel's process; [`callers`], [`processes`]: what runs on it
+//! - [`kernel`]: a kernel's process; [`callers`], [`shared`], [`processes`]: what runs on it
+//! - [`history`]: what callers were answered; [`judge`]: whether an order explains it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
 //! - [`turn`]: which process runs
 //! - [`report`]: what the runs have done
@@ -18,6 +19,8 @@
 
 mod callers;
 mod chip;
+mod history;
+mod judge;
 mod kernel;
 mod layout;
 mod plan;
@@ -25,6 +28,7 @@ mod points;
 mod processes;
 mod raw;
 mod report;
+mod shared;
 mod soc;
 mod turn;
 
@@ -42,7 +46,8 @@ const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--b
   --points N    N runs: in each, one domain is killed or stopped at a random step
   --pairs N     the same, one domain stopped and the other one killed
   --break NAME  let the chip forget something, which must be found:
-                barrier, clean, invalidate, ring";
+                barrier, clean, invalidate, ring; or let a kernel not name its
+                processes, or a reader get other bytes: name, read";
 
 /// So many runs do everything that is counted.
 const ENOUGH: u64 = 100;
@@ -146,6 +151,10 @@ fn judge(options: &Options) -> Result<(), String> {
             false => Err(format!("most runs end before the point: {done} of {}", options.seeds)),
         };
     }
+    let too_long = totals.get(Count::TooLong);
+    if too_long * 10 > options.seeds {
+        return Err(format!("{too_long} of {} histories are too long", 2 * options.seeds));
+    }
     let missing = totals.missing();
     if options.seeds < ENOUGH || missing.is_empty() {
         return Ok(());
@@ -160,7 +169,8 @@ fn one(seed: u64, options: &Options) -> bool {
         let plan = plan::Plan::new(seed, !options.has_points());
         let result = plan.and_then(|plan| {
             let result = soc::run(&plan, seed, &points, options);
-            result.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
+            let judged = result.and_then(|()| judge::judge(&turn::control().counts));
+            judged.map_err(|why| format!("{why}\n  {}{:?}", plan.modes, plan.acts))?;
             let turn::Control { counts, trace, .. } = turn::control();
             report::totals().add_all(counts);
             if options.seeds == 1 {

@@ -1,49 +1,198 @@
-//! Processes without programs: a thread takes the tasks of the process table, as a kernel does, and
-//! each process is a moment that ends with the status which its start data demand.
+//! Processes without programs. As in a kernel on a board, one thread takes the tasks of the process
+//! table, each process has a thread of its own, and a table that has lost its state is told what
+//! runs here. A process sleeps for a moment, or ends at once, with the status that its start data
+//! demand.
+//!
+//! Every request to the table goes into the history.
 
-use abi::process::{End, Errno, Reply};
+use crate::chip::Broken;
+use crate::history::{self, Caller, Kind};
+use crate::judge::bytes;
+use crate::turn::control;
+use abi::process::{End, Errno, Op, Reply, Request, flag};
+use abi::quota::Quota;
 use kernel_msg::Level;
-use kernel_services::kernel;
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::services::ServiceFailure;
 use kernel_services::session::Session;
-use processes::client::{Account, Client, News};
+use processes::client::{Account, Client, News, Running};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Longest start data.
 pub const START: usize = 600;
 /// How long the thread waits after the table has failed, in ns.
 const PAUSE: u64 = 1_000_000;
+/// How long a process runs at most, in ns.
+const LONGEST: u64 = 2_000_000;
+/// Number of the serving thread among a kernel's callers; that of a process follows it.
+const SERVER: u32 = 8;
 
-/// Runs `work` with a client of the process table.
-pub fn with_table<T>(
-    session: &Session,
-    work: impl FnOnce(&mut Client<'_>) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    let table = &session.kernel.services.processes;
-    table.asking(session, Reply::error(Errno::Io), |ask| work(&mut Client(ask))).0
+/// A process of this kernel.
+struct Process {
+    pid: u32,
+    parent: u32,
+    group: AtomicU32,
+    quota: Quota,
+    status: u32,
+    /// The signal that ends it, or 0.
+    stop: AtomicU32,
+    /// How it has ended. Set before it leaves [`LIVING`].
+    ended: OnceLock<(End, u32)>,
 }
 
-/// The body of the thread that runs processes.
+/// Most processes of a kernel at a time.
+const MOST: usize = 64;
+type Places = [Option<Arc<Process>>; MOST];
+/// The processes of this kernel. Nothing is allocated or freed under the lock: that could be a step,
+/// at which another thread may run.
+static LIVING: Mutex<Places> = Mutex::new([const { None }; MOST]);
+/// Ends that are being reported.
+static REPORTS: AtomicU32 = AtomicU32::new(0);
+
+fn living<T>(work: impl FnOnce(&mut Places) -> T) -> T {
+    work(&mut LIVING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn find(pid: u32) -> Option<Arc<Process>> {
+    living(|all| all.iter().flatten().find(|process| process.pid == pid).cloned())
+}
+
+/// Returns the number of a process that runs here, if any does.
+pub fn any_here(random: u64) -> Option<u32> {
+    living(|all| {
+        let count = all.iter().flatten().count().max(1);
+        all.iter().flatten().nth(random as usize % count).map(|process| process.pid)
+    })
+}
+
+fn caller(kernel: &Kernel, thread: u32) -> Caller {
+    Caller::new((kernel.me.0, kernel.epoch.0), thread)
+}
+
+/// Runs `work` with a client of the process table, as thread `thread` of this kernel.
+pub fn with_table<T>(
+    session: &Session,
+    thread: u32,
+    work: impl FnOnce(&mut Client<'_>) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let caller = caller(session.kernel, thread);
+    work(&mut Client(&mut |request, bulk| ask(session, caller, request, bulk)))
+}
+
+fn ask(session: &Session, caller: Caller, request: Request, bulk: &mut [u8]) -> Reply {
+    let is_settled = REPORTS.load(Relaxed) == 0;
+    let call = history::invoked(Kind::Table, caller, is_settled, bytes(&request), &[]);
+    match session.kernel.services.processes.ask(session, request, bulk) {
+        Ok(reply) => {
+            let lists = request.op == Op::List as u16;
+            let filled = if lists { &bulk[..reply.filled as usize] } else { &[] };
+            history::returned(call, caller, bytes(&reply), filled);
+            reply
+        }
+        Err(why) => {
+            history::failed(call, caller);
+            let is_lost = matches!(why, ServiceFailure::Restarted);
+            Reply::error(if is_lost { Errno::Restarted } else { Errno::Io })
+        }
+    }
+}
+
+/// The body of the thread that takes tasks.
 pub fn serve(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
+    let mut room = [0; START];
     loop {
-        // A table that has restarted does not know the process any more.
-        if with_table(&session, one).is_err() {
-            kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+        match with_table(&session, SERVER, |client| client.next(&mut room)) {
+            Ok(News::Begin { pid, parent, group, quota, bytes }) => {
+                let status = room[..bytes].first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
+                let group = AtomicU32::new(group);
+                let (stop, ended) = (AtomicU32::new(0), OnceLock::new());
+                let process = Process { pid, parent, group, quota, status, stop, ended };
+                let process = Some(Arc::new(process));
+                let free = living(|all| {
+                    all.iter_mut().find(|place| place.is_none()).map(|place| *place = process)
+                });
+                assert!(free.is_some(), "more than {MOST} processes");
+                if kernel.spawn("process", None, live, pid as usize).is_err() {
+                    panic!("no memory for the thread of a process");
+                }
+                // As long as it takes to start one.
+                if status % 4 == 3 {
+                    pause(kernel, LONGEST);
+                }
+            }
+            Ok(News::Stop { pid, signal }) => {
+                if let Some(process) = find(pid) {
+                    process.stop.store(signal.into(), Relaxed);
+                }
+            }
+            Ok(News::Group { pid, group }) => {
+                if let Some(process) = find(pid) {
+                    process.group.store(group, Relaxed);
+                }
+            }
+            Err(Errno::Restarted) => name_all(&session),
+            // A table whose home has died.
+            Err(_) => pause(kernel, PAUSE),
         }
     }
 }
 
-fn one(client: &mut Client<'_>) -> Result<(), Errno> {
-    let mut room = [0; START];
-    match client.next(&mut room)? {
-        News::Begin { pid, quota, bytes, .. } => {
-            let status = room[..bytes].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-            client.begun(pid, quota, Ok(4096))?;
-            client.ended(pid, End::Exit, status, Account::default())
-        }
-        News::Stop { pid, signal } => {
-            client.ended(pid, End::Signal, signal.into(), Account::default())
-        }
-        News::Group { .. } => Ok(()),
+/// Sleeps for a random time.
+fn pause(kernel: &Kernel, most: u64) {
+    kernel.scheduler.sleep_until(arch::time::soc_time() + control().below(most));
+}
+
+/// Reports all processes of this kernel to a table that has lost its state.
+fn name_all(session: &Session) {
+    if Broken::Name.is_set() {
+        return;
     }
+    let all: Places = living(|all| all.clone());
+    for process in all.into_iter().flatten() {
+        let running = Running {
+            pid: process.pid,
+            parent: process.parent,
+            group: process.group.load(Relaxed),
+            kernel: session.kernel.me.0.into(),
+            flags: if process.parent == 0 { flag::WATCHED } else { 0 },
+            quota: process.quota,
+            ..Running::default()
+        };
+        // A refusal is in the history.
+        let _ = with_table(session, SERVER, |client| client.adopt(running));
+        // It may have been reported before the table knew the process.
+        if let Some(&(end, status)) = process.ended.get() {
+            let _ = with_table(session, SERVER, |client| {
+                client.ended(process.pid, end, status, Account::default())
+            });
+        }
+    }
+}
+
+/// The body of a process's thread.
+fn live(pid: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let Some(process) = find(pid as u32) else { return };
+    let session = Session::at(kernel, Level(0));
+    let thread = SERVER + 1 + process.pid % 48;
+    let _ =
+        with_table(&session, thread, |client| client.begun(process.pid, process.quota, Ok(4096)));
+    if process.status % 2 == 1 {
+        pause(kernel, LONGEST);
+    }
+    let (end, status) = match process.stop.load(Relaxed) {
+        0 => (End::Exit, process.status),
+        signal => (End::Signal, signal),
+    };
+    REPORTS.fetch_add(1, Relaxed);
+    let _ = process.ended.set((end, status));
+    let is_it = |other: &mut Arc<Process>| other.pid == process.pid;
+    let _ = living(|all| all.iter_mut().find_map(|place| place.take_if(is_it)));
+    let _ = with_table(&session, thread, |client| {
+        client.ended(process.pid, end, status, Account::default())
+    });
+    REPORTS.fetch_sub(1, Relaxed);
 }

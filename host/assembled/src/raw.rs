@@ -158,6 +158,13 @@ pub fn write(to: u64, bytes: &[u8]) {
     copy(bytes.as_ptr() as u64, to, bytes.len() as u64);
 }
 
+/// Returns bytes of a mapping of the simulation.
+pub fn read(from: u64, bytes: u64) -> Vec<u8> {
+    let mut into = vec![0; bytes as usize];
+    copy(from, into.as_mut_ptr() as u64, bytes);
+    into
+}
+
 /// Returns the value at `at`, which is in shared memory and all zero at first.
 pub fn shared<T: Sync>(at: u64) -> &'static T {
     // SAFETY: the caller has mapped it for good; `T` is made of atomics, valid when zero.

@@ -7,7 +7,7 @@ use crate::plan::{Act, Plan};
 use crate::points::{Point, WOKEN_NS};
 use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
-use crate::{Options, callers, kernel, raw};
+use crate::{Options, callers, history, kernel, raw};
 use abi::boot::{BLOCK, Blob};
 use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, command, error, state, unpack_state};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
@@ -64,6 +64,7 @@ impl Bank for Soc<'_> {
 pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Result<(), String> {
     let window = &plan.blob.window;
     crate::turn::map();
+    history::map();
     map_memory(&plan.blob);
     raw::map("the shared block", MEMORY, BLOCK);
     raw::write(at(window.base), zerocopy::IntoBytes::as_bytes(&*plan.blob));
@@ -294,7 +295,7 @@ impl Soc<'_> {
             }
             Effect::Emulator(d, job, number) => return Some(self.job(d, job, number)),
             Effect::Answer(asker, error, value) => self.answer(asker, error, value),
-            Effect::Died(..) => {}
+            Effect::Died(d, ..) => history::died((d as u8, self.domains[d].epoch as u16)),
             Effect::End(_) | Effect::Again => control().fail("a kernel ended the board"),
         }
         None

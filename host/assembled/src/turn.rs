@@ -91,6 +91,8 @@ pub struct Control {
     pub broken: AtomicU32,
     /// Print the kernels' logs.
     pub is_loud: AtomicU32,
+    /// The ends of a pipe that all callers use; 0 until there is one.
+    pub pipe: [AtomicU64; 2],
     /// For the report.
     pub counts: Counts,
 }
