@@ -20,6 +20,7 @@ mod wide;
 
 pub use check::{Unsupported, unsupported, used};
 pub use pack::packed;
+pub use plain::without_simd;
 pub use wide::widened;
 
 use abi::program::engine;

@@ -1,19 +1,20 @@
 //! Transforms modules for ISAs without SIMD.
 //!
 //! - A function that uses SIMD traps when it is called. Crates contain such functions next to
-//!   scalar
-//!   ones and choose at run time, so the program must still run. The caller reports their number.
+//!   scalar ones and choose at run time, so the program must still run. The caller reports their
+//!   number.
+//! - A vector becomes a 64-bit integer in the types of functions, globals and blocks: what is left
+//!   can only pass it on.
 //! - Cranelift 0.135 expands a `memory.copy` with a constant length of 16 to 128 bytes into vector
 //!   loads and stores, and fails an assertion on a target without them (RV64 without V). So the
-//!   length
-//!   of each such copy becomes a sum with zero, which Cranelift does not recognise as a constant
-//!   there but folds in the generated code.
+//!   length of each such copy becomes a sum with zero, which Cranelift does not recognise as a
+//!   constant there but folds in the generated code.
 //!
-//! Indices and types of the module do not change; see `names` for names.
+//! Indices of the module do not change; see `names` for names.
 
 use crate::{names, stop};
 use std::convert::Infallible;
-use wasm_encoder::reencode::{Error, Reencode};
+use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{CodeSection, Instruction, Module, NameSection};
 use wasmparser::{FunctionBody, NameSectionReader, Operator, Parser, ValType};
 
@@ -49,6 +50,21 @@ impl Plain<'_> {
 
 impl Reencode for Plain<'_> {
     type Error = Infallible;
+
+    fn val_type(&mut self, kind: ValType) -> Result<wasm_encoder::ValType, Error<Infallible>> {
+        utils::val_type(self, if kind == ValType::V128 { ValType::I64 } else { kind })
+    }
+
+    /// The only operator with vectors that is left is the constant of a global.
+    fn instruction<'a>(
+        &mut self,
+        operator: Operator<'a>,
+    ) -> Result<Instruction<'a>, Error<Infallible>> {
+        match operator {
+            Operator::V128Const { .. } => Ok(Instruction::I64Const(0)),
+            other => utils::instruction(self, other),
+        }
+    }
 
     fn parse_function_body(
         &mut self,
@@ -131,5 +147,18 @@ mod tests {
         let (plain, traps) = without_simd(&wasm);
         assert_eq!(traps, 2);
         assert!(plain.len() < wasm.len());
+    }
+
+    #[test]
+    fn vectors_in_types_and_globals_are_no_obstacle() {
+        let text = "(module (global (mut v128) (v128.const i64x2 1 2)) \
+                    (func $f (param v128) (result v128) (block (result v128) (local.get 0))) \
+                    (func (export \"_start\") (global.set 0 (call $f (global.get 0)))))";
+        let (plain, traps) = without_simd(&read(text));
+        assert_eq!(traps, 0);
+        let features = wasmparser::WasmFeatures::default() - wasmparser::WasmFeatures::SIMD;
+        let features = features - wasmparser::WasmFeatures::RELAXED_SIMD;
+        let valid = wasmparser::Validator::new_with_features(features).validate_all(&plain);
+        assert!(valid.is_ok(), "{:?}", valid.err());
     }
 }

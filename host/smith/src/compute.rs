@@ -10,10 +10,14 @@
 //!
 //! Contract: output and trap depend on the module alone. Nothing is imported but WASI's `fd_write`,
 //! NaNs are canonical, and each call ends: functions and loops use up fuel. Two of three modules do
-//! not trap, so all of their functions are called.
+//! not trap, so all of their functions are called. One of four uses SIMD; `_start` calls functions
+//! without it first, because the others trap on an ISA without vectors.
+
+mod numbers;
 
 use crate::nonsense::supported;
 use base::prng::Prng;
+use numbers::{argument, integer, mistaken, zero};
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
@@ -46,6 +50,16 @@ pub struct Made {
     pub wrong: Vec<u8>,
 }
 
+/// Number of our functions that are in each module: fold, page, print, start.
+const OWN: u32 = 4;
+/// The prefix of all SIMD operators.
+const SIMD: u8 = 0xfd;
+
+/// Returns whether the module of a seed may use SIMD.
+pub fn has_simd(seed: u64) -> bool {
+    seed % 4 == 1
+}
+
 /// Returns the module of a seed.
 pub fn module(seed: u64) -> Result<Made, String> {
     let mut prng = Prng::new(seed);
@@ -69,6 +83,7 @@ fn functions(seed: u64, prng: &mut Prng) -> Result<(Vec<u8>, u32), String> {
         max_instructions: 300,
         allow_start_export: false,
         disallow_traps: !seed.is_multiple_of(3),
+        simd_enabled: has_simd(seed),
         ..supported(exports)
     };
     loop {
@@ -101,6 +116,10 @@ struct Writer {
     signatures: Vec<Signature>,
     /// Types of the module's functions, by number.
     functions: Vec<u32>,
+    /// Whether each of them uses SIMD.
+    vectors: Vec<bool>,
+    /// Those that take or return vectors.
+    shims: Vec<usize>,
     /// Numbers of our first type, function and global.
     types: u32,
     own: u32,
@@ -109,8 +128,21 @@ struct Writer {
 
 impl Writer {
     fn new(fuel: u32, mistake: Option<u64>, returns: bool, prng: Prng) -> Writer {
-        let (signatures, functions) = (vec![], vec![]);
-        Writer { fuel, mistake, returns, prng, signatures, functions, types: 0, own: 0, sum: 0 }
+        let (signatures, functions, vectors) = (vec![], vec![], vec![]);
+        let (shims, types, own, sum) = (vec![], 0, 0, 0);
+        Writer {
+            fuel,
+            mistake,
+            returns,
+            prng,
+            signatures,
+            functions,
+            vectors,
+            shims,
+            types,
+            own,
+            sum,
+        }
     }
 
     /// `fold(number)`: adds a number to the sum.
@@ -154,17 +186,16 @@ impl Writer {
     /// `_start()`: calls each function, and prints the sum after each call.
     fn start(&mut self) -> Function {
         let mut function = Function::new([]);
-        for (number, kind) in (1..).zip(self.functions.clone()) {
-            let Some(Some((parameters, results))) = self.signatures.get(kind as usize).cloned()
-            else {
-                continue;
-            };
+        let mut all: Vec<usize> = (0..self.functions.len()).collect();
+        all.sort_by_key(|place| self.vectors.get(*place).copied());
+        for place in all {
             for _ in 0..ROUNDS {
                 let mut code = function.instructions();
                 code.i32_const(FUEL).global_set(self.fuel);
-                parameters.iter().for_each(|kind| argument(&mut code, *kind, &mut self.prng));
-                code.call(number);
-                results.iter().rev().for_each(|kind| self.result(&mut code, *kind));
+                match self.shims.iter().position(|shim| *shim == place) {
+                    Some(shim) => drop(code.call(self.own + OWN + shim as u32)),
+                    None => self.call(&mut code, place),
+                }
                 code.call(self.own + 1).call(self.own + 2);
             }
         }
@@ -172,9 +203,35 @@ impl Writer {
         function
     }
 
-    /// Adds the value on the stack to the sum.
+    /// Calls a function that takes or returns vectors, which `_start` cannot do: it would be a
+    /// function that uses SIMD.
+    fn shim(&mut self, place: usize) -> Function {
+        let mut function = Function::new([(1, ValType::V128)]);
+        self.call(&mut function.instructions(), place);
+        function.instructions().end();
+        function
+    }
+
+    /// Calls a function, and adds its results to the sum.
+    fn call(&mut self, code: &mut InstructionSink<'_>, place: usize) {
+        let Some((parameters, results)) = self.signature_of(place) else { return };
+        parameters.iter().for_each(|kind| argument(code, *kind, &mut self.prng));
+        code.call(place as u32 + 1);
+        results.iter().rev().for_each(|kind| self.result(code, *kind));
+    }
+
+    fn signature_of(&self, place: usize) -> Signature {
+        let kind = self.functions.get(place).copied()?;
+        self.signatures.get(kind as usize).cloned().flatten()
+    }
+
+    /// Adds the value on the stack to the sum. A vector passes through local 0.
     fn result(&self, code: &mut InstructionSink<'_>, kind: ValType) {
         match kind {
+            ValType::V128 => {
+                code.local_tee(0).i64x2_extract_lane(0).call(self.own);
+                code.local_get(0).i64x2_extract_lane(1)
+            }
             ValType::I32 => code.i64_extend_i32_u(),
             ValType::F32 => code.i32_reinterpret_f32().i64_extend_i32_u(),
             ValType::F64 => code.i64_reinterpret_f64(),
@@ -186,63 +243,6 @@ impl Writer {
 
 fn at(offset: u64) -> MemArg {
     MemArg { offset, align: 0, memory_index: 0 }
-}
-
-/// Puts an argument on the stack: often one at which widths and signs show.
-fn argument(code: &mut InstructionSink<'_>, kind: ValType, prng: &mut Prng) {
-    let odd = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX];
-    let bits = if prng.chance(1, 2) { odd[prng.below(8) as usize] } else { prng.next() };
-    match kind {
-        ValType::I32 => code.i32_const(bits as i32),
-        ValType::I64 => code.i64_const(bits as i64),
-        // Numbers, not NaNs.
-        ValType::F32 => code.f32_const(f32::from_bits(bits as u32 & 0xbf7f_ffff).into()),
-        _ => code.f64_const(f64::from_bits(bits & 0xbfef_ffff_ffff_ffff).into()),
-    };
-}
-
-/// Returns the type of the integer that an instruction makes. Floats are not shown as they are
-/// made: their NaNs become canonical by later instructions.
-fn integer(operator: &Operator<'_>) -> Option<ValType> {
-    const COMPARE: [&str; 14] = [
-        "Eqz", "Eq", "Ne", "LtS", "LtU", "Lt", "GtS", "GtU", "Gt", "LeS", "LeU", "Le", "GeS", "GeU",
-    ];
-    // The name of the instruction, without its fields.
-    let name = format!("{operator:?}");
-    let name = name.split([' ', '{']).next()?;
-    let (kind, rest) = name.split_at_checked(3)?;
-    let compares = COMPARE.contains(&rest) || rest == "Ge";
-    match kind {
-        "I32" | "I64" | "F32" | "F64" if compares => Some(ValType::I32),
-        _ if rest == "Const" || rest.starts_with("Store") => None,
-        "I32" => Some(ValType::I32),
-        "I64" => Some(ValType::I64),
-        _ => None,
-    }
-}
-
-fn zero(code: &mut InstructionSink<'_>, kind: ValType) {
-    match kind {
-        ValType::I32 => code.i32_const(0),
-        ValType::I64 => code.i64_const(0),
-        ValType::F32 => code.f32_const(0.0.into()),
-        _ => code.f64_const(0.0.into()),
-    };
-}
-
-/// Returns another instruction of the same type, of which one seed in eight knows each.
-fn mistaken(seed: u64, operator: &Operator<'_>) -> Option<Instruction<'static>> {
-    Some(match (seed % 8, operator) {
-        (0, Operator::I32Add) => Instruction::I32Sub,
-        (1, Operator::I64ShrS) => Instruction::I64ShrU,
-        (2, Operator::I32LtS) => Instruction::I32LtU,
-        (3, Operator::I64Add) => Instruction::I64Or,
-        (4, Operator::I32Ctz) => Instruction::I32Clz,
-        (5, Operator::I64Rotl) => Instruction::I64Rotr,
-        (6, Operator::F64Mul) => Instruction::F64Add,
-        (7, Operator::I32Xor) => Instruction::I32Or,
-        _ => return None,
-    })
 }
 
 impl Reencode for Writer {
@@ -315,7 +315,14 @@ impl Reencode for Writer {
         }
         utils::parse_function_section(self, functions, section)?;
         self.own = functions.len() + 1;
-        for kind in [1, 2, 2, 2] {
+        let has_vectors = |place: &usize| {
+            let signature = self.signature_of(*place);
+            let (parameters, results) = signature.unwrap_or_default();
+            parameters.iter().chain(&results).any(|kind| *kind == ValType::V128)
+        };
+        self.shims = (0..self.functions.len()).filter(has_vectors).collect();
+        let own = [1, 2, 2, 2].into_iter().chain(self.shims.iter().map(|_| 2));
+        for kind in own {
             functions.function(self.types + kind);
         }
         Ok(())
@@ -363,8 +370,14 @@ impl Reencode for Writer {
         locals.extend([(1, ValType::I32), (1, ValType::I64)]);
         let mut function = Function::new(locals);
         let mut reader = body.get_operators_reader()?;
+        let (bytes, start) = (body.as_bytes(), body.range().start);
+        let mut has_vectors = body
+            .get_locals_reader()?
+            .into_iter()
+            .any(|local| local.is_ok_and(|(_, kind)| kind == wasmparser::ValType::V128));
         while !reader.eof() {
-            let operator = reader.read()?;
+            let (operator, at) = reader.read_with_offset()?;
+            has_vectors |= bytes.get((at - start) as usize) == Some(&SIMD);
             let made = integer(&operator).filter(|_| signature.is_some());
             match (&operator, &signature) {
                 (Operator::Unreachable, Some((_, results))) if self.returns => {
@@ -383,6 +396,7 @@ impl Reencode for Writer {
             }
         }
         code.function(&function);
+        self.vectors.push(has_vectors);
         Ok(())
     }
 
@@ -395,6 +409,9 @@ impl Reencode for Writer {
         code.function(&self.fold()).function(&self.page()).function(&self.print());
         let start = self.start();
         code.function(&start);
+        for place in self.shims.clone() {
+            code.function(&self.shim(place));
+        }
         Ok(())
     }
 }
@@ -417,7 +434,8 @@ impl Writer {
 }
 
 fn is_number(kind: ValType) -> bool {
-    matches!(kind, ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64)
+    use ValType::{F32, F64, I32, I64, V128};
+    matches!(kind, I32 | I64 | F32 | F64 | V128)
 }
 
 #[cfg(test)]
@@ -427,7 +445,7 @@ mod tests {
 
     #[test]
     fn each_module_can_be_installed_and_some_mistakes_show() {
-        let mut mistakes = 0;
+        let (mut mistakes, mut vectors) = (0, 0);
         for seed in 0..100 {
             let (one, other) = (module(seed).unwrap(), module(seed).unwrap());
             assert_eq!((&one.right, &one.wrong), (&other.right, &other.wrong));
@@ -435,7 +453,13 @@ mod tests {
             let valid = wasmparser::Validator::new().validate_all(&one.right);
             assert!(valid.is_ok(), "{seed}: {:?}", valid.err());
             mistakes += u32::from(one.right != one.wrong);
+            let (plain, traps) = passes::without_simd(&one.right);
+            let valid = wasmparser::Validator::new().validate_all(&plain);
+            assert!(valid.is_ok(), "{seed}: {:?}", valid.err());
+            assert!(traps == 0 || has_simd(seed), "{seed}: {traps} functions use SIMD");
+            vectors += u32::from(traps > 0);
         }
+        assert!(vectors > 15, "{vectors} of 25");
         assert!(mistakes > 20, "{mistakes} of 100");
     }
 }

@@ -6,7 +6,8 @@
 //! ```
 //! The same seed gives the same modules. [`nonsense`] may call the imports of the module in the
 //! file IMPORTS. [`compute`] calculates and prints; `mistake-N.wasm` is the same as
-//! `compute-N.wasm` with one instruction taken for another everywhere.
+//! `compute-N.wasm` with one instruction taken for another everywhere. `plain-N.wasm`, of a module
+//! that uses SIMD, is what an ISA without SIMD executes.
 
 mod compute;
 mod nonsense;
@@ -59,6 +60,10 @@ fn computing(which: (&str, &str), folder: &Path) -> Result<(), String> {
         let seed = seed.wrapping_mul(1 << 20).wrapping_add(index);
         let made = compute::module(seed)?;
         write(folder, &format!("compute-{index}.wasm"), &made.right)?;
+        if compute::has_simd(seed) {
+            let (plain, _) = passes::without_simd(&made.right);
+            write(folder, &format!("plain-{index}.wasm"), &plain)?;
+        }
         write(folder, &format!("mistake-{index}.wasm"), &made.wrong)
     })
 }
