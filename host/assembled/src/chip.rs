@@ -38,7 +38,8 @@ pub enum Broken {
     Invalidate = 3,
     /// Now and then a doorbell is not heard.
     Ring = 4,
-    /// Not the chip but a kernel: it does not name its processes to a table that has lost its state.
+    /// Not the chip but a kernel: it does not name its processes to a table that has lost its
+    /// state.
     Name = 5,
     /// Now and then a file that callers share is read as it was not written.
     Read = 6,

@@ -1,7 +1,7 @@
 //! Processes without programs. As in a kernel on a board, one thread takes the tasks of the process
-//! table, each process has a thread of its own, and a table that has lost its state is told what
-//! runs here. A process sleeps for a moment, or ends at once, with the status that its start data
-//! demand.
+//! table, each process has a thread of its own, and a table that has lost its state gets a report
+//! of what runs here. A process sleeps for a moment, or ends at once, with the status that its
+//! start data demand.
 //!
 //! Every request to the table goes into the history.
 
@@ -44,8 +44,8 @@ struct Process {
 /// Most processes of a kernel at a time.
 const MOST: usize = 64;
 type Places = [Option<Arc<Process>>; MOST];
-/// The processes of this kernel. Nothing is allocated or freed under the lock: that could be a step,
-/// at which another thread may run.
+/// The processes of this kernel. Nothing is allocated or freed under the lock: that could be a
+/// step, at which another thread may run.
 static LIVING: Mutex<Places> = Mutex::new([const { None }; MOST]);
 /// Ends that are being reported.
 static REPORTS: AtomicU32 = AtomicU32::new(0);

@@ -2,8 +2,9 @@
 //!
 //! Contract, in addition to that of [`crate::files`]: a handle belongs to the kernel whose call
 //! opened or duplicated it, and is closed when the service learns that this life has ended; no call
-//! of that life takes effect afterwards. The next life may make calls before. After a restart of the service, all is empty, and handles of earlier lives
-//! answer `Restarted`. Deaths and restarts are calls of the history, too.
+//! of that life takes effect afterwards. The next life may make calls before. After a restart of
+//! the service, all is empty, and handles of earlier lives answer `Restarted`. Deaths and restarts
+//! are calls of the history, too.
 
 use crate::check::Spec;
 use crate::files::{self, Files, Got};

@@ -16,7 +16,8 @@
 //!
 //! A Spawn takes effect twice: when the process is requested, and when its outcome is known; see
 //! [`split`]. Limits, accounts and names are not compared, nor the order of two tasks of which one
-//! is not the start of a process. A caller names only processes that a Spawn or a Next has returned.
+//! is not the start of a process. A caller names only processes that a Spawn or a Next has
+//! returned.
 
 use crate::check::{Call, Spec};
 use abi::process::{End, Errno, Listed, News, Op, Reply, Request, State, signal};
@@ -53,7 +54,7 @@ pub struct Got {
     pub listed: Vec<Listed>,
 }
 
-/// Adds the second effect of each Spawn that has returned, and gives each Spawn a caller of its own.
+/// Adds the second effect of each Spawn that has returned; each Spawn gets a caller of its own.
 /// A Wait of the system that has returned made its kernel the watcher when it began to wait.
 pub fn split(history: &mut Vec<Call<Ask, Got>>) {
     let mut outcomes = Vec::new();
@@ -238,7 +239,7 @@ impl Table {
             Op::Ended => self.ended(life, request),
             Op::Wait => match self.wait(life, request).transpose() {
                 Some(right) => right,
-                // Who waits is known before there is a reply.
+                // The waiter is recorded before there is a reply.
                 None => return got.is_none().then_some(()),
             },
             Op::Kill => self.kill(request),

@@ -1,7 +1,8 @@
 //! Generated modules on both kernels and under wasmtime on the host: what they print and how they
-//! end must be the same. So it is our compiled code that is compared, on the chip's ISAs. On shadow,
-//! which has no SIMD, a function that uses it traps when it is called.
+//! end must be the same. So it is our compiled code that is compared, on the chip's ISAs. On
+//! shadow, which has no SIMD, a function that uses it traps when it is called.
 
+use super::machine::demand;
 use super::programs::{Running, wrong};
 use super::{Failure, PATIENCE, Rig};
 use crate::reference;
@@ -13,6 +14,8 @@ use std::process::Command;
 use tree::place::Place;
 
 const KERNELS: [&str; 2] = ["main", "shadow"];
+/// A program is one file for each ISA.
+const ISAS: [&str; 2] = ["aarch64", "riscv64"];
 /// The kernel without SIMD.
 const PLAIN: &str = "shadow";
 /// How often a module of ten may end because its stack is exhausted. Frames differ between ISAs, so
@@ -48,7 +51,9 @@ pub fn agree(rig: &mut Rig, count: usize) -> Result<(), Failure> {
                 return Err(wrong(&format!("{name} on {kernel}"), differ(&found, wanted)));
             }
         }
-        rig.ask("main", &format!("fs rm /bin/{name}"), PATIENCE)?;
+        for isa in ISAS {
+            demand(rig, &format!("fs rm bin/{name}.{isa}"), "")?;
+        }
     }
     if deep * 10 > DEEP * count || printed < 24 * count || trapped * 8 < count {
         return Err(wrong("modules that show little", (deep, printed, trapped)));

@@ -14,8 +14,8 @@
 //! `remind` repeats the wake every [`PATIENCE`] until the kernel has fetched its tasks.
 //!
 //! If a caller repeats a request that was not parked in this life of the table, it gets
-//! [`Errno::Restarted`]. So does each kernel's first `Next` in a life after the first: a kernel that
-//! was not parked in `Next` when the state was lost must report what it runs, too.
+//! [`Errno::Restarted`]. So does each kernel's first `Next` in a life after the first: a kernel
+//! that was not parked in `Next` when the state was lost must report what it runs, too.
 
 use crate::record::{Life, Record, Records};
 use abi::boot::MAX_DOMAINS;
@@ -171,7 +171,8 @@ impl Processes {
         if self.asked.remove(&token).is_some() { Ok(()) } else { Err(Errno::Restarted.into()) }
     }
 
-    /// Notes that the caller's kernel knows of this life of the table. Returns whether it did before.
+    /// Notes that the caller's kernel knows of this life of the table. Returns whether it did
+    /// before.
     fn tell(&mut self, token: Token) -> bool {
         let told = self.told.get_mut(usize::from(token.kernel));
         told.is_none_or(|told| core::mem::replace(told, true))

@@ -314,7 +314,9 @@ impl Play {
         let Answer::Done(reply) = answer else { return None };
         let filled = if request.op == Op::List as u16 { reply.filled as usize } else { 0 };
         let records = room[..filled].chunks_exact(size_of::<Listed>());
-        let listed = records.map(|record| Listed::read_from_bytes(record).unwrap()).collect();
+        let listed = records
+            .map(|record| Listed::read_from_bytes(record).expect("a whole record"))
+            .collect();
         Some(Got { reply, listed })
     }
 
