@@ -52,7 +52,10 @@ pub fn agree(rig: &mut Rig, count: usize) -> Result<(), Failure> {
             }
         }
         for isa in ISAS {
-            demand(rig, &format!("fs rm bin/{name}.{isa}"), "")?;
+            let gone = demand(rig, &format!("fs rm bin/{name}.{isa}"), "")?;
+            if gone.contains("! ") {
+                return Err(wrong("a program that stays", gone));
+            }
         }
     }
     if deep * 10 > DEEP * count || printed < 24 * count || trapped * 8 < count {
