@@ -304,15 +304,20 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn send_take_home(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
         let message = Message::TakeHome {
             round: self.round,
-            member_epochs: self.member_epochs_to_hand_over(),
+            member_epochs: self.member_epochs_to_hand_over(to),
         };
         out.perform(Effect::Send { to, message });
     }
 
     /// Returns the members without this domain, which holds nothing. Deaths among them are
-    /// unhandled.
-    fn member_epochs_to_hand_over(&self) -> u64 {
-        self.member_epochs & !(0xff << (8 * self.config.me.0))
+    /// unhandled. The next home is a member, even if it has just started and not joined yet: with
+    /// no members at all, it would take itself for a domain that has just booted.
+    fn member_epochs_to_hand_over(&self, to: DomainId) -> u64 {
+        let others = self.member_epochs & !(0xff << (8 * self.config.me.0));
+        match byte_of(others, to) {
+            0 => with_byte(others, to, self.peers[to.index()].epoch),
+            _ => others,
+        }
     }
 
     /// Handles the loss of the next home during a handover. It may have been the home meanwhile, so

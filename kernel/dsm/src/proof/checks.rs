@@ -81,6 +81,20 @@ fn three_domains_lose_no_store_and_every_schedule_ends() {
 }
 
 #[test]
+fn sleep_is_published_late() {
+    for protocol in BOTH {
+        let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
+        let slow = |programs| World { slow: true, ..World::<2, 1>::new(protocol, 1, programs) };
+        check("slow sleep, one", slow(one_core(&[sleep, INC])));
+        check("slow sleep, other", slow(one_core(&[INC, sleep])));
+        check("slow sleep, both", slow(one_core(&[sleep, sleep])));
+        let twice: &[Op] = &[Op::Sleep, Op::Add(0), Op::Sleep, Op::Add(0)];
+        check("slow sleep, one twice", slow(one_core(&[twice, sleep])));
+        check("slow sleep, other twice", slow(one_core(&[sleep, twice])));
+    }
+}
+
+#[test]
 fn sleep_loses_no_store() {
     for protocol in BOTH {
         let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];

@@ -23,8 +23,19 @@ use crate::types::{Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     Runs,
+    /// It has left, but the chip page still says that it runs.
+    Left,
     Slept,
+    /// The chip page says that it runs, but it has not started yet.
+    Waking,
     Dead,
+}
+
+impl Status {
+    /// Returns whether the chip page says that the domain runs.
+    fn is_up(self) -> bool {
+        matches!(self, Status::Runs | Status::Left | Status::Waking)
+    }
 }
 
 /// A message in a link: the sender's epoch, and the receiver's as known to the sender.
@@ -47,6 +58,8 @@ pub struct State<const D: usize, const C: usize> {
     restarts: u8,
     /// A domain died, and none has been the first since.
     death_unhandled: bool,
+    /// See [`World::slow`].
+    slow: bool,
 }
 
 /// One step.
@@ -71,6 +84,10 @@ pub enum Action {
     Learn(usize),
     /// A domain that left returns and continues its program.
     Wake(usize),
+    /// The chip page says that a domain that has left is asleep.
+    Publish(usize),
+    /// A domain that the chip page says runs starts again.
+    Start(usize),
     /// A domain dies; its unread messages are lost or not.
     Kill(usize, bool),
     /// It returns in a new epoch and runs its program once more.
@@ -94,6 +111,8 @@ pub struct World<const D: usize, const C: usize> {
     pub hang: bool,
     /// The hold time of pins; 0 for none.
     pub hold: u64,
+    /// Whether the chip page changes some time after a domain has left, and before it starts.
+    pub slow: bool,
     /// Whether dirty lines are written back at any time.
     pub evict: bool,
     /// Whether cores use the weakest entries that their TLBs may have, instead of the page table.
@@ -115,6 +134,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             hang: false,
             hold: 0,
             evict: false,
+            slow: false,
             weak: false,
             mutant: None,
             forbidden: |_| false,
@@ -149,7 +169,7 @@ impl<const D: usize, const C: usize> World<D, C> {
 
     /// Returns what the chip page says of `peer`.
     fn truth(state: &State<D, C>, peer: usize) -> (Epoch, bool) {
-        (state.nodes[peer].epoch, state.status[peer] == Status::Runs)
+        (state.nodes[peer].epoch, state.status[peer].is_up())
     }
 
     fn drive<R>(
@@ -166,7 +186,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             state.links[node * D + to.index()].push_back(Mail { from, to: known, message });
         }
         if state.nodes[node].left && state.status[node] == Status::Runs {
-            state.status[node] = Status::Slept;
+            state.status[node] = if state.slow { Status::Left } else { Status::Slept };
         }
         result
     }
@@ -192,7 +212,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         // Messages that came while it was away are dropped before others learn that it is back.
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
         Self::update_peer(state, node);
-        let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
+        let others = (0..D).any(|peer| peer != node && state.status[peer].is_up());
         let start = if others { Start::Join } else { Start::First { lost: state.death_unhandled } };
         state.death_unhandled &= others;
         state.status[node] = Status::Runs;
@@ -205,6 +225,9 @@ impl<const D: usize, const C: usize> World<D, C> {
     /// Runs one step of a core. Returns false if it cannot continue.
     fn run(&self, state: &mut State<D, C>, node: usize, core: usize) -> bool {
         let Some(op) = self.op(state, node, core) else { return false };
+        if state.nodes[node].runs[core].lost && state.kills == 0 {
+            state.memory.broken = Some("a page was lost, though no domain died");
+        }
         Self::drive(state, node, |this, memory, sent| {
             let run = &mut this.runs[core];
             if run.fault.is_some() || this.left || this.unmap_all {
@@ -325,7 +348,9 @@ impl<const D: usize, const C: usize> World<D, C> {
             }
             Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
             Action::Learn(node) => Self::update_peer(state, node),
-            Action::Wake(node) => Self::start(state, node),
+            Action::Wake(node) if state.slow => state.status[node] = Status::Waking,
+            Action::Publish(node) => state.status[node] = Status::Slept,
+            Action::Wake(node) | Action::Start(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
             Action::Hang(node) => state.hangs[node] = true,
@@ -436,6 +461,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             kills: 0,
             restarts: 0,
             death_unhandled: false,
+            slow: self.slow,
         };
         for node in 0..D {
             Self::update_peer(&mut state, node);
@@ -459,13 +485,19 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
                         actions.extend([Action::Kill(node, false), Action::Kill(node, true)]);
                     }
                 }
-                Status::Slept if self.op(state, node, 0).is_some() => {
-                    actions.push(Action::Wake(node));
+                Status::Left => actions.push(Action::Publish(node)),
+                Status::Waking => actions.push(Action::Start(node)),
+                Status::Slept => {
+                    let wakes = self.op(state, node, 0).is_some();
+                    actions.extend(wakes.then_some(Action::Wake(node)));
+                    if state.kills < self.kills {
+                        actions.push(Action::Kill(node, true));
+                    }
                 }
                 Status::Dead if state.restarts < self.restarts => {
                     actions.push(Action::Restart(node));
                 }
-                Status::Slept | Status::Dead => {}
+                Status::Dead => {}
             }
         }
         self.hang_actions(state, actions);
