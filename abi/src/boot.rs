@@ -25,6 +25,8 @@ pub const VA_OFFSET: u64 = 0xffff_8000_0000_0000;
 /// permanent uncached mapping, used only to clean and invalidate the page's cache lines while the
 /// page is unmapped or read-only. Nothing is read or written through it.
 pub const MAINTENANCE_OFFSET: u64 = 1 << 40;
+/// [`Domain::rest_after_ms`] of a domain that never rests by itself.
+pub const NEVER_RESTS: u32 = u32::MAX;
 /// Owner of a region, device or line that belongs to no single domain.
 pub const NOBODY: u32 = u32::MAX;
 
@@ -33,7 +35,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -120,6 +122,9 @@ pub struct Domain {
     pub flags: u32,
     /// Nominal frequency in kHz; 0 if unknown.
     pub khz: u32,
+    /// Time without work after which this domain rests, in ms; [`NEVER_RESTS`].
+    pub rest_after_ms: u32,
+    pub reserved: u32,
     /// First physical address of the RAM that this domain can access.
     pub ram_base: u64,
     /// Size of that RAM in bytes.
@@ -334,7 +339,7 @@ pub const STUB_TABLE: u64 = 60 << 10;
 /// Bit of [`Domain::flags`].
 pub const HAS_MMU: u32 = 1;
 
-const _: () = assert!(size_of::<Domain>() == 88 && size_of::<Region>() == 24);
+const _: () = assert!(size_of::<Domain>() == 96 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
 const _: () = assert!(size_of::<BootSecrets>() == 72);
 const _: () = assert!(size_of::<ImageHeader>() == 96 && size_of::<Symbol>() == 16);

@@ -23,10 +23,24 @@ pub mod state {
     /// Fenced and powered off without a resume address. As with DEAD, dirty lines of its caches are
     /// lost; but any domain may wake it.
     pub const COLD: u64 = 5;
+    /// Its own kernel has put it to rest: it holds no page of the shared block and no lock, and is
+    /// stopped or about to be. All its state is kept; a WAKE returns it to RUNNING.
+    pub const RESTING: u64 = 6;
 
     /// Returns whether this epoch of the domain has ended.
     pub const fn is_over(state: u64) -> bool {
         matches!(state, DEAD | COLD)
+    }
+
+    /// Returns whether the domain has left the shared block, with its memory kept.
+    pub const fn has_left(state: u64) -> bool {
+        matches!(state, OFF | RESTING)
+    }
+
+    /// Returns whether the domain is stopped with its threads, so that a doorbell does not reach
+    /// it.
+    pub const fn is_stopped(state: u64) -> bool {
+        matches!(state, OFF | INACTIVE | RESTING)
     }
 
     /// Name in messages.
@@ -38,6 +52,7 @@ pub mod state {
             INACTIVE => "inactive",
             DEAD => "dead",
             COLD => "cold",
+            RESTING => "resting",
             _ => "unknown",
         }
     }
@@ -94,7 +109,7 @@ pub mod command {
     /// Power off domain `arg0`. If it is the caller, `arg1` is the entry of its next, warm boot; 0:
     /// that boot is cold.
     pub const OFF: u64 = 4;
-    /// Wake domain `arg0` from INACTIVE, OFF, COLD or DEAD. No effect if it is running.
+    /// Wake domain `arg0` from INACTIVE, RESTING, OFF, COLD or DEAD. No effect if it is running.
     pub const WAKE: u64 = 5;
     /// Power off the board.
     pub const SHUTDOWN: u64 = 6;
@@ -107,6 +122,12 @@ pub mod command {
     /// Power the board off and on: memory is cleared, every domain boots cold with its first epoch,
     /// disks keep their contents. [`super::error::ABSENT`] in a run that must be reproducible.
     pub const REBOOT: u64 = 9;
+    /// The caller is about to rest: its state becomes RESTING. A WAKE, a doorbell of a device in
+    /// the set of vectors `arg1`, or chip time `arg0` (in ns; `u64::MAX`: none) make it RUNNING.
+    pub const REST: u64 = 10;
+    /// Stop the caller, which is RESTING, until it is woken; answered then.
+    /// [`super::error::STATE`]: it has been woken since its REST.
+    pub const SLEEP: u64 = 11;
 }
 
 /// Result of a request.

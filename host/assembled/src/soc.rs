@@ -295,6 +295,8 @@ impl Soc<'_> {
             }
             Effect::Emulator(d, job, number) => return Some(self.job(d, job, number)),
             Effect::Answer(asker, error, value) => self.answer(asker, error, value),
+            // The simulated chip has no devices.
+            Effect::Listen(..) => {}
             Effect::Died(d, ..) => history::died((d as u8, self.domains[d].epoch as u16)),
             Effect::End(_) | Effect::Again => control().fail("a kernel ended the board"),
         }

@@ -79,6 +79,8 @@ impl Board {
                 cores: from.cores,
                 flags: boot::HAS_MMU,
                 khz: from.nominal_mhz * 1000,
+                rest_after_ms: from.rest_after_ms.unwrap_or(boot::NEVER_RESTS),
+                reserved: 0,
                 ram_base: from.ram.base,
                 ram_size: from.ram.size,
                 image_pa: from.image.base,

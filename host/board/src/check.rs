@@ -15,6 +15,8 @@ use toml::Spanned;
 
 /// Maximum vectors that every supported machine has (GICv2m has 64 lines; one word has 32 bits).
 const MAX_VECTORS: u32 = 32;
+/// Most that `rest_after_ms` may be.
+const MAX_REST_MS: u32 = 3_600_000;
 
 impl Costs {
     /// Costs of the timing model; each name ends with its unit.
@@ -163,12 +165,23 @@ fn domain(
         image: Block { base: local.base, size: image_max },
         staging,
         restart: raw.restart,
+        rest_after_ms: rest_after(raw)?,
         frequencies_mhz: raw.frequencies_mhz.get_ref().clone(),
         nominal_mhz: frequency(raw)?,
         costs: costs(raw)?,
         power: power::power(raw)?,
         slot: index as u32 + 1,
     })
+}
+
+/// Returns the time without work after which a domain rests.
+fn rest_after(raw: &file::Domain) -> Place<Option<u32>> {
+    let Some(ms) = &raw.rest_after_ms else { return Ok(None) };
+    if *ms.get_ref() > MAX_REST_MS {
+        let must = format!("at most {MAX_REST_MS} (an hour)");
+        return Err((ms.span().start, range("rest_after_ms", &ms.get_ref().to_string(), &must)));
+    }
+    Ok(Some(*ms.get_ref()))
 }
 
 /// Checks that a domain's window is in the RAM file, and where its machine has its RAM.

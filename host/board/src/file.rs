@@ -61,6 +61,8 @@ pub struct Domain {
     pub qemu: Option<Spanned<String>>,
     #[serde(default)]
     pub restart: Restart,
+    #[serde(default)]
+    pub rest_after_ms: Option<Spanned<u32>>,
     #[serde(default = "none")]
     pub frequencies_mhz: Spanned<Vec<u32>>,
     #[serde(default)]

@@ -199,6 +199,8 @@ pub struct Domain {
     pub staging: Block,
     /// Reaction to its death.
     pub restart: Restart,
+    /// Time without work after which it rests; `None`: never.
+    pub rest_after_ms: Option<u32>,
     /// Supported frequencies.
     pub frequencies_mhz: Vec<u32>,
     /// Frequency at boot; 0 if unknown.

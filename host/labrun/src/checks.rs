@@ -4,7 +4,7 @@
 use super::killed::kill;
 use super::kit::Kit;
 use super::records;
-use super::run::{COUNTS, cycles};
+use super::run::{COUNTS, Outcome, cycles};
 use super::{charges, linux, points, seeds, statistical, table4, table5, table6};
 use anyhow::{Context, ensure};
 use lab::energy::Share;
@@ -38,6 +38,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.weak-core", nightly: None, run: charges::weak_core },
     Check { name: "lab.cluster", nightly: None, run: charges::cluster },
     Check { name: "lab.inactive", nightly: None, run: inactive },
+    Check { name: "lab.rest", nightly: None, run: rests },
     Check { name: "lab.killed", nightly: None, run: |kit| kill(kit, "duo-1x1") },
     Check { name: "lab.statistical", nightly: None, run: statistical::statistical },
     Check { name: "lab.table4", nightly: None, run: table4::within },
@@ -90,6 +91,32 @@ fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A main without work executes nothing for an hour, at the power of an inactive domain; shadow
+/// works for less than 10 ms.
+fn rests(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let run = |seconds: u64| {
+        let run = format!("ping shadow 2; nap {seconds}000; ping shadow 1");
+        kit.run("duo-1x1-rest", &run, Choice::default())
+    };
+    let (minute, hour) = (run(60)?, run(3600)?);
+    let executed = |outcome: &Outcome| outcome.counts[0][0];
+    let (less, more) = (executed(&minute), executed(&hour));
+    ensure!(less == more, "main executed {less} instructions in a minute, {more} in an hour");
+    let inactive = |share: &&Share| share.state == State::Inactive;
+    let rest = hour.shares[0].iter().find(inactive).context("main did not rest")?;
+    ensure!(rest.time > 3590 * SECOND, "main rested for {} ps", rest.time);
+    let active = |outcome: &Outcome| {
+        let active = |share: &&Share| matches!(share.state, State::Active(_));
+        outcome.shares[1].iter().filter(active).map(|share| share.time).sum::<u64>()
+    };
+    let worked = active(&hour).saturating_sub(active(&minute));
+    ensure!(worked < SECOND / 100, "shadow worked for {worked} ps");
+    Ok(())
+}
+
+/// A second in ps.
+const SECOND: u64 = 1_000_000_000_000;
+
 /// A stopped domain's clock stops for as long as the other domain says, at the power of its state.
 fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
     let run = "ping shadow 1; domain inactive shadow; nap 1000; domain on shadow; ping shadow 1";
@@ -97,8 +124,8 @@ fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
     let shadow = outcome.shares.get(1).context("no shadow")?;
     let found = shadow.iter().find(|share| share.state == State::Inactive);
     let share = found.context("it was never inactive")?;
-    let second = 1_000_000_000_000;
-    ensure!((second..second + second / 100).contains(&share.time), "inactive for {share:?}");
+    let about_a_second = SECOND..SECOND + SECOND / 100;
+    ensure!(about_a_second.contains(&share.time), "inactive for {share:?}");
     // 0.1 mW.
     ensure!(share.energy_pj == u128::from(share.time) / 10_000, "at another power: {share:?}");
     Ok(())

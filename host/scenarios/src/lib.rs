@@ -45,6 +45,7 @@ mod peers;
 mod programs;
 mod reboot;
 mod reference;
+mod rest;
 mod services;
 mod statics;
 mod system;
@@ -87,6 +88,8 @@ const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
 const STOPPED: &str = "200 rounds instead of 6";
 const TRIO_LOST: &str = "200 rounds instead of 3";
+const REST: &str = "100 rounds instead of 3, and 50 kills";
+const RESTS: &str = "what duo does daily, with domains that rest at every pause";
 const TRIO: &str = "what duo does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
@@ -144,6 +147,20 @@ pub const ALL: &[Scenario] = &[
     on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
     on("services.strong-asleep", "duo", |rig| services::strong_sleeps(rig, 2)),
     on("services.stopped", "duo", |rig| services::stopped(rig, 6)),
+    on("rest.wakes", "duo-rest", |rig| rest::wakes(rig, 3)),
+    on("rest.lost", "duo-rest", |rig| rest::lost(rig, 3)),
+    on("rest.services", "duo-rest", services::shared),
+    nightly("rest.wakes-often", "duo-rest", REST, |rig| rest::wakes(rig, 100)),
+    nightly("rest.lost-often", "duo-rest", REST, |rig| rest::lost(rig, 50)),
+    nightly("rest.overlap", "duo-rest", RESTS, overlap::explained),
+    nightly("rest.services.lost", "duo-rest", RESTS, |rig| services::loses(rig, Ends::Killed, 8)),
+    nightly("rest.services.stopped", "duo-rest", RESTS, |rig| services::stopped(rig, 6)),
+    nightly("rest.net", "duo-rest", RESTS, net::shared),
+    nightly("rest.dma", "duo-rest", RESTS, dma::shared),
+    nightly("rest.disk", "duo-rest", RESTS, |rig| disk::kept(rig, 1024)),
+    nightly("rest.host", "duo-rest", RESTS, host::files),
+    nightly("rest.programs", "duo-rest", RESTS, |rig| programs::exec(rig, &["main", "shadow"])),
+    nightly("rest.balloon", "duo-rest", RESTS, balloon::to_and_fro),
     on("services.twins", "duo-twins", twins::followed),
     on("services.strays", "duo", twins::refused),
     nightly("services.lost-often", "duo", LOST, |rig| services::loses(rig, Ends::Killed, 200)),

@@ -27,7 +27,8 @@ pub fn wait_for(
     wait_for_domain(rig, SHADOW, what, wanted)
 }
 
-/// Waits until epoch and state of a domain are as wanted. Returns the epoch.
+/// Waits until epoch and state of a domain are as wanted. A domain that rests counts as one that
+/// runs. Returns the epoch.
 pub fn wait_for_domain(
     rig: &Rig,
     domain: usize,
@@ -39,7 +40,7 @@ pub fn wait_for_domain(
     loop {
         let states = rig.instance.states(&board);
         if let Some(&(epoch, state, _)) = states.get(domain)
-            && wanted(epoch, state)
+            && wanted(epoch, if state == state::RESTING { state::RUNNING } else { state })
         {
             return Ok(epoch);
         }

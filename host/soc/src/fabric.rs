@@ -6,6 +6,7 @@
 //! shared page, because QEMU otherwise loses rings that arrive while it starts. See PLATFORM.md,
 //! traps 3 and 4.
 
+use crate::config::REQUEST_KICK;
 use crate::gate::Gate;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -14,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
@@ -59,10 +61,20 @@ pub struct Fabric {
     inner: Arc<Inner>,
 }
 
+/// Which doorbells of the soc end the rest of the domain in a slot.
+#[derive(Debug, Default)]
+struct Rest {
+    /// One bit each; 0: the domain does not rest.
+    vectors: AtomicU64,
+    /// One of them was rung.
+    is_rung: AtomicBool,
+}
+
 #[derive(Debug)]
 struct Inner {
     soc_slot: usize,
     peers: Vec<Vec<Doorbell>>,
+    rests: Vec<Rest>,
     page: OwnedFd,
     gate: Gate,
 }
@@ -76,12 +88,13 @@ impl Fabric {
         page_size: u64,
         gate: Gate,
     ) -> std::io::Result<Fabric> {
+        let rests = (0..peers).map(|_| Rest::default()).collect();
         let page = memfd_create("penumbra-doorbells", MemfdFlags::CLOEXEC)?;
         ftruncate(&page, page_size)?;
         let peers = (0..peers)
             .map(|_| (0..vectors).map(|_| Doorbell::new()).collect())
             .collect::<std::io::Result<_>>()?;
-        Ok(Fabric { inner: Arc::new(Inner { soc_slot, peers, page, gate }) })
+        Ok(Fabric { inner: Arc::new(Inner { soc_slot, peers, rests, page, gate }) })
     }
 
     /// Returns the soc's own doorbell `vector`.
@@ -91,11 +104,39 @@ impl Fabric {
 
     /// Rings `vector` at the peer in `slot`; without such a peer the ring is lost, as on the chip.
     pub fn ring(&self, slot: usize, vector: usize) {
+        self.end_rest(slot, vector);
         if self.inner.gate.ring(slot, vector) {
             return;
         }
         if let Some(doorbell) = self.inner.peers.get(slot).and_then(|peer| peer.get(vector)) {
             doorbell.ring();
+        }
+    }
+
+    /// Sets which doorbells of the soc end the rest of the domain in `slot`, one bit each. A device
+    /// rings after it has written what the domain looks at after this call.
+    pub fn listen(&self, slot: usize, vectors: u64) {
+        if let Some(rest) = self.inner.rests.get(slot) {
+            rest.vectors.store(vectors, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Returns whether one of them was rung since the last call.
+    pub fn was_rung(&self, slot: usize) -> bool {
+        self.inner.rests.get(slot).is_some_and(|rest| rest.is_rung.swap(false, Ordering::SeqCst))
+    }
+
+    /// Tells the supervisor if this ring ends a rest.
+    fn end_rest(&self, slot: usize, vector: usize) {
+        fence(Ordering::SeqCst);
+        let Some(rest) = self.inner.rests.get(slot) else { return };
+        if vector < 64 && rest.vectors.load(Ordering::SeqCst) >> vector & 1 != 0 {
+            rest.is_rung.store(true, Ordering::SeqCst);
+            self.inner.gate.expect(usize::from(REQUEST_KICK));
+            if let Some(own) = self.own(usize::from(REQUEST_KICK)) {
+                own.ring();
+            }
         }
     }
 

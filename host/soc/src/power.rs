@@ -8,14 +8,26 @@
 //!    |               |  |                v |         7 OFF, by its own kernel, with a warm entry
 //!    +--- 7 -------- | -+------------ INACTIVE       8 the QEMU ended: crash, kill, PANIC
 //!             COLD, DEAD <-- 8, 9 -- any of them     9 OFF by another kernel
+//!
+//!             10 REST           11 SLEEP             10, 11, by its own kernel
+//!   RUNNING ---------> RESTING ---------> RESTING    12 WAKE, a device's doorbell, the time that
+//!      ^                  | 12            stopped       REST named, a domain that stays dead
+//!      +------------------+------------------+ 12
 //! ```
+//! A kernel that rests looks for messages between REST and SLEEP. Its peers look at its state after
+//! they have sent one. So either the kernel finds the message, or the peer finds RESTING and sends
+//! a WAKE, after which SLEEP is refused.
 //!
 //! A change that needs the emulator ([`Effect::Emulator`]) is a job. A domain has one job at a
 //! time; requests that arrive meanwhile wait until it is done. The state word changes before a
 //! domain can run again and after it has stopped. A job that fails kills its QEMU: a domain whose
 //! power state is unknown must not touch memory.
 
+mod death;
+mod rest;
+
 use abi::soc::{command, error, pack_state, state};
+use rest::Rest;
 use std::collections::VecDeque;
 
 /// Number of deaths, without reaching RUNNING, within [`CRASH_WINDOW_NS`] that counts as a crash
@@ -27,7 +39,7 @@ pub const CRASH_WINDOW_NS: u64 = 2_000_000_000;
 const MAX_WAITING: usize = 32;
 
 /// The source of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asker {
     /// A kernel: domain and sequence number of its request.
     Kernel(usize, u64),
@@ -36,7 +48,7 @@ pub enum Asker {
 }
 
 /// Properties of a domain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether it is booted again when it dies.
     pub restart: bool,
@@ -47,7 +59,7 @@ pub struct Policy {
 }
 
 /// A job for an emulator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Stop; all state is kept.
     Stop,
@@ -73,10 +85,14 @@ pub enum Event {
     /// This domain hangs. It is killed; if the board cannot continue without it, the board starts
     /// again.
     Hangs(usize),
+    /// A device rings a doorbell that wakes this domain from its rest.
+    Rung(usize),
+    /// Chip time has passed: domains that rest until now wake.
+    Time,
 }
 
 /// What happens to a fenced domain; for the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// It is booted again under a new epoch.
     Restarts,
@@ -89,7 +105,7 @@ pub enum Fate {
 }
 
 /// An effect, in order of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Write the state word (packed) and the deaths, and ring all domains.
     Publish(usize, u64, u64),
@@ -105,6 +121,8 @@ pub enum Effect {
     Emulator(usize, Job, u64),
     /// Answer a request: error and value.
     Answer(Asker, u64, u64),
+    /// These doorbells of devices end a domain's rest, one bit each.
+    Listen(usize, u64),
     /// A domain is dead.
     Died(usize, Fate),
     /// The board ends; true: by a shutdown.
@@ -113,7 +131,7 @@ pub enum Effect {
     Again,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pending {
     number: u64,
     job: Job,
@@ -122,7 +140,15 @@ struct Pending {
     resume: u64,
 }
 
-#[derive(Debug)]
+/// A request to change a domain's state, and what its command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ask {
+    asker: Asker,
+    command: u64,
+    arguments: [u64; 2],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Domain {
     policy: Policy,
     state: u64,
@@ -136,12 +162,13 @@ struct Domain {
     hung: bool,
     /// State to return to from INACTIVE: BOOTING or RUNNING.
     before_inactive: u64,
+    rest: Rest,
     /// Warm entry while OFF.
     resume: u64,
     /// Overrides the policy at the next death, as requested by PANIC.
     again: Option<bool>,
     job: Option<Pending>,
-    waiting: VecDeque<(Asker, u64, u64, u64)>,
+    waiting: VecDeque<Ask>,
     /// Times of deaths since it last reached RUNNING.
     crashes: VecDeque<u64>,
 }
@@ -160,7 +187,7 @@ pub struct View {
 }
 
 /// The power controller of a board.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Power {
     domains: Vec<Domain>,
     jobs: u64,
@@ -179,6 +206,7 @@ impl Power {
             condemned: false,
             hung: false,
             before_inactive: state::RUNNING,
+            rest: Rest::default(),
             resume: 0,
             again: None,
             job: None,
@@ -209,6 +237,8 @@ impl Power {
                 self.domains[d].hung = true;
                 self.kill(d);
             }
+            Event::Rung(d) => self.end_rests(|domain, _| domain == d),
+            Event::Time => self.end_rests(|_, rest| rest.until <= now),
             Event::PowerOn(_) | Event::Ended(_) | Event::Crash(_) | Event::Hangs(_) => {}
         }
         std::mem::take(&mut self.effects)
@@ -237,26 +267,31 @@ impl Power {
             }
             (command::TIME, _) => self.answer(asker, error::NONE, 0),
             (command::INACTIVE | command::OFF | command::WAKE, _) => {
-                self.power_request(asker, command, arg0, arg1);
+                let known = usize::try_from(arg0).ok().filter(|&d| d < self.domains.len());
+                let Some(d) = known else { return self.answer(asker, error::INVALID, 0) };
+                self.power_request(d, Ask { asker, command, arguments: [arg1, 0] });
+            }
+            (command::REST | command::SLEEP, Asker::Kernel(me, _)) => {
+                self.power_request(me, Ask { asker, command, arguments: [arg0, arg1] });
             }
             _ => self.answer(asker, error::INVALID, 0),
         }
     }
 
-    fn power_request(&mut self, asker: Asker, command: u64, arg0: u64, arg1: u64) {
-        let Some(d) = usize::try_from(arg0).ok().filter(|&d| d < self.domains.len()) else {
-            return self.answer(asker, error::INVALID, 0);
-        };
+    fn power_request(&mut self, d: usize, ask: Ask) {
+        let Ask { asker, command, arguments } = ask;
         let domain = &mut self.domains[d];
         if domain.job.is_some() || domain.condemned {
             if domain.waiting.len() == MAX_WAITING {
                 return self.answer(asker, error::STATE, 0);
             }
-            return domain.waiting.push_back((asker, command, arg0, arg1));
+            return domain.waiting.push_back(ask);
         }
         match command {
             command::INACTIVE => self.inactive(asker, d),
-            command::OFF => self.off(asker, d, arg1),
+            command::OFF => self.off(asker, d, arguments[0]),
+            command::REST => self.rest(asker, d, arguments),
+            command::SLEEP => self.sleep(asker, d),
             _ => self.wake(asker, d),
         }
     }
@@ -307,6 +342,7 @@ impl Power {
             {
                 self.answer(asker, error::STATE, 0);
             }
+            state::RESTING => self.end_rest(asker, d),
             state::INACTIVE => {
                 let next = domain.before_inactive;
                 self.set_state(d, next);
@@ -360,6 +396,7 @@ impl Power {
             return self.kill(d);
         }
         match pending.job {
+            Job::Stop if domain.state == state::RESTING => domain.rest.is_stopped = true,
             Job::Stop => {
                 domain.before_inactive = domain.state;
                 self.set_state(d, state::INACTIVE);
@@ -380,51 +417,10 @@ impl Power {
         self.serve_waiting(d);
     }
 
-    fn ended(&mut self, d: usize, now: u64) {
-        let domain = &mut self.domains[d];
-        domain.alive = false;
-        domain.condemned = false;
-        let hung = std::mem::take(&mut domain.hung);
-        domain.deaths += 1;
-        domain.resume = 0;
-        domain.crashes.push_back(now);
-        while domain.crashes.front().is_some_and(|&t| now.saturating_sub(t) > CRASH_WINDOW_NS) {
-            domain.crashes.pop_front();
-        }
-        let again = domain.again.take().unwrap_or(domain.policy.restart);
-        let fate = if domain.policy.essential {
-            Fate::Essential
-        } else if !again {
-            Fate::Stays
-        } else if domain.crashes.len() > CRASH_LOOP
-            || domain.deaths >= domain.policy.max_deaths
-            || domain.epoch == LAST_EPOCH
-        {
-            Fate::GivenUp
-        } else {
-            Fate::Restarts
-        };
-        let pending = domain.job.take();
-        self.effects.push(Effect::Fence(d));
-        self.forget_requests_of(d);
-        self.set_state(d, state::DEAD);
-        self.effects.push(Effect::Died(d, fate));
-        match fate {
-            Fate::Essential if hung => self.effects.push(Effect::Again),
-            Fate::Essential => self.effects.push(Effect::End(false)),
-            Fate::Restarts => self.boot(d),
-            Fate::Stays | Fate::GivenUp => {}
-        }
-        if let Some(pending) = pending {
-            self.answer_unless_dead(d, pending.asker, error::PLATFORM);
-        }
-        self.serve_waiting(d);
-    }
-
     /// Requests of a fenced kernel for other domains are still carried out, but not answered.
     fn forget_requests_of(&mut self, d: usize) {
         for domain in &mut self.domains {
-            domain.waiting.retain(|(asker, ..)| !matches!(asker, Asker::Kernel(me, _) if *me == d));
+            domain.waiting.retain(|ask| !matches!(ask.asker, Asker::Kernel(me, _) if me == d));
             if let Some(pending) = &mut domain.job
                 && matches!(pending.asker, Asker::Kernel(me, _) if me == d)
             {
@@ -441,10 +437,8 @@ impl Power {
 
     fn serve_waiting(&mut self, d: usize) {
         while self.domains[d].job.is_none() && !self.domains[d].condemned {
-            let Some((asker, command, arg0, arg1)) = self.domains[d].waiting.pop_front() else {
-                return;
-            };
-            self.power_request(asker, command, arg0, arg1);
+            let Some(ask) = self.domains[d].waiting.pop_front() else { return };
+            self.power_request(d, ask);
         }
     }
 

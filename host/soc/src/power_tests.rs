@@ -264,3 +264,63 @@ fn nonsense_is_refused_and_states_are_checked() {
         assert_eq!(effects.last(), Some(&Effect::Answer(ME, expected, 0)), "command {command}");
     }
 }
+
+fn rest(power: &mut Power, until: u64) {
+    let effects = ask(power, ME, command::REST, until, 0x18);
+    let published = Effect::Publish(0, pack_state(1, state::RESTING), 0);
+    let answer = Effect::Answer(ME, error::NONE, 0);
+    assert_eq!(effects, [Effect::Listen(0, 0x18), published, answer]);
+}
+
+#[test]
+fn a_rest_ends_by_a_wake_a_device_the_time_or_a_death() {
+    type End = fn(&mut Power) -> Vec<Effect>;
+    let ends: [End; 4] = [
+        |power| ask(power, OTHER, command::WAKE, 0, 0),
+        |power| power.step(0, Event::Rung(0)),
+        |power| {
+            assert_eq!(power.alarm(), Some(50));
+            assert_eq!(power.step(49, Event::Time), []);
+            power.step(50, Event::Time)
+        },
+        |power| {
+            ask(power, OTHER, command::PANIC, 0, 0);
+            power.step(0, Event::Ended(1))
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let mut power = board(true);
+        rest(&mut power, 50);
+        let stop = ask(&mut power, ME, command::SLEEP, 0, 0);
+        assert_eq!(finish(&mut power, &stop, true), [Effect::Answer(ME, error::NONE, 0)]);
+        assert_eq!(state_of(&power, 0), (1, state::RESTING));
+        let woken = end(&mut power);
+        assert_eq!(state_of(&power, 0), (1, state::RUNNING), "end {number}");
+        assert!(woken.contains(&Effect::Listen(0, 0)));
+        finish(&mut power, &woken, true);
+        assert_eq!((power.alarm(), power.step(99, Event::Time)), (None, vec![]));
+    }
+}
+
+#[test]
+fn a_domain_whose_rest_has_ended_is_not_stopped() {
+    let mut power = board(true);
+    let refused = [Effect::Answer(ME, error::STATE, 0)];
+    assert_eq!(ask(&mut power, ME, command::SLEEP, 0, 0), refused, "it has not asked to rest");
+    rest(&mut power, u64::MAX);
+    assert_eq!(power.alarm(), None);
+    assert_eq!(
+        ask(&mut power, CLIENT, command::INACTIVE, 0, 0),
+        [Effect::Answer(CLIENT, error::STATE, 0)]
+    );
+    ask(&mut power, OTHER, command::WAKE, 0, 0);
+    assert_eq!(ask(&mut power, ME, command::SLEEP, 0, 0), refused);
+    // A wake that arrives while it is being stopped waits for that.
+    rest(&mut power, u64::MAX);
+    let stop = ask(&mut power, ME, command::SLEEP, 0, 0);
+    assert_eq!(power.step(0, Event::Rung(0)), []);
+    assert_eq!(power.step(0, Event::Rung(0)), []);
+    let woken = finish(&mut power, &stop, true);
+    assert_eq!(state_of(&power, 0), (1, state::RUNNING));
+    assert!(woken.iter().any(|effect| matches!(effect, Effect::Emulator(0, Job::Continue, _))));
+}

@@ -211,8 +211,11 @@ impl Supervisor {
         waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
         waits.extend(self.parts.control.waits_for().map(wait));
         // In the lab, an alarm of the board's time rings the soc's doorbell.
-        let again = (self.must_look_again() && !self.gate().is_lab())
-            .then(|| Timespec { tv_sec: 0, tv_nsec: self.until_next_look() as i64 });
+        let again = self.until_next_look().filter(|_| !self.gate().is_lab());
+        let again = again.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
         poll(&mut waits, self.boots.left().into_iter().chain(again).min().as_ref())?;
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
@@ -224,11 +227,15 @@ impl Supervisor {
 
     /// Returns whether something is watched that no doorbell announces.
     fn must_look_again(&self) -> bool {
-        self.doubts.exist() || self.hangs.busy
+        self.until_next_look().is_some()
     }
 
-    fn until_next_look(&self) -> u64 {
-        if self.doubts.exist() { LOCKS_AGAIN } else { HANGS_AGAIN }
+    /// Returns the ns until the next look at what is watched, or the end of a rest.
+    fn until_next_look(&self) -> Option<u64> {
+        let rest = self.power.alarm().map(|at| at.saturating_sub(self.now()));
+        let locks = self.doubts.exist().then_some(LOCKS_AGAIN);
+        let hangs = self.hangs.busy.then_some(HANGS_AGAIN);
+        [rest, locks, hangs].into_iter().flatten().min()
     }
 
     fn doorbell(&self) -> BorrowedFd<'_> {
@@ -245,6 +252,7 @@ impl Supervisor {
             log::error!("The hardware spinlocks cannot be read: {e}.");
         }
         self.serve_kernels();
+        self.end_rests();
         if ready.signal {
             self.end = Some(End::Ordered("a signal"));
         }
@@ -264,9 +272,21 @@ impl Supervisor {
         }
         self.carry_out_points();
         self.look_for_hangs();
-        let again = self.must_look_again().then(|| self.now() + self.until_next_look());
+        let again = self.until_next_look().map(|ns| self.now() + ns);
         let next = again.into_iter().chain(self.next_wake()).min();
         self.gate().alarm(usize::from(REQUEST_KICK), next);
+    }
+
+    /// Wakes domains that rest, if a device has rung or their time has come.
+    fn end_rests(&mut self) {
+        for d in 0..self.qemus.len() {
+            if self.parts.fabric.was_rung(self.slot(d)) {
+                self.step(Event::Rung(d));
+            }
+        }
+        if self.power.alarm().is_some_and(|at| at <= self.now()) {
+            self.step(Event::Time);
+        }
     }
 
     fn reap(&mut self, d: usize) {
@@ -327,6 +347,7 @@ impl Supervisor {
             Effect::Spawn(d) => return Ok(self.spawn(d)),
             Effect::Kill(d) => return Ok(self.kill(d)),
             Effect::Emulator(d, job, number) => return Ok(self.order(d, job, number)),
+            Effect::Listen(d, vectors) => self.parts.fabric.listen(self.slot(d), vectors),
             Effect::Answer(asker, error, value) => self.answer(asker, error, value)?,
             Effect::Died(d, fate) => self.died(d, fate),
             Effect::End(true) => self.end = Some(End::Ordered("a request")),

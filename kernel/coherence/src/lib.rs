@@ -170,7 +170,7 @@ impl<P: Ports> Coherence<P> {
         drop(state);
         let running = |id| {
             let (_, now) = unpack_state(self.chip.ports.state_word(id));
-            now != state::OFF && !state::is_over(now)
+            !state::has_left(now) && !state::is_over(now)
         };
         let lost = self.chip.lives_over() != self.lives_over.load(Ordering::Relaxed);
         let alone = !self.chip.others().any(running);

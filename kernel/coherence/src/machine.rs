@@ -419,7 +419,7 @@ impl<P: Ports> State<P> {
             let (epoch, now) = unpack_state(word);
             let down = match now {
                 now if state::is_over(now) => Some(Down::Died),
-                state::OFF => Some(Down::Slept),
+                now if state::has_left(now) => Some(Down::Slept),
                 _ => None,
             };
             news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };

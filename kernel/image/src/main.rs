@@ -9,7 +9,8 @@
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:
 //!
-//! - [`boot`], [`cores`], [`power`]: from reset to the idle loop, power-off and resume
+//! - [`boot`], [`cores`], [`power`], [`rest`]: from reset to the idle loop, power-off and rest, and
+//!   back
 //! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
 //! - [`procs`]: procedures that peers can call
 //! - [`host`], [`disk`]: threads that serve the host and the disk
@@ -30,3 +31,4 @@ mod interrupts;
 mod panic;
 mod power;
 mod procs;
+mod rest;

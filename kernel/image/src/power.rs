@@ -46,16 +46,27 @@ pub enum OffError {
     NoMemory,
 }
 
-/// Set from the request until all cores run again.
+/// Set from the request, or the start of a rest, until all cores run again.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 /// The caller has its answer.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 static GATE: WaitQueue = WaitQueue::new();
 
+/// Begins a power-off or a rest. Returns false if one is in progress.
+pub fn claim() -> bool {
+    !UNDER_WAY.swap(true, Ordering::AcqRel)
+}
+
+/// Starts the other cores again, and ends what [`claim`] has begun.
+pub fn release(kernel: &Kernel) {
+    start_others(kernel);
+    UNDER_WAY.store(false, Ordering::Release);
+}
+
 /// Starts a thread that powers this domain off, with its memory kept, once [`answered_power_off`]
 /// is called: a peer that waits for an answer would wake the domain again.
 pub fn power_off_soon(kernel: &'static Kernel) -> Result<(), OffError> {
-    if UNDER_WAY.swap(true, Ordering::AcqRel) {
+    if !claim() {
         return Err(OffError::UnderWay);
     }
     let made = kernel.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
@@ -86,20 +97,19 @@ fn power_off(_: usize) {
     } else {
         log!("power off: no memory to power the other cores off");
     }
-    start_others(kernel);
-    UNDER_WAY.store(false, Ordering::Release);
+    release(kernel);
 }
 
 /// Hands over this domain's pages of the shared block. Returns false if it must stay.
-fn has_handed_over(kernel: &'static Kernel) -> bool {
+pub fn has_handed_over(kernel: &'static Kernel) -> bool {
     let hand_over =
         |coherence: &Coherence| coherence.leave(|| kernel.services.restart_if_lost(kernel));
     kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
 /// Powers the other cores off and waits for that. Returns false if there is no memory for the
-/// thread of one of them; [`start_others`] then starts those that are off.
-fn stop_others(kernel: &'static Kernel) -> bool {
+/// thread of one of them; [`release`] then starts those that are off.
+pub fn stop_others(kernel: &'static Kernel) -> bool {
     // A core that never started, or failed to start again, is off already.
     let others = || (1..kernel.domain().cores as usize).filter(|&core| shootdown::is_online(core));
     let stop = |&core: &usize| {

@@ -150,6 +150,11 @@ impl Caller {
         self.push(wires, class, header, payload)
     }
 
+    /// Returns whether a call is in progress.
+    pub fn is_calling(&self) -> bool {
+        self.watched != 0
+    }
+
     /// Reports each call that has ended since the last poll, with the `token` of its caller, to be
     /// woken.
     pub fn poll(&mut self, wires: &LinkPair<impl Words>, ended: &mut impl FnMut(CallId, u64)) {

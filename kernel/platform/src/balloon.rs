@@ -306,7 +306,7 @@ impl Balloons {
         }
         for peer in (0..node.blob.domains().len() as u8).map(DomainId) {
             let (_, now) = node.soc.state(peer);
-            let gone = state::is_over(now) || matches!(now, state::OFF | state::BOOTING);
+            let gone = state::is_over(now) || state::has_left(now) || now == state::BOOTING;
             if peer != node.me && gone {
                 self.run(node, peers, Event::Lost(peer));
                 // The handler of this peer's request must not wait for the manager any more.

@@ -43,6 +43,11 @@ impl<T> Slot<T> {
         }
     }
 
+    /// Returns the bit of the device's vector; 0 without the device.
+    fn bit(&self) -> u64 {
+        if self.driver.lock().is_some() { 1 << self.vector } else { 0 }
+    }
+
     /// Unmasks the device's interrupt, and lets the waiting threads poll once: an interrupt that
     /// was raised while it was masked is lost.
     fn unmask(&self, node: &Node) {
@@ -141,6 +146,24 @@ impl Devices {
             arch::irq::unmask(Vector(self.dma.vector as u8));
             self.dma.waiting.wake_all(&node.scheduler);
         }
+    }
+
+    /// Returns the vectors of this kernel's devices, one bit each.
+    pub fn vectors(&self) -> u64 {
+        self.console.bit() | self.block.bit() | self.rng.bit() | self.streams.bit() | self.dma.bit()
+    }
+
+    /// Returns whether a device has something for this kernel, or a thread waits for the end of a
+    /// request.
+    pub fn are_busy(&self, node: &'static Node) -> bool {
+        let waits = [&self.block.waiting, &self.rng.waiting, &self.dma.waiting];
+        !waits.into_iter().all(WaitQueue::is_empty)
+            || self.console_has_news(node)
+            || self.streams.has_news(node)
+    }
+
+    fn console_has_news(&self, node: &'static Node) -> bool {
+        self.console.driver.lock().as_ref().is_some_and(|console| console.has_news(&bus(node)))
     }
 
     /// Returns whether this kernel has the system console.

@@ -16,7 +16,7 @@ mod procedure;
 
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
-use abi::soc::DomainPage;
+use abi::soc::{DomainPage, state};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::{Guard, Lock, Once};
@@ -25,7 +25,7 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
-use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
+use kernel_msg::{Busy, CallError, Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_node::Node;
 use kernel_sched::{ThreadId, WaitQueue};
 
@@ -233,6 +233,11 @@ impl Peers {
             })
     }
 
+    /// Returns whether a call to a peer is in progress.
+    pub fn are_called(&self) -> bool {
+        self.iter().any(|peer| peer.caller.lock().is_calling())
+    }
+
     /// Answers a request that [`Peer::receive`] returned.
     pub fn reply(&self, request: &Request, result: Result<&[u8], Refusal>) {
         if let Some(peer) = self.peer(request.from) {
@@ -245,10 +250,10 @@ impl Peers {
         self.iter().map(|peer| peer.id)
     }
 
-    /// Sends a notice, which arrives at most once; it is dropped if the ring has no room. From any
+    /// Sends a notice, which arrives at most once. Returns false if the ring has no room. From any
     /// context without leaf locks.
-    pub fn notify(&self, id: DomainId, procedure: Procedure, payload: &[u8]) {
-        let Some(peer) = self.peer(id) else { return };
+    pub fn notify(&self, id: DomainId, procedure: Procedure, payload: &[u8]) -> bool {
+        let Some(peer) = self.peer(id) else { return true };
         let sent = {
             let mut caller = peer.caller.lock();
             caller.notice(&peer.wires, procedure.class(), procedure as u16, payload)
@@ -256,10 +261,18 @@ impl Peers {
         if sent.is_ok() {
             peer.ring(self.vector);
         }
+        sent != Err(CallError::Busy(Busy::RingFull))
     }
 
-    /// Wakes peer `id` if it is powered off with its memory kept, or INACTIVE: a doorbell does not.
-    /// For a thread, which has sent it a notice.
+    /// Wakes peer `id` if it rests. For a caller that has sent it a notice.
+    pub fn wake_resting(&self, node: &Node, id: DomainId) {
+        if node.soc.state(id).1 == state::RESTING {
+            self.wake_sleeper(node, id);
+        }
+    }
+
+    /// Wakes peer `id` if it is stopped with its threads: a doorbell does not. For a thread, which
+    /// has sent it a notice.
     pub fn wake_sleeper(&self, node: &Node, id: DomainId) {
         if let Some(peer) = self.peer(id).filter(|peer| peer.keeps_its_threads(node)) {
             peer.wake_if_asleep(node);

@@ -27,11 +27,14 @@ pub mod trace;
 pub mod wait;
 
 pub use scheduler::{CoreInfo, Scheduler, SpawnError, ThreadInfo};
-pub use table::ThreadId;
+pub use sleepers::Deadline;
+pub use table::{Quiet, ThreadId};
 pub use wait::WaitQueue;
 
 /// Maximum threads of a kernel, including idle threads.
 pub const MAX_THREADS: usize = 512;
+/// Priority of the thread that decides when the domain rests. That it runs does not count as work.
+pub const PRIORITY_REST: u8 = 1;
 /// Number of priorities. 0 is for idle threads; higher ones run first.
 pub const PRIORITIES: usize = 32;
 /// Priority of threads of programs. A kernel's own threads run first, so that a person or the

@@ -9,7 +9,8 @@
 
 use crate::MAX_THREADS;
 use crate::raw::{Contexts, FirstStep};
-use crate::table::{NewThread, Phase, Table, ThreadId};
+use crate::sleepers::Deadline;
+use crate::table::{NewThread, Phase, Quiet, Table, ThreadId};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
@@ -123,7 +124,7 @@ impl Scheduler {
         cpu::irqs_restore(true); // takes pending interrupts, and may switch threads
     }
 
-    /// Reports that this core was powered off and on again, and its timer with it.
+    /// Reports that this core was off, and its timer with it.
     pub fn core_powered_on(&self) {
         self.table.lock().timer_fired(here());
     }
@@ -237,18 +238,14 @@ impl Scheduler {
         }
     }
 
-    /// Blocks until woken. Returns at once if the caller was woken since it last blocked.
-    pub fn park(&self) {
-        let mut table = self.table.lock();
-        debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
-        if table.block_current(here()) {
-            drop(self.switch_away(table));
-        }
-    }
-
     /// Sleeps until soc time `deadline`.
     pub fn sleep_until(&self, deadline: u64) {
-        while time::soc_time() < deadline {
+        self.sleep(Deadline::Firm(deadline));
+    }
+
+    /// Sleeps until `deadline`.
+    pub fn sleep(&self, deadline: Deadline) {
+        while time::soc_time() < deadline.at() {
             let mut table = self.table.lock();
             debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
             if table.sleep_current(here(), deadline) {
@@ -269,13 +266,23 @@ impl Scheduler {
         &self,
         queue: &WaitQueue,
         deadline: Option<u64>,
+        done: impl FnMut() -> bool,
+    ) -> bool {
+        self.wait_for(queue, deadline.map(Deadline::Firm), done)
+    }
+
+    /// Does the same as [`Scheduler::wait_until`], with a deadline of either kind.
+    pub fn wait_for(
+        &self,
+        queue: &WaitQueue,
+        deadline: Option<Deadline>,
         mut done: impl FnMut() -> bool,
     ) -> bool {
         loop {
             if done() {
                 return true;
             }
-            if deadline.is_some_and(|deadline| time::soc_time() >= deadline) {
+            if deadline.is_some_and(|deadline| time::soc_time() >= deadline.at()) {
                 return false;
             }
             self.enqueue(queue, deadline);
@@ -290,7 +297,7 @@ impl Scheduler {
     /// Adds the caller to `queue`. From here on a wake of the queue wakes the caller, which then
     /// decides in [`Scheduler::block_in`] whether it waits. If the caller holds the lock of what it
     /// waits for, no change can slip in between its check and this call.
-    pub fn enqueue(&self, queue: &WaitQueue, deadline: Option<u64>) {
+    pub fn enqueue(&self, queue: &WaitQueue, deadline: Option<Deadline>) {
         let mut table = self.table.lock();
         queue.with_head(|head| table.prepare_wait(here(), head, deadline));
     }
@@ -325,6 +332,21 @@ impl Scheduler {
         let mut table = self.table.lock();
         queue.with_head(|head| while table.wake_first(head, here()) {});
         self.announce(&mut table);
+    }
+
+    /// See [`Table::quiet`].
+    pub fn quiet(&self) -> Option<Quiet> {
+        self.table.lock().quiet(here())
+    }
+
+    /// See [`Table::next_deadline`].
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.table.lock().next_deadline()
+    }
+
+    /// See [`Table::is_any_ready`].
+    pub fn is_any_ready(&self) -> bool {
+        self.table.lock().is_any_ready()
     }
 
     /// Reports that the soc clock was adjusted: every core sets its timer again.

@@ -6,6 +6,24 @@ use crate::runqueue::{Index, NONE};
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Until when a thread sleeps, in soc time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// An idle core is woken for it.
+    Firm(u64),
+    /// It waits until a core has something else to do.
+    Deferrable(u64),
+}
+
+impl Deadline {
+    /// Returns its time.
+    pub const fn at(self) -> u64 {
+        match self {
+            Deadline::Firm(at) | Deadline::Deferrable(at) => at,
+        }
+    }
+}
+
 /// Sleeping threads, earliest deadline first.
 #[derive(Clone, Debug)]
 pub struct Sleepers {

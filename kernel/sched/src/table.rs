@@ -19,15 +19,17 @@
 //!
 //! **Full**: with [`MAX_THREADS`] threads, `create` returns `None`.
 
+mod quiet;
 mod timer;
 
 use crate::kicks::Kicks;
 use crate::runqueue::{Index, NONE, RunQueue};
-use crate::sleepers::Sleepers;
+use crate::sleepers::{Deadline, Sleepers};
 use crate::wait::{append, unlink};
-use crate::{MAX_THREADS, PRIORITIES};
+use crate::{MAX_THREADS, PRIORITIES, PRIORITY_REST};
 use alloc::vec;
 use alloc::vec::Vec;
+pub use quiet::Quiet;
 pub use timer::Event;
 use timer::Timer;
 
@@ -108,6 +110,8 @@ pub struct Entry {
     waiting: bool,
     /// The core whose sleepers have its deadline. It may have moved to another one since.
     sleeps_on: u8,
+    /// That deadline is [`Deadline::Deferrable`].
+    is_deferrable: bool,
 }
 
 fn nothing(_: usize) {}
@@ -126,6 +130,7 @@ const FREE: Entry = Entry {
     permit: false,
     waiting: false,
     sleeps_on: 0,
+    is_deferrable: false,
 };
 
 /// Parameters of a new thread.
@@ -158,6 +163,10 @@ pub struct Table {
 struct Core {
     queue: RunQueue,
     sleepers: Sleepers,
+    /// Those with deadlines that can be deferred.
+    deferrable: Sleepers,
+    /// Tick at which a thread of more than [`PRIORITY_REST`] last stopped running here.
+    worked_until: u64,
     current: Index,
     online: bool,
     /// Tick at which the current thread was switched to.
@@ -182,6 +191,8 @@ impl Table {
         let core = |index| Core {
             queue: RunQueue::default(),
             sleepers: Sleepers::new(MAX_THREADS),
+            deferrable: Sleepers::new(MAX_THREADS),
+            worked_until: 0,
             current: index as Index,
             online: false,
             since: 0,
@@ -349,6 +360,9 @@ impl Table {
         let here = &mut self.cores[core];
         let before = &mut self.entries[here.current as usize];
         before.ran += now.saturating_sub(here.since);
+        if before.priority > PRIORITY_REST {
+            here.worked_until = now;
+        }
         here.since = now;
         here.slice_end = now + slice;
         let entry = &mut self.entries[next as usize];
@@ -378,8 +392,8 @@ impl Table {
     }
 
     /// Adds the running thread, which is about to block, to the list that starts at `head`. It will
-    /// be woken at soc time `deadline` at the latest. Clears its permit.
-    pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
+    /// be woken at `deadline` at the latest. Clears its permit.
+    pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<Deadline>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
         entry.permit = false;
@@ -392,15 +406,26 @@ impl Table {
     }
 
     /// Adds the running thread to the sleepers of its core.
-    fn sleep(&mut self, core: usize, deadline: u64) {
+    fn sleep(&mut self, core: usize, deadline: Deadline) {
         let index = self.cores[core].current;
-        self.entries[index as usize].sleeps_on = core as u8;
-        self.cores[core].sleepers.insert(index, deadline);
+        self.cancel_sleep(index);
+        let entry = &mut self.entries[index as usize];
+        entry.sleeps_on = core as u8;
+        entry.is_deferrable = matches!(deadline, Deadline::Deferrable(_));
+        self.sleepers_with(index).insert(index, deadline.at());
     }
 
+    #[inline]
     fn cancel_sleep(&mut self, index: Index) {
-        let core = self.entries[index as usize].sleeps_on as usize;
-        self.cores[core].sleepers.remove(index);
+        self.sleepers_with(index).remove(index);
+    }
+
+    /// Returns the sleepers that have the deadline of the thread at `index`, if it has one.
+    #[inline]
+    fn sleepers_with(&mut self, index: Index) -> &mut Sleepers {
+        let entry = &self.entries[index as usize];
+        let core = &mut self.cores[entry.sleeps_on as usize];
+        if entry.is_deferrable { &mut core.deferrable } else { &mut core.sleepers }
     }
 
     /// Removes the running thread from the list that starts at `head`, whether it was woken or not.
@@ -427,8 +452,8 @@ impl Table {
         true
     }
 
-    /// Does the same as [`Table::block_current`], until soc time `deadline` at the latest.
-    pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
+    /// Does the same as [`Table::block_current`], until `deadline` at the latest.
+    pub fn sleep_current(&mut self, core: usize, deadline: Deadline) -> bool {
         let blocked = self.block_current(core);
         if blocked {
             self.sleep(core, deadline);

@@ -11,12 +11,13 @@
 //! The kernel that executes a step also keeps the timer that the step sets: [`Services::keep`]
 //! executes the timer's step when it is due, possibly early.
 //!
-//! A wake can be lost if the kernel that sends it dies or has no memory. That costs a second,
-//! because a parked caller requests again after that time, unless its [`Patience`] is `IDLE`.
+//! A wake can be lost if the kernel that sends it dies. All parked callers are woken then. A wake
+//! that finds no room in the ring is sent later, to all parked callers of that kernel.
 //!
 //! - [`served`]: one service: requests, steps, counters
 //! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
+//! - [`wakes`]: wakes of parked callers, here and on other kernels
 //! - [`frames`]: the service of shared frames
 //! - `longest`: the longest step, for measurements
 
@@ -27,6 +28,7 @@ mod guard;
 mod longest;
 mod patience;
 mod served;
+mod wakes;
 
 use ::processes::Processes;
 use abi::boot::{BLOCK, Blob};
@@ -43,15 +45,14 @@ use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_node::Node;
 use kernel_platform::Platform;
-use kernel_platform::peers::{CallFailure, Procedure};
+use kernel_platform::peers::CallFailure;
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 #[cfg(feature = "trials")]
 pub use longest::longest_ns;
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
-use share::{Mailboxes, Mode, Outbox, Token, codec};
-use zerocopy::{FromBytes, IntoBytes};
+use share::{Mailboxes, Mode, Token, codec};
 
 /// Why a request to a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub struct Services {
     woken: Box<[AtomicU32; MAX_THREADS]>,
     /// How often all parked callers were woken.
     all_woken: AtomicU64,
+    /// Kernels that a wake could not be sent to, one bit each.
+    owed: AtomicU64,
     given: Mailboxes,
 }
 
@@ -177,6 +180,7 @@ impl Services {
             sequence: AtomicU64::new(1),
             woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
+            owed: AtomicU64::new(0),
             given: Mailboxes::new(MAX_THREADS),
         }
     }
@@ -191,9 +195,15 @@ impl Services {
         self.all().into_iter().for_each(|service| service.share(platform));
     }
 
-    /// Restarts the services whose shared state is lost.
+    /// Restarts the services whose shared state is lost, and resets the lost pages of the shared
+    /// block that belong to none.
     pub fn restart_if_lost(&self, platform: &'static Platform) {
         self.all().into_iter().for_each(|service| service.restart_if_lost(self, platform));
+        if let Some(coherence) = &platform.coherence {
+            let base = coherence.base().0 as usize;
+            let mend = |(at, bytes)| coherence.mend(base + at as usize, bytes as usize);
+            unowned(platform.blob).for_each(mend);
+        }
     }
 
     /// Returns a token for the next request of the calling thread.
@@ -223,7 +233,7 @@ impl Services {
     #[inline]
     fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
         self.given.open(place_of(token), token.sequence);
-        platform.scheduler.wait_until(&self.parked, patience.next_look(), || {
+        platform.scheduler.wait_for(&self.parked, patience.next_look(), || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
@@ -243,52 +253,6 @@ impl Services {
     #[inline]
     fn take_given(&self, token: Token, bulk: &mut [u8]) -> Option<usize> {
         self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
-    }
-
-    fn wake_all(&self, platform: &Platform) {
-        self.all_woken.fetch_add(1, Ordering::Relaxed);
-        self.parked.wake_all(&platform.scheduler);
-    }
-
-    /// Performs the wakes that a step requested.
-    #[inline]
-    fn perform(&self, platform: &Platform, outbox: &Outbox) {
-        for &token in outbox.wakes() {
-            self.wake(platform, token);
-        }
-        if outbox.wakes_all() {
-            self.wake_all(platform);
-            let all = Token::default();
-            platform
-                .peers
-                .ids()
-                .for_each(|peer| platform.peers.notify(peer, Procedure::Wake, all.as_bytes()));
-        }
-    }
-
-    fn wake(&self, platform: &Platform, token: Token) {
-        if token.kernel() != platform.me {
-            platform.peers.notify(token.kernel(), Procedure::Wake, token.as_bytes());
-            platform.peers.wake_sleeper(platform, token.kernel());
-        } else if token.epoch() == platform.epoch {
-            // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
-            let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
-            let order = Ordering::Relaxed;
-            let _ = self.woken(token).compare_exchange(before, now, order, order);
-            platform.scheduler.wake(ThreadId::from_token(token.thread));
-        }
-    }
-
-    /// Handles a wake from another kernel's step: of one token, or of all parked callers (the empty
-    /// token). From any context.
-    pub fn heard_wake(&self, platform: &Platform, payload: &[u8]) -> Result<usize, Refusal> {
-        let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
-        match token == Token::default() {
-            true => self.wake_all(platform),
-            false if token.kernel() == platform.me => self.wake(platform, token),
-            false => {}
-        }
-        Ok(0)
     }
 
     /// Executes a request of another kernel, and returns the reply.
@@ -325,10 +289,12 @@ impl Services {
     pub fn keep(&self, platform: &'static Platform) {
         loop {
             let (mut ended, timer) = (Vec::new(), self.timer());
-            let deadline = (timer != u64::MAX).then_some(timer);
+            let again = self.pay_owed(platform);
+            let owes = || again == u64::MAX && self.owed.load(Ordering::Relaxed) != 0;
+            let deadline = (timer.min(again) != u64::MAX).then_some(timer.min(again));
             platform.scheduler.wait_until(&self.changed, deadline, || {
                 ended.extend(self.ended(platform));
-                !ended.is_empty() || self.timer() != timer
+                !ended.is_empty() || self.timer() != timer || owes()
             });
             if !ended.is_empty() {
                 // Answers and wakes from these kernels may be lost.
@@ -357,6 +323,13 @@ impl Services {
 fn arenas_of(blob: &Blob) -> impl Iterator<Item = (&'static str, u64, u64)> {
     let mode = |kind: &abi::service::Kind| mode_of(blob, kind.name).1;
     abi::service::arenas(BLOCK, move |kind| mode(kind).is_shared())
+}
+
+/// The parts of the shared block that no service with shared state has: offset and size.
+fn unowned(blob: &Blob) -> impl Iterator<Item = (u64, u64)> {
+    let unused = arenas_of(blob).filter(|arena| !mode_of(blob, arena.0).1.is_shared());
+    let tests = (BLOCK - abi::service::SELF_TESTS, abi::service::SELF_TESTS);
+    unused.map(|(_, offset, bytes)| (offset, bytes)).chain([tests])
 }
 
 /// Returns offset and size of a service's arena in the shared block.

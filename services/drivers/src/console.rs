@@ -69,6 +69,12 @@ impl Console {
         bus.window + (self.buffers + buffer * BUFFER) as u64
     }
 
+    /// Returns whether input has arrived, or room for output where there was none.
+    pub fn has_news<W: Words>(&self, bus: &Bus<W>) -> bool {
+        let has_room = self.transmit_free == 0 && self.transmit.has_completed(&bus.words);
+        has_room || self.receive.has_completed(&bus.words)
+    }
+
     fn offer<W: Words>(&mut self, bus: &Bus<W>, buffer: usize) {
         let address = self.address(bus, buffer);
         let piece = Piece { address, bytes: BUFFER as u32, device_writes: true };

@@ -126,6 +126,11 @@ impl Queue {
         words.store(self.at + 16 * slot + 8, rest);
     }
 
+    /// Returns whether a request has been completed and not been returned yet.
+    pub fn has_completed(&self, words: &impl Words) -> bool {
+        (words.load(self.at + USED) >> 16) as u16 != self.used
+    }
+
     /// Returns the next completed request, if there is one.
     pub fn complete(&mut self, words: &impl Words) -> Option<Completion> {
         loop {

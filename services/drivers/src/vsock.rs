@@ -52,6 +52,12 @@ impl Vsock {
         Ok(vsock)
     }
 
+    /// Returns whether input has arrived, or room for output where there was none.
+    pub fn has_news<W: Words>(&self, bus: &Bus<W>) -> bool {
+        let has_room = self.free == 0 && self.transmit.has_completed(&bus.words);
+        has_room || self.receive.has_completed(&bus.words)
+    }
+
     fn pieces<W: Words>(&self, bus: &Bus<W>, slot: usize, data: usize, comes: bool) -> [Piece; 2] {
         let address = bus.window + (self.buffers + slot * BUFFER) as u64;
         let head = size_of::<Header>() as u32;

@@ -55,6 +55,11 @@ impl Slot {
         Ok(())
     }
 
+    /// Returns the bit of the engine's vector; 0 without the engine.
+    pub(super) fn bit(&self) -> u64 {
+        if self.is_there() { 1 << self.vector } else { 0 }
+    }
+
     /// Returns whether the engine was found.
     pub fn is_there(&self) -> bool {
         self.place.get().is_some()

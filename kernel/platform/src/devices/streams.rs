@@ -49,6 +49,11 @@ impl Slot<Link> {
         self.driver.lock().is_some()
     }
 
+    /// Returns whether the device has something for this kernel.
+    pub(super) fn has_news(&self, node: &'static Node) -> bool {
+        self.driver.lock().as_ref().is_some_and(|link| link.vsock.has_news(&bus(node)))
+    }
+
     /// Polls and waits until `look` finds something. Returns `None` without the device.
     fn until<T>(
         &self,

@@ -230,8 +230,8 @@ impl Call<'_> {
 }
 
 impl Peer {
-    /// Wakes the peer if it is off, cold or INACTIVE. If that fails, the call ends with `PeerLost`,
-    /// or the wake is repeated with the next ring.
+    /// Wakes the peer if it is off, cold, INACTIVE or resting. If that fails, the call ends with
+    /// `PeerLost`, or the wake is repeated with the next ring.
     pub fn wake_if_asleep(&self, node: &Node) {
         if self.is_asleep(node) && node.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
         {
@@ -241,11 +241,12 @@ impl Peer {
 
     /// Returns whether the peer is asleep with its threads.
     pub fn keeps_its_threads(&self, node: &Node) -> bool {
-        matches!(node.soc.state(self.id).1, state::OFF | state::INACTIVE)
+        state::is_stopped(node.soc.state(self.id).1)
     }
 
     fn is_asleep(&self, node: &Node) -> bool {
-        matches!(node.soc.state(self.id).1, state::OFF | state::COLD | state::INACTIVE)
+        let (_, now) = node.soc.state(self.id);
+        state::is_stopped(now) || now == state::COLD
     }
 
     /// Rings again, in case the last ring was lost or the peer fell asleep.

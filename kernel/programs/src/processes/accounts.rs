@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use kernel_msg::Level;
-use kernel_sched::{Scheduler, ThreadId};
+use kernel_sched::{Deadline, Scheduler, ThreadId};
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
@@ -67,6 +67,6 @@ pub fn keep(_: usize) {
         }
         was_empty = is_empty && !was_empty;
         drop(all);
-        kernel.scheduler.sleep_until(arch::time::soc_time() + EVERY_NS);
+        kernel.scheduler.sleep(Deadline::Deferrable(arch::time::soc_time() + EVERY_NS));
     }
 }

@@ -15,7 +15,7 @@ use arch::lock::Lock;
 use core::sync::atomic::{AtomicU64, Ordering};
 use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
 use kernel_process::Interrupted;
-use kernel_sched::WaitQueue;
+use kernel_sched::{Deadline, WaitQueue};
 use kernel_services::kernel::Kernel;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -109,7 +109,7 @@ impl Guest {
                 return Ok(Some(answer));
             }
             // Queued under the pipe's lock, so no wake is missed.
-            scheduler.enqueue(queue, deadline);
+            scheduler.enqueue(queue, deadline.map(Deadline::Firm));
             drop(pipe);
             let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
             let sleeps = !is_over && !self.is_stopped();

@@ -79,7 +79,7 @@ fn count(session: &Session, facts: &mut [Facts]) {
 /// it runs.
 fn wake(session: &Session, id: DomainId) -> bool {
     match session.kernel.soc.state(id).1 {
-        state::OFF | state::INACTIVE | state::COLD => {
+        now if state::is_stopped(now) || now == state::COLD => {
             session.call(id, Procedure::SlowEcho, &[], &mut []).is_ok()
         }
         _ => true,

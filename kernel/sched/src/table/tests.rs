@@ -64,7 +64,7 @@ proptest! {
                     table.pick(core, now, 10);
                 }
                 4 if !idle => {
-                    if table.sleep_current(core, now + u64::from(pick % 20)) {
+                    if table.sleep_current(core, Deadline::Firm(now + u64::from(pick % 20))) {
                         table.pick(core, now, 10);
                     }
                 }
@@ -99,7 +99,7 @@ fn a_sleeper_that_wakes_for_another_core_kicks_it() {
     let id = table.create(new(5, None), 0).unwrap();
     table.requeue_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
-    assert!(table.sleep_current(0, 50));
+    assert!(table.sleep_current(0, Deadline::Firm(50)));
     // Meanwhile a thread that it may not preempt runs where it slept, and the other core is idle.
     table.create(new(9, Some(0)), 0).unwrap();
     table.pick(0, 1, 10);
@@ -119,7 +119,7 @@ fn a_thread_that_moves_before_it_blocks_leaves_no_deadline() {
     table.requeue_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
     let mut head = NONE;
-    table.prepare_wait(0, &mut head, Some(50));
+    table.prepare_wait(0, &mut head, Some(Deadline::Firm(50)));
     // It is preempted, and the other core takes it.
     table.create(new(9, Some(0)), 0).unwrap();
     table.requeue_current(0);
@@ -130,7 +130,7 @@ fn a_thread_that_moves_before_it_blocks_leaves_no_deadline() {
     assert!(table.wake_first(&mut head, 1));
     assert_eq!(table.next_event(0).sleeper, None);
     assert_eq!(table.pick(1, 2, 10), id.index());
-    table.prepare_wait(1, &mut head, Some(50));
+    table.prepare_wait(1, &mut head, Some(Deadline::Firm(50)));
     table.cancel_wait(1, &mut head);
     assert_eq!(table.next_event(1).sleeper, None);
 }
@@ -239,7 +239,7 @@ fn waiters_leave_their_queue_in_fifo_order_and_from_the_middle() {
     table.requeue_current(0);
     for id in &ids {
         assert_eq!(table.pick(0, 0, 10), id.index());
-        table.prepare_wait(0, &mut head, Some(50));
+        table.prepare_wait(0, &mut head, Some(Deadline::Firm(50)));
         assert!(table.block_current(0));
     }
     assert_eq!(table.pick(0, 0, 10), 0);
@@ -270,7 +270,7 @@ fn the_deadline_0_is_converted_like_any_other() {
     table.online(0, 0);
     table.create(new(5, None), 0).unwrap();
     table.pick(0, 0, 10);
-    table.sleep_current(0, 0);
+    table.sleep_current(0, Deadline::Firm(0));
     table.pick(0, 0, 10);
     assert_eq!(table.rearm(0, ticks), Some(ticks(0)));
 }
@@ -287,7 +287,7 @@ fn the_timer_is_set_only_if_it_would_be_late() {
     table.requeue_current(0);
     table.pick(0, 0, 10);
     assert_eq!(table.rearm(0, ticks), Some(10), "the end of the slice");
-    assert!(table.sleep_current(0, 400));
+    assert!(table.sleep_current(0, Deadline::Firm(400)));
     assert_eq!(table.pick(0, 2, 10), two.index());
     assert_eq!(table.rearm(0, ticks), None, "10 is before 207: the core checks again then");
     table.timer_fired(0);
@@ -296,7 +296,7 @@ fn the_timer_is_set_only_if_it_would_be_late() {
     assert_eq!(table.rearm(0, ticks), Some(12));
     table.block_current(0);
     assert_eq!(table.pick(0, 4, 10), one.index());
-    assert!(table.sleep_current(0, 600));
+    assert!(table.sleep_current(0, Deadline::Firm(600)));
     assert_eq!(table.pick(0, 5, 10), 0);
     assert_eq!(table.rearm(0, ticks), Some(307), "an idle core does not wake at 12");
     table.clock_changed(0);
@@ -315,7 +315,7 @@ proptest! {
             let (now, idles) = (now as u64, table.is_idle(0));
             match op {
                 0 => table.wake(ids[whom as usize], 0),
-                1 if !idles => drop(table.sleep_current(0, time)),
+                1 if !idles => drop(table.sleep_current(0, Deadline::Firm(time))),
                 2 if !idles => drop(table.block_current(0)),
                 3 => table.requeue_current(0),
                 4 => table.timer_fired(0),
@@ -335,4 +335,44 @@ proptest! {
             check(&table);
         }
     }
+}
+
+#[test]
+fn a_deadline_that_can_be_deferred_does_not_wake_an_idle_core() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    let [one, two] = [0; 2].map(|_| table.create(new(5, None), 0).unwrap());
+    table.pick(0, 0, 10);
+    assert!(table.sleep_current(0, Deadline::Deferrable(400)));
+    assert_eq!(table.pick(0, 1, 10), two.index());
+    assert_eq!(table.next_event(0).sleeper, Some(400), "a busy core wakes it");
+    assert!(table.sleep_current(0, Deadline::Firm(900)));
+    table.pick(0, 2, 10);
+    assert_eq!(table.next_event(0).sleeper, Some(900));
+    assert_eq!(table.quiet(0), Some(Quiet { since: 2, next: Some(900) }));
+    table.expire(0, 500);
+    assert!(!table.is_any_ready(), "the core is idle");
+    table.expire(0, 900);
+    assert!(table.is_any_ready());
+    assert_eq!(table.pick(0, 900, 10), two.index());
+    assert_eq!(table.next_event(0).sleeper, Some(400), "the core has work now");
+    table.expire(0, 901);
+    assert_eq!(table.get(one).map(|entry| entry.phase), Some(Phase::Ready));
+    assert_eq!(table.quiet(0), None);
+}
+
+#[test]
+fn the_thread_that_asks_for_a_rest_is_no_work() {
+    let mut table = Table::new(2);
+    (0..2).for_each(|core| table.online(core, 0));
+    table.create(new(crate::PRIORITY_REST, Some(0)), 0).unwrap();
+    table.pick(0, 5, 10);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 0, next: None }));
+    table.create(new(5, Some(1)), 0).unwrap();
+    assert_eq!(table.quiet(0), None, "a thread is ready");
+    table.pick(1, 6, 10);
+    assert_eq!(table.quiet(0), None, "a thread runs");
+    table.block_current(1);
+    table.pick(1, 7, 10);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 7, next: None }));
 }

@@ -10,7 +10,7 @@ use core::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Earliest deadline of a sleeper, in soc time, because the soc clock may be adjusted
-    /// meanwhile.
+    /// meanwhile. An idle core leaves out those that can be deferred.
     pub sleeper: Option<u64>,
     /// End of the running thread's slice in ticks of the local clock, if a thread of the same
     /// priority is ready; 0 (now) if one of a higher priority is.
@@ -41,7 +41,9 @@ impl Table {
             Ordering::Equal => Some(here.slice_end),
             Ordering::Less => None,
         });
-        Event { sleeper: here.sleepers.next(), slice }
+        let deferrable = here.deferrable.next().filter(|_| !self.is_idle(core));
+        let sleeper = [here.sleepers.next(), deferrable].into_iter().flatten().min();
+        Event { sleeper, slice }
     }
 
     /// Returns the tick to set `core`'s timer to for [`Table::next_event`] (`u64::MAX`: stop it),
@@ -73,9 +75,15 @@ impl Table {
         self.cores[core].timer.armed = None;
     }
 
-    /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`.
+    /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`; those
+    /// with a deadline that can be deferred, unless the core is idle.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
+            self.wake(self.id(index), core);
+        }
+        while !self.is_idle(core)
+            && let Some(index) = self.cores[core].deferrable.expire(now)
+        {
             self.wake(self.id(index), core);
         }
     }

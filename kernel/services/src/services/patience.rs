@@ -1,9 +1,11 @@
 //! How long a parked request waits.
 //!
 //! Contract: when patience ends, the request is cancelled. Until then, the caller requests again
-//! when it is woken, and once a second, since a wake may be lost. An *idle* caller requests again
-//! only when it is woken, so that a kernel with nothing to do accesses no pages that other kernels
-//! may hold.
+//! when it is woken, and about once a second, in case a wake is lost: if its kernel has nothing
+//! else to do, only when it has. An *idle* caller requests again only when it is woken, so that it
+//! accesses no pages that other kernels may hold.
+
+use kernel_sched::Deadline;
 
 /// The patience of one request.
 #[derive(Clone, Copy)]
@@ -51,9 +53,12 @@ impl<'a> Patience<'a> {
 
     /// Returns the time until which to sleep if there is no wake.
     #[inline]
-    pub fn next_look(&self) -> Option<u64> {
+    pub fn next_look(&self) -> Option<Deadline> {
         let look = (!self.is_idle).then(|| arch::time::soc_time() + LOOK_NS);
-        [look, self.deadline].into_iter().flatten().min()
+        match self.deadline {
+            Some(deadline) => Some(Deadline::Firm(look.map_or(deadline, |at| at.min(deadline)))),
+            None => look.map(Deadline::Deferrable),
+        }
     }
 }
 
@@ -81,8 +86,10 @@ mod tests {
     fn only_an_idle_caller_sleeps_until_it_is_woken() {
         let now = arch::time::soc_time();
         assert_eq!(Patience::IDLE.next_look(), None);
-        assert_eq!(Patience::IDLE.until(now).next_look(), Some(now));
-        assert!(Patience::ENDLESS.next_look().is_some_and(|at| at >= now + LOOK_NS));
-        assert_eq!(Patience::ENDLESS.until(now + 1).next_look(), Some(now + 1));
+        assert_eq!(Patience::IDLE.until(now).next_look(), Some(Deadline::Firm(now)));
+        let look = Patience::ENDLESS.next_look();
+        assert!(matches!(look, Some(Deadline::Deferrable(at)) if at >= now + LOOK_NS));
+        let limited = Patience::ENDLESS.until(now + 1).next_look();
+        assert_eq!(limited, Some(Deadline::Firm(now + 1)));
     }
 }

@@ -1,0 +1,104 @@
+//! Lets this domain rest when it has nothing to do: the thread that asks `kernel_power`'s governor,
+//! and carries out its steps (docs/design/rest.md).
+
+use crate::power;
+use abi::boot::NEVER_RESTS;
+use abi::soc::command;
+use base::id::CoreId;
+use kernel_node::log;
+use kernel_power::{Facts, Governor, Outcome, Rest, Step, Verdict};
+use kernel_sched::{PRIORITY_REST, Quiet};
+use kernel_services::kernel::{self, Kernel};
+
+/// Starts the thread, if the board lets this domain rest.
+pub fn start(kernel: &'static Kernel) {
+    let rests = kernel.domain().rest_after_ms != NEVER_RESTS;
+    let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CoreId(0)), thread, 0);
+    if rests && spawn().is_err() {
+        log!("no memory for the thread that lets this domain rest");
+    }
+}
+
+fn thread(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let mut governor = Governor::new(u64::from(kernel.domain().rest_after_ms) * 1_000_000);
+    loop {
+        let now = arch::time::soc_time();
+        match governor.ask(now, facts(kernel, now)) {
+            Verdict::AskAt(at) => kernel.scheduler.sleep_until(at),
+            Verdict::Rest => {
+                let outcome = rest(kernel);
+                governor.tried(arch::time::soc_time(), outcome == Outcome::Rested);
+            }
+        }
+    }
+}
+
+fn facts(kernel: &Kernel, now: u64) -> Facts {
+    let quiet = kernel.scheduler.quiet().filter(|_| !kernel.peers.are_called());
+    let since = |quiet: Quiet| {
+        let ticks = arch::cpu::clock().saturating_sub(quiet.since);
+        now.saturating_sub(arch::time::to_ns(ticks, arch::cpu::clock_hz()))
+    };
+    Facts { quiet_since: quiet.map(since), next: quiet.and_then(|quiet| quiet.next) }
+}
+
+/// Makes one attempt to rest, until the next deadline.
+fn rest(kernel: &'static Kernel) -> Outcome {
+    // A page under a DMA transfer is not given up before the transfer is done.
+    if has_work(kernel) || !power::claim() {
+        return Outcome::Stayed;
+    }
+    let (mut rest, mut irqs_on) = (Rest::default(), false);
+    let outcome = loop {
+        let has_succeeded = match rest.step() {
+            Step::Drain => {
+                power::stop_others(kernel) && {
+                    // No other thread may use the pages that are given up.
+                    kernel.scheduler.unpreempted(|| {
+                        let left = power::has_handed_over(kernel);
+                        irqs_on = left && arch::cpu::irqs_off();
+                        left
+                    })
+                }
+            }
+            Step::Announce => {
+                // Threads may have run since the governor was asked.
+                let until = kernel.scheduler.next_deadline().unwrap_or(u64::MAX);
+                kernel.soc.request(command::REST, until, kernel.devices.vectors()).is_ok()
+            }
+            Step::Look => !has_work(kernel),
+            Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
+            Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
+            Step::Return => {
+                come_back(kernel);
+                arch::cpu::irqs_restore(irqs_on);
+                true
+            }
+            Step::Over(outcome) => break outcome,
+        };
+        rest.done(has_succeeded);
+    };
+    power::release(kernel);
+    outcome
+}
+
+/// Returns whether something has arrived that a thread of this kernel waits for.
+fn has_work(kernel: &'static Kernel) -> bool {
+    kernel.scheduler.is_any_ready()
+        || kernel.peers.are_called()
+        || kernel.peers.is_waiting()
+        || kernel.devices.are_busy(kernel)
+}
+
+/// Joins the shared block again, with interrupts masked.
+fn come_back(kernel: &Kernel) {
+    if kernel.soc.has_slept() {
+        kernel.calibrate_clock();
+    }
+    kernel.peers.look_at_chip(kernel);
+    if let Some(coherence) = &kernel.coherence {
+        coherence.come_back();
+    }
+    kernel.peers.poll(kernel);
+}
