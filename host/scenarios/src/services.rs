@@ -189,7 +189,7 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         rig.power(at.0, "inactive")?;
         ended(rig, other)?;
         let states = rig.instance.states(&rig.instance.board()?);
-        woken += u64::from(states[usize::from(at == shadow)].1 == state::RUNNING);
+        woken += u64::from(states[usize::from(at == shadow)].1 != state::INACTIVE);
         rig.power(at.0, "wake")?;
         ended(rig, at)?;
         whole(rig)?;

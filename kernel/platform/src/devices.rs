@@ -163,7 +163,7 @@ impl Devices {
     }
 
     fn console_has_news(&self, node: &'static Node) -> bool {
-        self.console.driver.lock().as_ref().is_some_and(|console| console.has_news(&bus(node)))
+        self.console.driver.lock().as_mut().is_some_and(|console| console.has_news(&bus(node)))
     }
 
     /// Returns whether this kernel has the system console.

@@ -69,10 +69,12 @@ impl Console {
         bus.window + (self.buffers + buffer * BUFFER) as u64
     }
 
-    /// Returns whether input has arrived, or room for output where there was none.
-    pub fn has_news<W: Words>(&self, bus: &Bus<W>) -> bool {
-        let has_room = self.transmit_free == 0 && self.transmit.has_completed(&bus.words);
-        has_room || self.receive.has_completed(&bus.words)
+    /// Returns whether input has arrived, or since the last call room for output where there was
+    /// none.
+    pub fn has_news<W: Words>(&mut self, bus: &Bus<W>) -> bool {
+        let was_full = self.transmit_free == 0;
+        self.reap(bus);
+        was_full && self.transmit_free != 0 || self.receive.has_completed(&bus.words)
     }
 
     fn offer<W: Words>(&mut self, bus: &Bus<W>, buffer: usize) {

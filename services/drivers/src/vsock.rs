@@ -52,10 +52,11 @@ impl Vsock {
         Ok(vsock)
     }
 
-    /// Returns whether input has arrived, or room for output where there was none.
-    pub fn has_news<W: Words>(&self, bus: &Bus<W>) -> bool {
-        let has_room = self.free == 0 && self.transmit.has_completed(&bus.words);
-        has_room || self.receive.has_completed(&bus.words)
+    /// Returns whether input has arrived, or since the last call room for output where there was
+    /// none.
+    pub fn has_news<W: Words>(&mut self, bus: &Bus<W>) -> bool {
+        let was_full = self.free == 0;
+        was_full && self.has_room(bus) || self.receive.has_completed(&bus.words)
     }
 
     fn pieces<W: Words>(&self, bus: &Bus<W>, slot: usize, data: usize, comes: bool) -> [Piece; 2] {

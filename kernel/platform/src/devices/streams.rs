@@ -51,7 +51,7 @@ impl Slot<Link> {
 
     /// Returns whether the device has something for this kernel.
     pub(super) fn has_news(&self, node: &'static Node) -> bool {
-        self.driver.lock().as_ref().is_some_and(|link| link.vsock.has_news(&bus(node)))
+        self.driver.lock().as_mut().is_some_and(|link| link.vsock.has_news(&bus(node)))
     }
 
     /// Polls and waits until `look` finds something. Returns `None` without the device.
