@@ -21,6 +21,7 @@ pub fn start(kernel: &'static Kernel) {
 
 fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
+    kernel.scheduler.defer();
     let mut governor = Governor::new(u64::from(kernel.domain().rest_after_ms) * 1_000_000);
     loop {
         let now = arch::time::soc_time();

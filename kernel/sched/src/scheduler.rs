@@ -334,6 +334,12 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
+    /// From now on an idle core leaves deadlines that can be deferred until it has something else
+    /// to do.
+    pub fn defer(&self) {
+        self.table.lock().defers = true;
+    }
+
     /// See [`Table::quiet`].
     pub fn quiet(&self) -> Option<Quiet> {
         self.table.lock().quiet(here())

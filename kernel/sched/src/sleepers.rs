@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 pub enum Deadline {
     /// An idle core is woken for it.
     Firm(u64),
-    /// It waits until a core has something else to do.
+    /// In a kernel that rests, it waits until its core has something else to do.
     Deferrable(u64),
 }
 

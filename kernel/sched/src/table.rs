@@ -156,6 +156,8 @@ pub struct Table {
     cores: Vec<Core>,
     /// Cores that must check their run queue and have not been interrupted yet.
     kicks: Kicks,
+    /// An idle core leaves deadlines that can be deferred until it has something else to do.
+    pub defers: bool,
     /// Stacks of ended threads, for reuse.
     pub spare_stacks: Vec<usize>,
 }
@@ -206,6 +208,7 @@ impl Table {
             free: (cores as Index..MAX_THREADS as Index).rev().collect(),
             cores: (0..cores).map(core).collect(),
             kicks: Kicks::default(),
+            defers: false,
             spare_stacks: Vec::with_capacity(MAX_THREADS),
         }
     }

@@ -341,6 +341,7 @@ proptest! {
 fn a_deadline_that_can_be_deferred_does_not_wake_an_idle_core() {
     let mut table = Table::new(1);
     table.online(0, 0);
+    table.defers = true;
     let [one, two] = [0; 2].map(|_| table.create(new(5, None), 0).unwrap());
     table.pick(0, 0, 10);
     assert!(table.sleep_current(0, Deadline::Deferrable(400)));

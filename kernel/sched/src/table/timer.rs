@@ -10,7 +10,7 @@ use core::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Earliest deadline of a sleeper, in soc time, because the soc clock may be adjusted
-    /// meanwhile. An idle core leaves out those that can be deferred.
+    /// meanwhile. An idle core may leave out those that can be deferred.
     pub sleeper: Option<u64>,
     /// End of the running thread's slice in ticks of the local clock, if a thread of the same
     /// priority is ready; 0 (now) if one of a higher priority is.
@@ -32,6 +32,10 @@ impl Default for Timer {
 }
 
 impl Table {
+    fn defers_on(&self, core: usize) -> bool {
+        self.defers && self.is_idle(core)
+    }
+
     /// Returns when `core` must reschedule next.
     pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
@@ -41,7 +45,7 @@ impl Table {
             Ordering::Equal => Some(here.slice_end),
             Ordering::Less => None,
         });
-        let deferrable = here.deferrable.next().filter(|_| !self.is_idle(core));
+        let deferrable = here.deferrable.next().filter(|_| !self.defers_on(core));
         let sleeper = [here.sleepers.next(), deferrable].into_iter().flatten().min();
         Event { sleeper, slice }
     }
@@ -76,12 +80,12 @@ impl Table {
     }
 
     /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`; those
-    /// with a deadline that can be deferred, unless the core is idle.
+    /// with a deadline that can be deferred, unless the core is idle and defers.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
             self.wake(self.id(index), core);
         }
-        while !self.is_idle(core)
+        while !self.defers_on(core)
             && let Some(index) = self.cores[core].deferrable.expire(now)
         {
             self.wake(self.id(index), core);
