@@ -7,6 +7,7 @@ use abi::soc::command;
 use base::id::CoreId;
 use kernel_node::log;
 use kernel_power::{Facts, Governor, Outcome, Rest, Step, Verdict};
+use kernel_sched::table::Table;
 use kernel_sched::{PRIORITY_REST, Quiet};
 use kernel_services::kernel::{self, Kernel};
 
@@ -65,7 +66,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
             }
             Step::Announce => {
                 // Threads may have run since the governor was asked.
-                let until = kernel.scheduler.next_deadline().unwrap_or(u64::MAX);
+                let until = kernel.scheduler.look(Table::next_deadline).unwrap_or(u64::MAX);
                 kernel.soc.request(command::REST, until, kernel.devices.vectors()).is_ok()
             }
             Step::Look => !has_work(kernel),
@@ -86,7 +87,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
 
 /// Returns whether something has arrived that a thread of this kernel waits for.
 fn has_work(kernel: &'static Kernel) -> bool {
-    kernel.scheduler.is_any_ready()
+    kernel.scheduler.look(Table::is_any_ready)
         || kernel.peers.are_called()
         || kernel.peers.is_waiting()
         || kernel.devices.are_busy(kernel)

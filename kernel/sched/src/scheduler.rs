@@ -172,7 +172,7 @@ impl Scheduler {
         if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None }
     }
 
-    /// Returns the number of stacks of ended threads that are kept.
+    /// Number of stacks of ended threads that are kept.
     pub fn spare_stacks(&self) -> usize {
         self.table.lock().spare_stacks.len()
     }
@@ -334,8 +334,7 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
-    /// From now on an idle core leaves deadlines that can be deferred until it has something else
-    /// to do.
+    /// See [`Table::defers`].
     pub fn defer(&self) {
         self.table.lock().defers = true;
     }
@@ -345,14 +344,9 @@ impl Scheduler {
         self.table.lock().quiet(here())
     }
 
-    /// See [`Table::next_deadline`].
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.table.lock().next_deadline()
-    }
-
-    /// See [`Table::is_any_ready`].
-    pub fn is_any_ready(&self) -> bool {
-        self.table.lock().is_any_ready()
+    /// Looks at the threads.
+    pub fn look<R>(&self, look: impl FnOnce(&Table) -> R) -> R {
+        look(&self.table.lock())
     }
 
     /// Reports that the soc clock was adjusted: every core sets its timer again.
@@ -442,7 +436,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the time in ns that a thread has run; 0 if it has ended.
+    /// See [`Table::ran`]; in ns.
     pub fn ran(&self, id: ThreadId) -> u64 {
         to_ns(self.table.lock().ran(id, cpu::clock()))
     }
