@@ -25,7 +25,7 @@ pub const VA_OFFSET: u64 = 0xffff_8000_0000_0000;
 /// permanent uncached mapping, used only to clean and invalidate the page's cache lines while the
 /// page is unmapped or read-only. Nothing is read or written through it.
 pub const MAINTENANCE_OFFSET: u64 = 1 << 40;
-/// [`Domain::rest_after_ms`] of a domain that never rests by itself.
+/// [`Domain::rest_after_ms`] of a domain that never rests.
 pub const NEVER_RESTS: u32 = u32::MAX;
 /// Owner of a region, device or line that belongs to no single domain.
 pub const NOBODY: u32 = u32::MAX;

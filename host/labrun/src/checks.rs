@@ -101,7 +101,9 @@ fn rests(kit: &Kit<'_>) -> anyhow::Result<()> {
     let (minute, hour) = (run(60)?, run(3600)?);
     let executed = |outcome: &Outcome| outcome.counts[0][0];
     let (less, more) = (executed(&minute), executed(&hour));
-    ensure!(less == more, "main executed {less} instructions in a minute, {more} in an hour");
+    // The numbers that it prints are longer.
+    let same = more.abs_diff(less) < 1000;
+    ensure!(same, "main executed {less} instructions in a minute, {more} in an hour");
     let inactive = |share: &&Share| share.state == State::Inactive;
     let rest = hour.shares[0].iter().find(inactive).context("main did not rest")?;
     ensure!(rest.time > 3590 * SECOND, "main rested for {} ps", rest.time);

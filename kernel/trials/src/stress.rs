@@ -257,8 +257,11 @@ fn burst(kernel: &'static Kernel, index: usize) {
     threads.into_iter().flatten().for_each(|thread| kernel.scheduler.join(thread));
 }
 
+/// An hour.
+const LONGEST_NAP_MS: u64 = 3_600_000;
+
 fn nap(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let length = number(arguments, 0, 50)?.min(60_000);
+    let length = number(arguments, 0, 50)?.min(LONGEST_NAP_MS);
     let due = arch::time::soc_time() + length * 1_000_000;
     session.kernel.scheduler.sleep_until(due);
     let late = arch::time::soc_time().checked_sub(due).ok_or(Failure::Failed("woke too early"))?;

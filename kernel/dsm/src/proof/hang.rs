@@ -3,7 +3,8 @@
 use base::id::CoreId;
 use stateright::Model;
 
-use super::model::{Action, State, Status, World};
+use super::model::{State, World};
+use super::steps::{Action, Status};
 use crate::dsm::Leaving;
 use abi::hang::Blame;
 

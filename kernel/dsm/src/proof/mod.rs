@@ -7,6 +7,7 @@ mod litmus;
 mod model;
 mod node;
 mod program;
+mod steps;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
