@@ -43,6 +43,11 @@ pub mod state {
         matches!(state, OFF | INACTIVE | RESTING)
     }
 
+    /// Returns whether the domain does nothing until it is woken.
+    pub const fn is_asleep(state: u64) -> bool {
+        is_stopped(state) || state == COLD
+    }
+
     /// Name in messages.
     pub const fn name(state: u64) -> &'static str {
         match state {

@@ -1,7 +1,6 @@
 //! Seeded bugs for the coherence sanitizer to find, with its model of TLBs, and one for the lab's
-//! crash points. Only in kernels built
-//! with the feature `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the
-//! kernel that has it.
+//! crash points. Only in kernels built with the feature `seeded`; `seed=NUMBER,ISA` on the board's
+//! command line selects the bug and the kernel that has it.
 //!
 //! A bug disables something in [`cache`], in [`crate::shared`] or in the page table: cache
 //! maintenance, barriers, the word that publishes others, or TLB invalidations.

@@ -82,15 +82,10 @@ fn deaths(kernel: &Kernel) -> u64 {
 /// starts again with its kernel; a shared one starts with its first request.
 fn lives(kernel: &Kernel) -> [u32; SERVICES] {
     let services = &kernel.services;
-    let (fs, net, processes) = (&services.fs, &services.net, &services.processes);
-    let found = [
-        (fs.lives(), fs.mode().is_shared()),
-        (net.lives(), net.mode().is_shared()),
-        (processes.lives(), processes.mode().is_shared()),
-    ];
+    let found = [services.fs.lives(), services.net.lives(), services.processes.lives()];
     // After the lives: a death may follow, and then a loss.
     let most = 1 + deaths(kernel) as u32;
-    let lives = found.map(|(lives, is_shared)| if lives > 0 || is_shared { lives } else { most });
+    let lives = found.map(|lives| lives.unwrap_or(most));
     assert!(lives.iter().all(|&lives| lives <= most), "{lives:?} lives after {most} - 1 deaths");
     lives
 }

@@ -4,7 +4,7 @@
 use super::killed::kill;
 use super::kit::Kit;
 use super::records;
-use super::run::{COUNTS, Outcome, cycles};
+use super::run::{Outcome, cycles};
 use super::{charges, linux, points, seeds, statistical, table4, table5, table6};
 use anyhow::{Context, ensure};
 use lab::energy::Share;
@@ -83,8 +83,7 @@ fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
     let (cycles, points) = cycles(domain, shares);
     let idle = |share: &&Share| matches!(share.state, State::Idle(_));
     let idle: u64 = shares.iter().filter(idle).map(|share| share.time).sum();
-    let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);
-    let counted = index.map_or(0, |index| outcome.counts[0][index]) as f64;
+    let counted = outcome.count(0, Count::Instructions) as f64;
     ensure!(points == 2, "both frequencies have their share: {shares:?}");
     ensure!((cycles - counted).abs() < 10.0, "{cycles} cycles, {counted} instructions");
     ensure!(idle >= 4_999_000_000_000, "of 5 s asleep only {idle} ps were idle");
@@ -99,8 +98,7 @@ fn rests(kit: &Kit<'_>) -> anyhow::Result<()> {
         kit.run("duo-1x1-rest", &run, Choice::default())
     };
     let (minute, hour) = (run(60)?, run(3600)?);
-    let executed = |outcome: &Outcome| outcome.counts[0][0];
-    let (less, more) = (executed(&minute), executed(&hour));
+    let [less, more] = [&minute, &hour].map(|run| run.count(0, Count::Instructions));
     // The numbers that it prints are longer.
     let same = more.abs_diff(less) < 1000;
     ensure!(same, "main executed {less} instructions in a minute, {more} in an hour");

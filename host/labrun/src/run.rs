@@ -186,9 +186,14 @@ impl Outcome {
 impl Outcome {
     /// Returns how often a domain has accessed others.
     pub fn accesses(&self, domain: &str) -> u64 {
-        let index = COUNTS.iter().position(|&(_, what)| what == Count::Syncs);
         let at = self.lab.domains.iter().position(|d| d.name == domain);
-        let counts = at.and_then(|at| self.counts.get(at));
+        at.map_or(0, |at| self.count(at, Count::Syncs))
+    }
+
+    /// Returns a counter of a domain.
+    pub fn count(&self, domain: usize, what: Count) -> u64 {
+        let index = COUNTS.iter().position(|&(_, known)| known == what);
+        let counts = self.counts.get(domain);
         counts.and_then(|counts| counts.get(index?).copied()).unwrap_or(0)
     }
 

@@ -4,7 +4,7 @@
 use super::killed::kill;
 use super::kit::Kit;
 use super::records;
-use super::run::{COUNTS, Outcome, cycles};
+use super::run::{Outcome, cycles};
 use anyhow::ensure;
 use lab::page::{Count, State};
 use workbench::model::Choice;
@@ -57,10 +57,9 @@ fn accounted(run: &Outcome) -> anyhow::Result<()> {
 
 /// With one cycle per instruction, active core-time times frequency is the number of instructions.
 fn add_up(run: &Outcome) -> anyhow::Result<()> {
-    let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);
     for (at, domain) in run.lab.domains.iter().enumerate() {
         let (cycles, points) = cycles(domain, &run.shares[at]);
-        let counted = index.map_or(0, |index| run.counts[at][index]) as f64;
+        let counted = run.count(at, Count::Instructions) as f64;
         ensure!(points > 0, "{} was never active", domain.name);
         let off = (cycles - counted).abs();
         ensure!(off < counted * ROUNDING + 10.0, "{cycles} cycles, {counted} instructions");

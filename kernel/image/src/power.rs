@@ -205,11 +205,16 @@ fn come_back(kernel: &Kernel) {
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc refused READY after the power-off");
     }
+    rejoin(kernel);
+    kernel.trace.event("back from off", u64::from(kernel.epoch.0), 0);
+    log!("back from off");
+}
+
+/// Joins the other kernels again, with interrupts masked.
+pub fn rejoin(kernel: &Kernel) {
     kernel.peers.look_at_chip(kernel);
     if let Some(coherence) = &kernel.coherence {
         coherence.come_back();
     }
     kernel.peers.poll(kernel);
-    kernel.trace.event("back from off", u64::from(kernel.epoch.0), 0);
-    log!("back from off");
 }

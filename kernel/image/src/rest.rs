@@ -11,10 +11,13 @@ use kernel_sched::table::Table;
 use kernel_sched::{PRIORITY_REST, Quiet};
 use kernel_services::kernel::{self, Kernel};
 
+/// The core that the thread runs on; the others are off during a rest.
+const CORE: CoreId = CoreId(0);
+
 /// Starts the thread, if the board lets this domain rest.
 pub fn start(kernel: &'static Kernel) {
     let rests = kernel.domain().rest_after_ms != NEVER_RESTS;
-    let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CoreId(0)), thread, 0);
+    let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CORE), thread, 0);
     if rests && spawn().is_err() {
         log!("no memory for the thread that lets this domain rest");
     }
@@ -37,7 +40,10 @@ fn thread(_: usize) {
 }
 
 fn facts(kernel: &Kernel, now: u64) -> Facts {
-    let quiet = kernel.scheduler.quiet().filter(|_| !kernel.peers.are_called());
+    let quiet = kernel
+        .scheduler
+        .look(|threads| threads.quiet(CORE.index()))
+        .filter(|_| !kernel.peers.are_called());
     let since = |quiet: Quiet| {
         let ticks = arch::cpu::clock().saturating_sub(quiet.since);
         now.saturating_sub(arch::time::to_ns(ticks, arch::cpu::clock_hz()))
@@ -73,7 +79,10 @@ fn rest(kernel: &'static Kernel) -> Outcome {
             Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
             Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
             Step::Return => {
-                come_back(kernel);
+                if kernel.soc.has_slept() {
+                    kernel.calibrate_clock();
+                }
+                power::rejoin(kernel);
                 arch::cpu::irqs_restore(irqs_on);
                 true
             }
@@ -91,16 +100,4 @@ fn has_work(kernel: &'static Kernel) -> bool {
         || kernel.peers.are_called()
         || kernel.peers.is_waiting()
         || kernel.devices.are_busy(kernel)
-}
-
-/// Joins the shared block again, with interrupts masked.
-fn come_back(kernel: &Kernel) {
-    if kernel.soc.has_slept() {
-        kernel.calibrate_clock();
-    }
-    kernel.peers.look_at_chip(kernel);
-    if let Some(coherence) = &kernel.coherence {
-        coherence.come_back();
-    }
-    kernel.peers.poll(kernel);
 }

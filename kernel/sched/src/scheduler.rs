@@ -10,7 +10,7 @@
 use crate::MAX_THREADS;
 use crate::raw::{Contexts, FirstStep};
 use crate::sleepers::Deadline;
-use crate::table::{NewThread, Phase, Quiet, Table, ThreadId};
+use crate::table::{NewThread, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
@@ -124,7 +124,7 @@ impl Scheduler {
         cpu::irqs_restore(true); // takes pending interrupts, and may switch threads
     }
 
-    /// Reports that this core was off, and its timer with it.
+    /// Reports that this core was powered off and on again, and its timer with it.
     pub fn core_powered_on(&self) {
         self.table.lock().timer_fired(here());
     }
@@ -172,7 +172,7 @@ impl Scheduler {
         if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None }
     }
 
-    /// Number of stacks of ended threads that are kept.
+    /// Returns the number of stacks of ended threads that are kept.
     pub fn spare_stacks(&self) -> usize {
         self.table.lock().spare_stacks.len()
     }
@@ -339,11 +339,6 @@ impl Scheduler {
         self.table.lock().defers = true;
     }
 
-    /// See [`Table::quiet`].
-    pub fn quiet(&self) -> Option<Quiet> {
-        self.table.lock().quiet(here())
-    }
-
     /// Looks at the threads.
     pub fn look<R>(&self, look: impl FnOnce(&Table) -> R) -> R {
         look(&self.table.lock())
@@ -436,7 +431,7 @@ impl Scheduler {
         }
     }
 
-    /// See [`Table::ran`]; in ns.
+    /// Returns the time in ns that a thread has run; 0 if it has ended.
     pub fn ran(&self, id: ThreadId) -> u64 {
         to_ns(self.table.lock().ran(id, cpu::clock()))
     }

@@ -245,8 +245,7 @@ impl Peer {
     }
 
     fn is_asleep(&self, node: &Node) -> bool {
-        let (_, now) = node.soc.state(self.id);
-        state::is_stopped(now) || now == state::COLD
+        state::is_asleep(node.soc.state(self.id).1)
     }
 
     /// Rings again, in case the last ring was lost or the peer fell asleep.

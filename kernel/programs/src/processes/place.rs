@@ -78,10 +78,6 @@ fn count(session: &Session, facts: &mut [Facts]) {
 /// Wakes a kernel that is asleep: otherwise it does not learn of work in the table. Returns whether
 /// it runs.
 fn wake(session: &Session, id: DomainId) -> bool {
-    match session.kernel.soc.state(id).1 {
-        now if state::is_stopped(now) || now == state::COLD => {
-            session.call(id, Procedure::SlowEcho, &[], &mut []).is_ok()
-        }
-        _ => true,
-    }
+    !state::is_asleep(session.kernel.soc.state(id).1)
+        || session.call(id, Procedure::SlowEcho, &[], &mut []).is_ok()
 }

@@ -119,10 +119,10 @@ impl<S: Service + Shareable> Served<S> {
         self.mode
     }
 
-    /// Returns how often the service has started ([`ArenaGuard::lives`]); 0 if this kernel does not
-    /// execute it.
-    pub fn lives(&self) -> u32 {
-        self.instance.get().map_or(0, |instance| instance.custody().lives())
+    /// Returns how often the service has started ([`ArenaGuard::lives`]); `None` if this kernel does
+    /// not execute it.
+    pub fn lives(&self) -> Option<u32> {
+        self.instance.get().map(|instance| instance.custody().lives())
     }
 
     /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.

@@ -28,7 +28,7 @@ impl Services {
         if outbox.wakes_all() {
             self.wake_all(platform);
             let all = Token::default();
-            platform.peers.ids().for_each(|peer| self.notify(platform, peer, all));
+            platform.peers.ids().for_each(|peer| self.notify_resting(platform, peer, all));
         }
     }
 
@@ -57,11 +57,15 @@ impl Services {
         Ok(0)
     }
 
-    /// Sends kernel `peer` a wake of `token`, now or later. A kernel that rests is woken.
+    /// Sends kernel `peer` a wake of `token`, and wakes the kernel if it rests.
+    fn notify_resting(&self, platform: &Platform, peer: DomainId, token: Token) {
+        self.notify(platform, peer, token);
+        platform.peers.wake_resting(platform, peer);
+    }
+
+    /// Sends kernel `peer` a wake of `token`, now or later.
     fn notify(&self, platform: &Platform, peer: DomainId, token: Token) {
-        if platform.peers.notify(peer, Procedure::Wake, token.as_bytes()) {
-            platform.peers.wake_resting(platform, peer);
-        } else {
+        if !platform.peers.notify(peer, Procedure::Wake, token.as_bytes()) {
             self.owed.fetch_or(1 << peer.0, Ordering::Relaxed);
             self.changed.wake_all(&platform.scheduler);
         }
@@ -72,7 +76,7 @@ impl Services {
     pub(super) fn pay_owed(&self, platform: &Platform) -> u64 {
         let owed = self.owed.swap(0, Ordering::Relaxed);
         let peers = platform.peers.ids().filter(|peer| owed >> peer.0 & 1 != 0);
-        peers.for_each(|peer| self.notify(platform, peer, Token::default()));
+        peers.for_each(|peer| self.notify_resting(platform, peer, Token::default()));
         match self.owed.load(Ordering::Relaxed) {
             0 => u64::MAX,
             _ => arch::time::soc_time() + AGAIN_NS,
