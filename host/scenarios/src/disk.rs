@@ -1,7 +1,7 @@
 //! An ext2 on the board's disk: created and checked by e2fsprogs, used by all kernels.
 
 use super::host::{pattern, pull, push};
-use super::machine::demand;
+use super::machine::{demand, until};
 use super::peers::wait_for;
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
@@ -265,8 +265,8 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "fs cat note", "one line of text")?;
     // File systems shown in the root appear in this root too, without entries on the disk.
     for on in ["", "on shadow "] {
-        demand(rig, &format!("{on}fs ls dev"), "null")?;
-        demand(rig, &format!("{on}fs cat proc/shadow/version"), "riscv64")?;
+        until(rig, &format!("{on}fs ls dev"), "null")?;
+        until(rig, &format!("{on}fs cat proc/shadow/version"), "riscv64")?;
     }
     Ok(())
 }

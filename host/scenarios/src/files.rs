@@ -1,29 +1,12 @@
 //! `/dev` and `/proc`, from every kernel; and folders of the host.
 
 use super::disk::goes_off;
-use super::machine::demand;
+use super::machine::{demand, until};
 use super::programs::{install, run};
 use super::{Failure, PATIENCE, Rig};
-use std::time::Instant;
 
 /// The tool's exit code if it cannot write.
 const NO_SPACE: u8 = 98;
-
-/// Repeats a command until the answer contains `wanted`: a server may start a moment after the
-/// prompt.
-fn until(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
-    let start = Instant::now();
-    loop {
-        let said = rig.ask("main", line, PATIENCE)?;
-        if said.contains(wanted) {
-            return Ok(said);
-        }
-        if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong(format!("{line}: {said:?} without {wanted:?}")));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-}
 
 /// Runs a command that must succeed without output.
 fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! A kernel and its cores: memory protection, the page-table invariant, threads, devices.
 
 use super::{Failure, PATIENCE, Rig};
+use std::time::{Duration, Instant};
 
 /// Runs a command; the answer must contain a text. Returns the answer.
 pub fn demand(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
@@ -9,6 +10,22 @@ pub fn demand(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure
         return Ok(answer);
     }
     Err(Failure::Wrong(format!("`{line}` does not say {wanted:?}: {answer}")))
+}
+
+/// Repeats a command until the answer contains `wanted`: a server may start a moment after the
+/// prompt.
+pub fn until(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
+    let start = Instant::now();
+    loop {
+        let said = rig.ask("main", line, PATIENCE)?;
+        if said.contains(wanted) {
+            return Ok(said);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong(format!("{line}: {said:?} without {wanted:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Every kernel of the board maintains the invariant and rejects forbidden accesses.
