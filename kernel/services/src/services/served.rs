@@ -119,7 +119,7 @@ impl<S: Service + Shareable> Served<S> {
         self.mode
     }
 
-    /// Returns how often the service has started ([`ArenaGuard::lives`]); `None` if this kernel does
+    /// Returns how often the service has started ([`ArenaGuard::lives`]). `None`: this kernel does
     /// not execute it.
     pub fn lives(&self) -> Option<u32> {
         self.instance.get().map(|instance| instance.custody().lives())
