@@ -3,6 +3,8 @@
 //! `kernel/services/src/services.rs` declares beside each one its type and device
 //! (docs/tutorial/first-service.md).
 
+use crate::boot::device;
+
 /// A service as boards and kernels see it.
 #[derive(Debug)]
 pub struct Kind {
@@ -17,6 +19,8 @@ pub struct Kind {
     pub stays: Option<&'static str>,
     /// Whether it exists only where it is shared. Otherwise each kernel has something simpler.
     pub only_shared: bool,
+    /// The kind of device that its steps drive. Without such a device, a kernel does not start it.
+    pub drives: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ pub const FS: Kind = Kind {
     arena: Arena::Rest,
     stays: None,
     only_shared: false,
+    drives: None,
 };
 pub const PROCESSES: Kind = Kind {
     name: "processes",
@@ -41,6 +46,7 @@ pub const PROCESSES: Kind = Kind {
     arena: Arena::Bytes(1 << 20),
     stays: None,
     only_shared: false,
+    drives: None,
 };
 pub const NET: Kind = Kind {
     name: "net",
@@ -48,6 +54,7 @@ pub const NET: Kind = Kind {
     arena: Arena::Bytes((2 << 20) - SELF_TESTS),
     stays: None,
     only_shared: false,
+    drives: None,
 };
 pub const DMA: Kind = Kind {
     name: "dma",
@@ -55,6 +62,40 @@ pub const DMA: Kind = Kind {
     arena: Arena::Bytes(4 * PAGE),
     stays: None,
     only_shared: false,
+    drives: Some(device::DMA),
+};
+pub const CONSOLE: Kind = Kind {
+    name: "console",
+    about: "the driver of the console",
+    arena: Arena::Bytes(4 * PAGE),
+    stays: None,
+    only_shared: false,
+    drives: Some(device::CONSOLE),
+};
+pub const DISK: Kind = Kind {
+    name: "disk",
+    about: "the driver of the disk",
+    arena: Arena::Bytes(4 * PAGE),
+    stays: None,
+    only_shared: false,
+    drives: Some(device::BLOCK),
+};
+pub const HOST: Kind = Kind {
+    name: "host",
+    about: "the driver of the streams with the host",
+    // 16 streams with two buffers of 32 KiB each.
+    arena: Arena::Bytes((1 << 20) + (256 << 10)),
+    stays: None,
+    only_shared: false,
+    drives: Some(device::VSOCK),
+};
+pub const RANDOM: Kind = Kind {
+    name: "random",
+    about: "the driver of the random number generator",
+    arena: Arena::Bytes(4 * PAGE),
+    stays: None,
+    only_shared: false,
+    drives: Some(device::RNG),
 };
 pub const FRAMES: Kind = Kind {
     name: "frames",
@@ -63,10 +104,12 @@ pub const FRAMES: Kind = Kind {
     arena: Arena::Bytes((1024 * PAGE) + (2 << 20)),
     stays: Some("a kernel needs frames to receive the answer that would bring it some"),
     only_shared: true,
+    drives: None,
 };
 
 /// Every service, in the order of their arenas in the shared block.
-pub const ALL: [&Kind; 5] = [&FS, &PROCESSES, &NET, &DMA, &FRAMES];
+pub const ALL: [&Kind; 9] =
+    [&FS, &PROCESSES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
 
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;
@@ -103,7 +146,7 @@ mod tests {
     fn arenas_are_whole_pages_that_follow_each_other_and_leave_room_for_self_tests() {
         for shares_frames in [false, true] {
             let all: Vec<_> = arenas(BLOCK, |_| shares_frames).collect();
-            assert_eq!(all.len(), if shares_frames { 5 } else { 4 });
+            assert_eq!(all.len(), if shares_frames { ALL.len() } else { ALL.len() - 1 });
             let mut at = 0;
             for (name, offset, bytes) in all {
                 assert_eq!((offset, bytes % PAGE), (at, 0), "{name}");

@@ -14,7 +14,7 @@ pub const BOARD: u64 = 3;
 /// Maximum data bytes of a packet.
 pub const DATA: usize = 4096;
 /// Bytes that our receivers buffer for a stream: the peer's credit.
-pub const WINDOW: u32 = 64 << 10;
+pub const WINDOW: u32 = 32 << 10;
 
 /// Queue to the driver.
 pub const RECEIVE: usize = 0;

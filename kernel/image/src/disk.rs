@@ -1,5 +1,6 @@
-//! Serves the disk of this kernel to the file service: a thread takes the service's I/O requests,
-//! has the driver execute them, and reports their results (`fs::vfs::disks`).
+//! Serves the disk to the file service: a thread takes the service's I/O requests, has the driver
+//! execute them, and reports their results (`fs::vfs::disks`). Each kernel that executes the
+//! driver's steps has such a thread, and they take what the service issues in turn.
 //!
 //! An ext2 on the disk is mounted at a directory with the disk's name, or at the root if the
 //! board's command line contains `root=NAME`. The thread is a client of the service like any other,
@@ -14,10 +15,11 @@ use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use drivers::block::SECTOR;
+use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
+use kernel_services::disk;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::Session;
@@ -32,21 +34,20 @@ const MOUNTING: u64 = 15_000_000_000;
 /// Polling interval of [`await_root`], in ns.
 const LOOK: u64 = 20_000_000;
 
-/// This kernel's disk is mounted, or will not be.
+/// The disk is mounted, or will not be.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
-    let is_there = kernel.devices.disk_is_read_only().is_some();
-    if is_there && kernel.spawn("disk", None, thread, 0).is_err() {
+    if kernel.services.disk.is_local() && kernel.spawn("disk", None, thread, 0).is_err() {
         kernel_node::log!("no memory for a thread that serves the disk");
     }
 }
 
-/// If a disk of this kernel is to be the root, waits until it is mounted: files that are opened
+/// If the disk is to be the root, waits until it is mounted: files that are opened
 /// earlier are in another file system. Returns after [`MOUNTING`] in any case.
 pub fn await_root(kernel: &'static Kernel) {
-    let is_ours = kernel.option("root=").is_some() && kernel.devices.disk_is_read_only().is_some();
+    let is_ours = kernel.option("root=").is_some() && kernel.services.disk.is_local();
     let deadline = arch::time::soc_time() + MOUNTING;
     while is_ours && !SETTLED.load(Ordering::Relaxed) && arch::time::soc_time() < deadline {
         kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK);
@@ -60,18 +61,16 @@ fn thread(_: usize) {
 }
 
 fn serve(kernel: &'static Kernel) {
-    let devices = kernel.blob.devices().iter().zip(1..);
-    let ours = |found: &abi::boot::Device| {
-        found.kind == device::BLOCK && found.home == u32::from(kernel.me.0)
-    };
-    let Some((found, number)) = devices.into_iter().find(|(found, _)| ours(found)) else { return };
+    let Some((found, number)) = kernel.devices.numbered(kernel, device::BLOCK) else { return };
     let session = Session::at(kernel, Level(0));
     let name = abi::boot::text(&found.name);
     let top = kernel.option("root=") == Some(name);
     let medium = match kernel.option("ram=") == Some(name) {
+        // The copy is in the memory of one kernel.
+        true if found.home != u32::from(kernel.me.0) => return,
         true => {
-            kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
-            Medium::copied(kernel)
+            disk::IS_TAKEN.store(true, Ordering::Relaxed);
+            Medium::copied(&session)
         }
         false => Ok(Medium::Device),
     };
@@ -103,9 +102,9 @@ struct Disk {
 impl Disk {
     fn serve(&mut self) {
         let mut superblock = [0; SUPERBLOCK.1];
-        let read = self.medium.read(self.kernel, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
+        let read = self.medium.read(&self.session, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
-        self.kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
+        disk::IS_TAKEN.store(true, Ordering::Relaxed);
         let mut how = flag::RESTARTED;
         let mut buffer = vec![0; LONGEST];
         loop {
@@ -117,6 +116,8 @@ impl Disk {
                         SETTLED.store(true, Ordering::Relaxed);
                         kernel_node::log!("{}: ext2, mounted", self.name);
                     }
+                    // Another kernel was faster.
+                    Ok(Err(Errno::Busy)) => SETTLED.store(true, Ordering::Relaxed),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => {
                         return kernel_node::log!("{}: not mounted: {why:?}", self.name);
@@ -142,7 +143,7 @@ impl Disk {
 
     fn mount(&self, memory: u64) -> Result<Result<(), Errno>, ServiceFailure> {
         let on_device = matches!(self.medium, Medium::Device);
-        let read_only = on_device && self.kernel.devices.disk_is_read_only() == Some(true);
+        let read_only = on_device && disk::about(&self.session).is_ok_and(|about| about.1);
         let how = if read_only { flag::READ } else { 0 } | if self.top { flag::TOP } else { 0 };
         let name = if self.top { b".".as_slice() } else { self.name.as_bytes() };
         let fs = &self.kernel.services.fs;
@@ -189,11 +190,11 @@ impl Disk {
 
     /// Executes a request and reports its result.
     fn perform(&mut self, job: &Job, data: &mut [u8]) {
-        let kernel = self.kernel;
+        let session = &self.session;
         let done = match job.what {
-            io::READ => self.medium.read(kernel, job.sector, data),
-            io::WRITE => self.medium.write(kernel, job.sector, data),
-            _ => self.medium.flush(kernel),
+            io::READ => self.medium.read(session, job.sector, data),
+            io::WRITE => self.medium.write(session, job.sector, data),
+            _ => self.medium.flush(session),
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { data } else { &mut [] };

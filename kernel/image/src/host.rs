@@ -19,11 +19,10 @@ use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
 use alloc::format;
 use alloc::vec::Vec;
-use drivers::streams::Id;
 use fs::client::Client;
 use kernel_msg::Level;
-use kernel_platform::devices::streams::Gone;
 use kernel_services::files::{self, explain};
+use kernel_services::host::{self, Gone};
 use kernel_services::kernel::Kernel;
 use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
@@ -31,9 +30,9 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Suffix of a file that is being pushed, followed by the number of its stream.
 const PART: &str = "~part";
 
-/// Starts the thread, if this kernel has the device for streams.
+/// Starts the thread, if this kernel reaches the device for streams.
 pub fn start(kernel: &'static Kernel) {
-    if kernel.devices.streams.is_there() && kernel.spawn("host", None, accept, 0).is_err() {
+    if kernel.services.host.is_local() && kernel.spawn("host", None, accept, 0).is_err() {
         kernel_node::log!("no memory for a thread that serves the host");
     }
 }
@@ -42,22 +41,22 @@ fn accept(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     // All requests must see the same root file system.
     crate::disk::await_root(kernel);
-    images::clean(&Session::at(kernel, Level(0)));
-    while let Some(id) = kernel.devices.streams.accept(kernel) {
-        if kernel.spawn("stream", None, serve, id.number()).is_err() {
-            kernel.devices.streams.close(kernel, id);
+    let session = Session::at(kernel, Level(0));
+    images::clean(&session);
+    while let Some(number) = host::accept(&session) {
+        if kernel.spawn("stream", None, serve, number as usize).is_err() {
+            host::Stream { session: &session, number }.close();
         }
     }
 }
 
 fn serve(number: usize) {
-    let (Some(kernel), Some(id)) = (kernel_services::kernel::get(), Id::from_number(number)) else {
-        return;
-    };
-    let stream = Stream { kernel, id, session: Session::at(kernel, Level(0)) };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
+    let session = Session::at(kernel, Level(0));
+    let stream = Stream { kernel, number: number as u64, session };
     // If the stream is gone, there is nothing to answer.
     let _ = stream.serve();
-    kernel.devices.streams.close(kernel, id);
+    stream.bytes().close();
 }
 
 /// Why a request failed.
@@ -92,7 +91,7 @@ const NONSENSE: Trouble =
 /// One request of the host.
 struct Stream {
     kernel: &'static Kernel,
-    id: Id,
+    number: u64,
     session: Session,
 }
 
@@ -118,22 +117,23 @@ impl Stream {
         }
     }
 
+    fn bytes(&self) -> host::Stream<'_> {
+        host::Stream { session: &self.session, number: self.number }
+    }
+
     fn send(&self, kind: Kind, data: &[u8]) -> Result<(), Gone> {
         let head = Frame::new(kind, data.len());
-        let streams = &self.kernel.devices.streams;
-        streams.write(self.kernel, self.id, head.as_bytes())?;
-        streams.write(self.kernel, self.id, data)
+        self.bytes().write(&mut [head.as_bytes(), data].concat())
     }
 
     fn receive(&self, bytes: &mut Vec<u8>) -> Result<Kind, Trouble> {
-        let streams = &self.kernel.devices.streams;
         let mut head = [0; size_of::<Frame>()];
-        streams.read_exact(self.kernel, self.id, &mut head)?;
+        self.bytes().read_exact(&mut head)?;
         let frame = Frame::read_from_bytes(&head).map_err(|_| NONSENSE)?;
         let (kind, length) = frame.parse().ok_or(NONSENSE)?;
         bytes.clear();
         bytes.resize(length, 0);
-        streams.read_exact(self.kernel, self.id, bytes)?;
+        self.bytes().read_exact(bytes)?;
         Ok(kind)
     }
 
@@ -156,7 +156,7 @@ impl Stream {
     /// readers find the old file or the new one.
     fn push(&self, path: &[u8]) -> Result<(), Trouble> {
         let path = relative(path);
-        let part = [path, format!("{PART}{}", self.id.number()).as_bytes()].concat();
+        let part = [path, format!("{PART}{}", self.number).as_bytes()].concat();
         let root = self.files(path, |client| client.root())?;
         if path.starts_with(FOLDER.as_bytes()) {
             // There is a folder for the first program, also after a restart of the file service.

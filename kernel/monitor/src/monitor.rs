@@ -7,6 +7,7 @@ use crate::terminal::{self, Pressed};
 use core::fmt::Write;
 use kernel_msg::Level;
 use kernel_services::kernel::{self, Kernel};
+use kernel_services::services::Patience;
 use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
@@ -24,7 +25,7 @@ pub fn thread(_: usize) {
     }
     loop {
         let mut bytes = [0; 64];
-        let count = kernel.devices.read(kernel, &mut bytes);
+        let count = kernel.console().read(&mut bytes, &Patience::IDLE).unwrap_or(0);
         for &byte in &bytes[..count] {
             match shared.then(|| terminal::press(kernel, &mut keys, byte)) {
                 Some(Pressed::Taken) => {}

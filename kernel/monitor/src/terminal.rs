@@ -82,16 +82,16 @@ pub fn press(kernel: &'static Kernel, keys: &mut Keys, byte: u8) -> Pressed {
     let (mode, group) = mode.unwrap_or((flag::COOKED, 0));
     match keys.press(byte, mode & flag::RAW != 0) {
         KeyAction::Nothing => {}
-        KeyAction::Echo(bytes) => kernel.devices.show(kernel, &bytes),
+        KeyAction::Echo(bytes) => kernel.console().show(&bytes),
         KeyAction::Send(bytes, whole) => {
             if whole {
-                kernel.devices.show(kernel, b"\n");
+                kernel.console().show(b"\n");
             }
             give(&session, ends, &bytes);
         }
         KeyAction::EndOfInput => give(&session, ends, &[]),
         KeyAction::Interrupt => {
-            kernel.devices.show(kernel, b"^C\n");
+            kernel.console().show(b"^C\n");
             if group != 0 {
                 signal_group(&session, group, signal::INT);
             }
@@ -114,12 +114,12 @@ pub enum Pressed {
 
 fn away(kernel: &'static Kernel) -> Pressed {
     IN_FRONT.store(false, Ordering::Relaxed);
-    kernel.devices.show(kernel, b"\nmonitor: ctrl-t switches back to the terminal\n");
+    kernel.console().show(b"\nmonitor: ctrl-t switches back to the terminal\n");
     Pressed::Away
 }
 
 fn to_front(kernel: &'static Kernel) {
-    kernel.devices.show(kernel, b"\n");
+    kernel.console().show(b"\n");
     IN_FRONT.store(true, Ordering::Relaxed);
     CAME_TO_FRONT.wake_all(&kernel.scheduler);
 }
@@ -133,7 +133,7 @@ fn give(session: &Session, ends: Ends, bytes: &[u8]) {
         _ => Err(Errno::Again),
     });
     if given.is_err() {
-        session.kernel.devices.show(session.kernel, b"\x07");
+        session.kernel.console().show(b"\x07");
     }
 }
 
@@ -151,7 +151,7 @@ fn screen(_: usize) {
         match read {
             Ok(count @ 1..) => {
                 kernel.scheduler.wait(&CAME_TO_FRONT, || IN_FRONT.load(Ordering::Relaxed));
-                kernel.devices.show(kernel, bytes.get(..count).unwrap_or_default());
+                kernel.console().show(bytes.get(..count).unwrap_or_default());
             }
             _ => pause(kernel),
         }

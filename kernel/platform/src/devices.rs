@@ -1,269 +1,240 @@
-//! The devices that this kernel drives: those whose home it is, and the DMA engine. The driver of
-//! the DMA engine is a service.
+//! The devices that this kernel may use: where they are, and who serves their interrupts. Their
+//! drivers are services, whose steps get the device from here ([`Devices::lent`]).
 //!
-//! A driver is a state machine that a lock protects. The device's interrupt only wakes the threads
-//! that wait for the device; they poll it. Interrupts are edge-triggered and may be spurious.
+//! An interrupt is an edge, wired to all domains. A kernel that serves a device has its interrupt
+//! unmasked; the others have it masked. The handler only notes the device and wakes a thread
+//! ([`Devices::await_news`]), which has the driver look. A device that several kernels use is
+//! served by one of them at a time (`kernel_power::duty`); for a short time both may serve it,
+//! which does no harm, because the driver looks at memory and counts completions.
 //!
-//! - [`disk`]: requests to the block device
-//! - [`dma`]: access to the DMA engine
-//! - [`streams`]: streams of bytes to and from the host
+//! - [`dma`]: the DMA engine, which interrupts the kernel that a transfer is for
 
-mod disk;
 pub mod dma;
-pub mod streams;
 
-use abi::boot::{Device, device};
-use arch::attend::Attending;
+use abi::boot::{Blob, Device as Found, device};
+use abi::soc::DeviceRegisters;
+use alloc::vec::Vec;
 use arch::lock::Lock;
-use arch::shared::Window;
 use base::id::{DomainId, Vector};
+use base::port::Words;
 use core::fmt;
-use core::sync::atomic::AtomicBool;
-use drivers::block::Block;
-use drivers::console::Console;
-use drivers::rng::Rng;
-use drivers::transport::Bus;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
-use share::Mode;
+use share::{Device, Mode};
 
-/// A driver and the threads that wait for its device.
-pub struct Slot<T> {
-    driver: Lock<Option<T>>,
-    waiting: WaitQueue,
-    vector: u32,
+/// A device that this kernel may use.
+struct Place {
+    found: &'static Found,
+    /// Other kernels use it too.
+    is_shared: bool,
+    /// The device's count of interrupts when its driver looked last.
+    seen: AtomicU64,
 }
 
-impl<T> Slot<T> {
-    fn new() -> Self {
-        Slot {
-            driver: Lock::new(kernel_node::ranks::DEVICE, None),
-            waiting: WaitQueue::new(),
-            vector: u32::MAX,
-        }
+impl Place {
+    fn vector(&self) -> Vector {
+        Vector(self.found.vector as u8)
     }
 
-    /// Returns the bit of the device's vector; 0 without the device.
-    fn bit(&self) -> u64 {
-        if self.driver.lock().is_some() { 1 << self.vector } else { 0 }
+    /// Returns how often the device has raised its interrupt.
+    fn interrupts(&self, node: &Node) -> u64 {
+        let registers = (self.found.registers - node.blob.window.base) as usize;
+        node.window.load(registers + offset_of!(DeviceRegisters, interrupts))
     }
 
-    /// Unmasks the device's interrupt, and lets the waiting threads poll once: an interrupt that
-    /// was raised while it was masked is lost.
-    fn unmask(&self, node: &Node) {
-        let started = self.driver.lock().is_some();
-        if started {
-            arch::irq::unmask(Vector(self.vector as u8));
-            self.waiting.wake_all(&node.scheduler);
+    fn lent(&self, node: &'static Node) -> Device<'static> {
+        let window = node.blob.window.base;
+        Device {
+            words: &node.window,
+            window,
+            registers: (self.found.registers - window) as usize,
+            memory: (self.found.memory - window) as usize,
+            memory_size: self.found.memory_size as usize,
+            parts: u64::MAX,
+            ring: &*node.kick,
+            kick: self.found.kick,
         }
     }
+}
+
+/// Unmasks interrupts. Returns the kinds of the devices, one bit each: their drivers must look once,
+/// because an interrupt that was raised before may be lost.
+fn take_over<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
+    places.fold(0, |kinds, place| {
+        arch::irq::unmask(place.vector());
+        kinds | 1 << place.found.kind
+    })
 }
 
 /// The devices of this kernel.
 pub struct Devices {
-    console: Slot<Console>,
-    block: Slot<Block>,
-    /// Set when a file system uses the disk.
-    pub disk_is_taken: AtomicBool,
-    rng: Slot<Rng>,
-    /// Streams to and from the host.
-    pub streams: Slot<streams::Link>,
+    places: Vec<Place>,
+    /// Whether this kernel serves the devices that it shares.
+    serves_shared: Lock<bool>,
+    /// Kinds of devices whose drivers are to look, one bit each.
+    news: AtomicU64,
+    /// The thread that waits for them.
+    waiting: WaitQueue,
+    /// Number of threads that wait for a device to complete a request.
+    in_flight: AtomicU64,
     dma: dma::Slot,
 }
 
-/// Returns whether domain `me` uses a device. All domains use the DMA engine.
-fn is_mine(found: &Device, me: DomainId) -> bool {
-    found.kind == device::DMA || found.home == u32::from(me.0)
-}
-
-fn bus(node: &Node) -> Bus<'_, Window> {
-    Bus { words: node.window, window: node.blob.window.base, attend: &Attending, kick: &*node.kick }
-}
-
 impl Devices {
-    /// Creates the slots of the devices that domain `me` uses, without drivers.
-    pub fn new(blob: &abi::boot::Blob, me: DomainId) -> Self {
-        let mut devices = Devices {
-            console: Slot::new(),
-            block: Slot::new(),
-            disk_is_taken: AtomicBool::new(false),
-            rng: Slot::new(),
-            streams: Slot::new(),
-            dma: dma::Slot::new(),
+    /// Finds the devices that domain `me` uses. `is_shared` says whether all kernels share the
+    /// driver of a kind of device; otherwise its home is the only one that uses it.
+    pub fn new(blob: &'static Blob, me: DomainId, is_shared: impl Fn(u32) -> bool) -> Self {
+        let place = |found: &'static Found| Place {
+            found,
+            is_shared: is_shared(found.kind),
+            seen: AtomicU64::new(0),
         };
-        for found in blob.devices().iter().filter(|found| is_mine(found, me)) {
-            match found.kind {
-                device::CONSOLE => devices.console.vector = found.vector,
-                device::BLOCK => devices.block.vector = found.vector,
-                device::RNG => devices.rng.vector = found.vector,
-                device::VSOCK => devices.streams.vector = found.vector,
-                device::DMA => devices.dma.vector = found.vector,
-                _ => {}
-            }
+        let all = blob.devices().iter().filter(|found| found.kind != device::DMA).map(place);
+        let is_ours = |place: &Place| place.is_shared || place.found.home == u32::from(me.0);
+        Devices {
+            places: all.filter(is_ours).collect(),
+            serves_shared: Lock::new(kernel_node::ranks::DEVICE, false),
+            news: AtomicU64::new(0),
+            waiting: WaitQueue::new(),
+            in_flight: AtomicU64::new(0),
+            dma: dma::Slot::new(blob),
         }
-        devices
     }
 
-    /// Starts the drivers. One that fails is logged and left out. `dma` is the mode of the DMA
-    /// driver's service.
+    fn place(&self, kind: u32) -> Option<&Place> {
+        self.places.iter().find(|place| place.found.kind == kind)
+    }
+
+    /// Returns the device of a kind as a step of its driver gets it; `None` if this kernel does not
+    /// use one.
+    pub fn lent(&self, node: &'static Node, kind: u32) -> Option<Device<'static>> {
+        match kind {
+            device::DMA => self.dma_device(node),
+            _ => self.place(kind).map(|place| place.lent(node)),
+        }
+    }
+
+    /// Returns whether this kernel uses a device of this kind.
+    pub fn uses(&self, kind: u32) -> bool {
+        self.place(kind).is_some()
+    }
+
+    /// Returns the device of a kind that this kernel uses, with its number on the board, from 1.
+    pub fn numbered(&self, node: &Node, kind: u32) -> Option<(&'static Found, u64)> {
+        let found = self.place(kind)?.found;
+        let all = node.blob.devices().iter().zip(1..);
+        all.into_iter().find(|(other, _)| core::ptr::eq(*other, found))
+    }
+
+    /// Starts to serve the devices that only this kernel uses. `dma` is the mode of the DMA
+    /// engine's driver.
     pub fn start(&self, node: &'static Node, dma: Mode) {
-        let bus = bus(node);
-        for found in node.blob.devices().iter().filter(|found| is_mine(found, node.me)) {
-            let name = abi::boot::text(&found.name);
-            if found.kind == device::DMA {
-                match self.dma.start(node, found, dma) {
-                    Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
-                    Err(why) => kernel_node::log!("device {name}: not started: {why:?}"),
-                }
-                continue;
+        self.dma.start(node, dma);
+        self.unmask(node);
+    }
+
+    /// Decides whether this kernel serves the devices that it shares. From any context; of several
+    /// cores that decide at once, the last one counts.
+    pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> bool) {
+        let mut serves = self.serves_shared.lock();
+        let shared = || self.places.iter().filter(|place| place.is_shared);
+        let before = core::mem::replace(&mut *serves, decide());
+        let kinds = match (before, *serves) {
+            (false, true) => take_over(shared()),
+            (true, false) => {
+                shared().for_each(|place| arch::irq::mask(place.vector()));
+                0
             }
-            let started = match found.kind {
-                device::CONSOLE => Console::start(&bus, found)
-                    .map(|console| *self.console.driver.lock() = Some(console)),
-                device::BLOCK => {
-                    Block::start(&bus, found).map(|block| *self.block.driver.lock() = Some(block))
-                }
-                device::RNG => {
-                    Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
-                }
-                device::VSOCK => self.streams.start(node, found),
-                _ => continue,
-            };
-            match started {
-                Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
-                Err(why) => kernel_node::log!("device {name}: not started: {why:?}"),
-            }
+            _ => 0,
+        };
+        drop(serves);
+        self.note(node, kinds);
+    }
+
+    fn note(&self, node: &Node, kinds: u64) {
+        if kinds != 0 {
+            self.news.fetch_or(kinds, Ordering::AcqRel);
+            self.waiting.wake_all(&node.scheduler);
         }
     }
 
-    /// Unmasks the devices' interrupts again, after the interrupt controller was set up again.
+    fn served(&self) -> impl Iterator<Item = &Place> {
+        let serves = *self.serves_shared.lock();
+        self.places.iter().filter(move |place| serves || !place.is_shared)
+    }
+
+    /// Unmasks the interrupts that this kernel serves, after its interrupt controller was set up.
     pub fn unmask(&self, node: &Node) {
-        self.console.unmask(node);
-        self.block.unmask(node);
-        self.rng.unmask(node);
-        self.streams.unmask(node);
-        if self.dma.is_there() {
-            arch::irq::unmask(Vector(self.dma.vector as u8));
-            self.dma.waiting.wake_all(&node.scheduler);
-        }
-    }
-
-    /// Returns the vectors of this kernel's devices, one bit each.
-    pub fn vectors(&self) -> u64 {
-        self.console.bit() | self.block.bit() | self.rng.bit() | self.streams.bit() | self.dma.bit()
-    }
-
-    /// Returns whether a device has something for this kernel, or a thread waits for the end of a
-    /// request.
-    pub fn are_busy(&self, node: &'static Node) -> bool {
-        let waits = [&self.block.waiting, &self.rng.waiting, &self.dma.waiting];
-        !waits.into_iter().all(WaitQueue::is_empty)
-            || self.console_has_news(node)
-            || self.streams.has_news(node)
-    }
-
-    fn console_has_news(&self, node: &'static Node) -> bool {
-        self.console.driver.lock().as_mut().is_some_and(|console| console.has_news(&bus(node)))
-    }
-
-    /// Returns whether this kernel has the system console.
-    pub fn has_console(&self) -> bool {
-        self.console.driver.lock().is_some()
+        self.note(node, take_over(self.served()));
+        self.dma.unmask(node);
     }
 
     /// Handles a doorbell with `vector`.
     pub fn interrupt(&self, node: &Node, vector: u32) {
-        if vector == self.console.vector {
-            self.console.waiting.wake_all(&node.scheduler);
-        } else if vector == self.block.vector {
-            self.block.waiting.wake_all(&node.scheduler);
-        } else if vector == self.rng.vector {
-            self.rng.waiting.wake_all(&node.scheduler);
-        } else if vector == self.streams.vector {
-            self.streams.waiting.wake_all(&node.scheduler);
-        } else if vector == self.dma.vector {
-            self.dma.waiting.wake_all(&node.scheduler);
-        }
+        let rang = self.places.iter().filter(|place| place.found.vector == vector);
+        self.note(node, rang.fold(0, |kinds, place| kinds | 1 << place.found.kind));
+        self.dma.interrupt(node, vector);
     }
 
-    /// Reads input from the console, waiting for at least one byte. Returns the number of bytes.
-    pub fn read(&self, node: &'static Node, into: &mut [u8]) -> usize {
-        let mut count = 0;
-        node.scheduler.wait(&self.console.waiting, || {
-            if let Some(console) = &mut *self.console.driver.lock() {
-                count = console.read(&bus(node), into);
-            }
-            count > 0
+    /// Waits until a device may have something, and returns the kinds of those devices, one bit
+    /// each.
+    pub fn await_news(&self, node: &Node) -> u64 {
+        let mut kinds = 0;
+        node.scheduler.wait(&self.waiting, || {
+            kinds = self.news.swap(0, Ordering::AcqRel);
+            kinds != 0
         });
-        count
-    }
-
-    /// Writes bytes to the console, with line feeds as in [`Out`].
-    pub fn show(&self, node: &'static Node, bytes: &[u8]) {
-        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-            if index > 0 {
-                self.write(node, b"\r\n");
-            }
-            self.write(node, line);
+        for place in self.places.iter().filter(|place| kinds >> place.found.kind & 1 != 0) {
+            // Counted before the driver looks: what comes later is news again.
+            place.seen.store(place.interrupts(node), Ordering::Relaxed);
         }
+        kinds
     }
 
-    fn write(&self, node: &'static Node, mut from: &[u8]) {
-        while !from.is_empty() {
-            let mut count = 0;
-            node.scheduler.wait(&self.console.waiting, || {
-                match &mut *self.console.driver.lock() {
-                    Some(console) => count = console.write(&bus(node), from),
-                    None => count = from.len(),
-                }
-                count > 0
-            });
-            from = &from[count..];
-        }
+    /// Returns whether a device that this kernel serves has something that its driver has not
+    /// looked at, or a thread of this kernel waits for the end of a request.
+    pub fn are_busy(&self, node: &Node) -> bool {
+        let has_rung =
+            |place: &Place| place.interrupts(node) != place.seen.load(Ordering::Relaxed);
+        self.news.load(Ordering::Acquire) != 0
+            || self.in_flight.load(Ordering::Relaxed) != 0
+            || !self.dma.waiting.is_empty()
+            || self.served().any(has_rung)
     }
 
-    /// Writes text to the console without waiting, as much as fits: for a panic.
+    /// Runs `work`, a request to a device that takes no longer than the device: meanwhile this
+    /// domain does not rest.
+    pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let result = work();
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// Returns the vectors that this kernel serves, one bit each; of the devices that it shares
+    /// only `with_shared`.
+    pub fn vectors(&self, with_shared: bool) -> u64 {
+        let ours = self.places.iter().filter(|place| with_shared || !place.is_shared);
+        ours.fold(self.dma.bit(), |vectors, place| vectors | 1 << place.found.vector)
+    }
+
+    /// Returns whether this kernel shares devices with others.
+    pub fn are_shared(&self) -> bool {
+        self.places.iter().any(|place| place.is_shared)
+    }
+
+    /// Writes text to the console without its driver, as much as fits, if this kernel serves it:
+    /// for a panic. The driver finds that the device was reset, and opens it again.
     pub fn last_words(&self, node: &'static Node, what: &dyn fmt::Display) {
         use core::fmt::Write;
         let mut text = kernel_node::print::Text::<3000>::new();
         // Text that does not fit is cut.
         let _ = write!(text, "\n{what}");
-        if let Some(mut driver) = self.console.driver.try_lock()
-            && let Some(console) = &mut *driver
-        {
-            console.write(&bus(node), text.as_bytes());
+        let is_ours = self.served().any(|place| place.found.kind == device::CONSOLE);
+        if let Some(console) = self.lent(node, device::CONSOLE).filter(|_| is_ours) {
+            drivers::console::last_words(&console, text.as_bytes());
         }
-    }
-
-    /// Returns random bytes from the chip's generator. The error is a text for the user.
-    pub fn random(&self, node: &'static Node) -> Result<[u8; 32], &'static str> {
-        let mut bytes = [0; 32];
-        let (mut asked, mut count) = (false, None);
-        node.scheduler.wait(&self.rng.waiting, || match &mut *self.rng.driver.lock() {
-            None => true,
-            Some(rng) => {
-                asked = asked || rng.request(&bus(node), 32);
-                count = if asked { rng.take(&bus(node), &mut bytes) } else { None };
-                count.is_some()
-            }
-        });
-        match count {
-            Some(32) => Ok(bytes),
-            Some(_) => Err("the random device returned fewer bytes than requested; try again"),
-            None => Err("this kernel drives no random device"),
-        }
-    }
-}
-
-/// A writer to the system console, which turns line feeds into carriage return and line feed.
-pub struct Out {
-    pub node: &'static Node,
-    pub devices: &'static Devices,
-}
-
-impl fmt::Write for Out {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.devices.show(self.node, text.as_bytes());
-        Ok(())
     }
 }

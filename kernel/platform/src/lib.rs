@@ -7,7 +7,7 @@
 //! - [`Platform`]: the node with all drivers
 //! - [`peers`]: messages to and from the other kernels
 //! - [`coherence`]: shared pages
-//! - [`devices`]: devices whose home is here
+//! - [`devices`]: the devices that this kernel may use
 //! - [`balloon`]: memory blocks
 //! - [`twins`]: references into other kernels' images
 #![no_std]

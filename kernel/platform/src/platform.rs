@@ -20,8 +20,8 @@ pub struct Platform {
     pub balloons: Option<Balloons>,
     /// The shared block; `None` if the board has no shadowed service.
     pub coherence: Option<Coherence>,
-    /// Devices whose home is here. Boxed, because they are too large for the boot stack.
-    pub devices: Box<Devices>,
+    /// The devices that this kernel may use.
+    pub devices: Devices,
     /// Images of the other kernels.
     pub others: Others,
 }

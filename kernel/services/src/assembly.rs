@@ -7,8 +7,8 @@
 //! so, boots the domain again. Other failures are logged.
 
 use crate::kernel::{self, Kernel};
-use crate::services::Services;
-use crate::{clock, hooks, idle};
+use crate::services::{Services, is_driver_shared};
+use crate::{clock, duty, hooks, idle};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -28,7 +28,7 @@ use kernel_platform::balloon::Balloons;
 use kernel_platform::coherence;
 use kernel_platform::devices::Devices;
 use kernel_platform::peers::{Peers, Procedures};
-use kernel_sched::Scheduler;
+use kernel_sched::{PRIORITY_SERVE, Scheduler};
 
 /// Sets up frames and the heap. `table` is active; `image` is the memory that the kernel's image
 /// occupies.
@@ -92,7 +92,7 @@ pub fn assemble(
         peers: Peers::new(blob, me, epoch)?,
         balloons: Balloons::new(blob, me, epoch),
         coherence: coherence::new(blob, (me, epoch), soc),
-        devices: Box::new(Devices::new(blob, me)),
+        devices: Devices::new(blob, me, |kind| is_driver_shared(blob, kind)),
         others: kernel_platform::twins::new(blob, me),
     };
     kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)) })
@@ -114,6 +114,11 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
         log!("the soc refused READY: peers will treat this kernel as not running");
     }
     kernel.devices.start(kernel, kernel.services.dma.mode());
+    duty::look(kernel);
+    let made = kernel.scheduler.spawn("devices", PRIORITY_SERVE, None, look_at_devices, 0);
+    if made.is_err() {
+        log!("no memory for the devices' thread: console, disk and host do not work here");
+    }
     if kernel.spawn("services", None, keep_services, 0).is_err() {
         log!("no memory for the services' thread: they miss deaths of kernels, and their timers");
     }
@@ -122,6 +127,11 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
         log!("no memory for the balloon's thread: this kernel exchanges no memory blocks");
     }
+}
+
+fn look_at_devices(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    kernel.services.look_at_devices(kernel);
 }
 
 fn keep_services(_: usize) {

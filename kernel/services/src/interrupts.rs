@@ -2,7 +2,7 @@
 //! kernel's entry points call these first.
 
 use crate::kernel::{self, Kernel};
-use crate::{clock, hangs, idle};
+use crate::{clock, duty, hangs, idle};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
 use base::id::DomainId;
@@ -75,6 +75,7 @@ fn chip_changed(kernel: &Kernel) {
     }
     kernel.peers.poll(kernel);
     clock::look_at_chip(kernel);
+    duty::look(kernel);
     for domain in (0..kernel.blob.domains().len() as u8).map(DomainId) {
         if let Some(state) = kernel.soc.change(domain) {
             kernel.trace.event("chip", domain.0.into(), state);

@@ -4,12 +4,12 @@
 //! the engine, and the first line of a thread. All other code receives the kernel, or a part of it,
 //! as an argument.
 
+use crate::console::Console;
 use crate::services::Services;
 use arch::lock::Once;
 use core::ops::Deref;
 use kernel_node::soc::Soc;
 use kernel_platform::Platform;
-use kernel_platform::devices::Out;
 use kernel_sched::trace::TraceLog;
 
 /// A platform with its services.
@@ -44,8 +44,8 @@ impl Deref for Kernel {
 }
 
 impl Kernel {
-    /// Returns a writer to the system console. It writes nothing if another kernel has the console.
-    pub fn console(&'static self) -> Out {
-        Out { node: self, devices: &self.devices }
+    /// Returns the system console, for a thread of this kernel.
+    pub fn console(&'static self) -> Console {
+        Console::of(self)
     }
 }

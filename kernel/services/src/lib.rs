@@ -13,7 +13,9 @@
 //! - [`procedures`]: what it does for peers
 //! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
-//! - [`files`], [`transfers`]: clients of the file service and of the DMA engine
+//! - [`duty`]: whether this kernel serves the interrupts of shared devices
+//! - [`files`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of the file
+//!   service and of the drivers
 #![no_std]
 
 extern crate alloc;
@@ -22,13 +24,18 @@ extern crate std;
 
 pub mod assembly;
 pub mod clock;
+pub mod console;
+pub mod disk;
+pub mod duty;
 pub mod files;
 pub mod hangs;
 pub mod hooks;
+pub mod host;
 pub mod idle;
 pub mod interrupts;
 pub mod kernel;
 pub mod procedures;
+pub mod random;
 pub mod services;
 pub mod session;
 pub mod transfers;

@@ -86,10 +86,9 @@ impl ServiceFailure {
     }
 }
 
-/// Declares the services: for each its field, its type, and the device that its steps drive.
-/// Everything that is done with all services goes through [`Registry::all`].
+/// Declares the services: for each its field and its type. Everything that is done with all services goes through [`Registry::all`].
 macro_rules! services {
-    ($($(#[$doc:meta])* $field:ident: $service:ty $(, drives $device:expr)?;)*) => {
+    ($($(#[$doc:meta])* $field:ident: $service:ty;)*) => {
         /// The services of this kernel; `abi::service` has their names and arenas.
         pub struct Registry {
             $($(#[$doc])* pub $field: Served<$service>,)*
@@ -97,7 +96,7 @@ macro_rules! services {
 
         impl Registry {
             fn new(blob: &'static Blob, life: (DomainId, Epoch)) -> Registry {
-                Registry { $($field: Served::new(blob, life, services!(@device $($device)?)),)* }
+                Registry { $($field: Served::new(blob, life),)* }
             }
 
             /// Returns all services.
@@ -106,8 +105,6 @@ macro_rules! services {
             }
         }
     };
-    (@device) => { |_| None };
-    (@device $device:expr) => { $device };
 }
 
 services! {
@@ -118,7 +115,15 @@ services! {
     /// Sockets.
     net: net::Net;
     /// The driver of the DMA engine.
-    dma: dma::Dma, drives |platform| platform.devices.dma_device(platform);
+    dma: dma::Dma;
+    /// The driver of the console.
+    console: drivers::console::Console;
+    /// The driver of the disk.
+    disk: drivers::disk::Disk;
+    /// The driver of the streams with the host.
+    host: drivers::host::Host;
+    /// The driver of the random number generator.
+    random: drivers::random::Random;
     /// Frames, if the board shares them.
     frames: SharedFrames;
 }
@@ -267,6 +272,15 @@ impl Services {
         service.ok_or(Refusal::NoSuchProc)?.serve(self, platform, request.from, payload)
     }
 
+    /// The body of the thread `devices`: has the drivers look at devices that may have something.
+    /// Does not return.
+    pub fn look_at_devices(&self, platform: &'static Platform) {
+        loop {
+            let kinds = platform.devices.await_news(platform);
+            self.all().into_iter().for_each(|service| service.look_at_device(self, platform, kinds));
+        }
+    }
+
     /// Lets the thread of [`Services::keep`] check for dead kernels; called when the chip page has
     /// changed. From any context.
     pub fn look_at_chip(&self, platform: &Platform) {
@@ -317,6 +331,12 @@ impl Services {
         });
         ended.collect::<Vec<_>>().into_iter()
     }
+}
+
+/// Returns whether kernels share the driver of a kind of device.
+pub fn is_driver_shared(blob: &Blob, device: u32) -> bool {
+    let mut drivers = abi::service::ALL.into_iter().filter(|kind| kind.drives == Some(device));
+    drivers.any(|kind| mode_of(blob, kind.name).1.is_shared())
 }
 
 /// The arenas of all services in the shared block: name, offset and size.

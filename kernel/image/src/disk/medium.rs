@@ -5,16 +5,17 @@
 
 use alloc::vec::Vec;
 use base::addr::PAGE;
-use drivers::block::{BUFFER, BlockError, SECTOR};
+use drivers::disk::{BUFFER, SECTOR};
 use kernel_node::memory::FRAMES;
-use kernel_services::kernel::Kernel;
+use kernel_services::disk::{self, DiskError};
+use kernel_services::session::Session;
 
 /// Size of a piece in bytes: two requests to the device.
 const PIECE: usize = 2 * BUFFER;
 
 /// The storage of one disk.
 pub enum Medium {
-    /// This kernel's block device.
+    /// The block device.
     Device,
     /// Memory, in pieces of [`PIECE`] bytes; the last one may be shorter.
     Memory(Vec<Vec<u8>>),
@@ -22,8 +23,8 @@ pub enum Medium {
 
 impl Medium {
     /// Copies the device to memory. The error is a text for the log.
-    pub fn copied(kernel: &'static Kernel) -> Result<Medium, &'static str> {
-        let sectors = kernel.devices.disk_sectors().ok_or("there is no device")?;
+    pub fn copied(session: &Session) -> Result<Medium, &'static str> {
+        let (sectors, _) = disk::about(session).map_err(DiskError::text)?;
         let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
         let most = FRAMES.free_count() * PAGE as usize / 2;
         let bytes = bytes.filter(|&bytes| bytes <= most);
@@ -36,7 +37,7 @@ impl Medium {
             piece.try_reserve_exact(length).map_err(|_| "there is no memory for it")?;
             piece.resize(length, 0);
             let sector = (from / SECTOR) as u64;
-            device.read(kernel, sector, &mut piece).map_err(|_| "it cannot be read")?;
+            device.read(session, sector, &mut piece).map_err(|_| "it cannot be read")?;
             pieces.push(piece);
         }
         Ok(Medium::Memory(pieces))
@@ -45,12 +46,12 @@ impl Medium {
     /// Reads whole sectors, starting with `sector`.
     pub fn read(
         &mut self,
-        kernel: &'static Kernel,
+        session: &Session,
         sector: u64,
         into: &mut [u8],
-    ) -> Result<(), BlockError> {
+    ) -> Result<(), DiskError> {
         match self {
-            Medium::Device => kernel.devices.disk_read(kernel, sector, into),
+            Medium::Device => disk::read(session, sector, into),
             Medium::Memory(pieces) => each(pieces, sector, into.len(), |part, range| {
                 into[range].copy_from_slice(part);
             }),
@@ -60,12 +61,12 @@ impl Medium {
     /// Writes whole sectors, starting with `sector`.
     pub fn write(
         &mut self,
-        kernel: &'static Kernel,
+        session: &Session,
         sector: u64,
-        data: &[u8],
-    ) -> Result<(), BlockError> {
+        data: &mut [u8],
+    ) -> Result<(), DiskError> {
         match self {
-            Medium::Device => kernel.devices.disk_write(kernel, sector, data),
+            Medium::Device => disk::write(session, sector, data),
             Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
                 part.copy_from_slice(&data[range]);
             }),
@@ -73,11 +74,11 @@ impl Medium {
     }
 
     /// Makes all earlier writes durable, as far as the medium itself is durable.
-    pub fn flush(&mut self, kernel: &'static Kernel) -> Result<(), BlockError> {
+    pub fn flush(&mut self, session: &Session) -> Result<(), DiskError> {
         match self {
-            Medium::Device => match kernel.devices.disk_flush(kernel) {
+            Medium::Device => match disk::flush(session) {
                 // A device without a flush makes each write durable before it answers.
-                Err(BlockError::Unsupported) => Ok(()),
+                Err(DiskError::Unsupported) => Ok(()),
                 done => done,
             },
             Medium::Memory(_) => Ok(()),
@@ -92,14 +93,14 @@ fn each(
     sector: u64,
     length: usize,
     mut work: impl FnMut(&mut [u8], core::ops::Range<usize>),
-) -> Result<(), BlockError> {
-    let sector = usize::try_from(sector).map_err(|_| BlockError::Range)?;
-    let first = sector.checked_mul(SECTOR).ok_or(BlockError::Range)?;
+) -> Result<(), DiskError> {
+    let sector = usize::try_from(sector).map_err(|_| DiskError::Range)?;
+    let first = sector.checked_mul(SECTOR).ok_or(DiskError::Range)?;
     let mut done = 0;
     while done < length {
         let (piece, offset) = ((first + done) / PIECE, (first + done) % PIECE);
         let rest = pieces.get_mut(piece).and_then(|piece| piece.get_mut(offset..));
-        let rest = rest.filter(|rest| !rest.is_empty()).ok_or(BlockError::Range)?;
+        let rest = rest.filter(|rest| !rest.is_empty()).ok_or(DiskError::Range)?;
         let count = rest.len().min(length - done);
         work(&mut rest[..count], done..done + count);
         done += count;

@@ -20,25 +20,24 @@ use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
-use drivers::streams::Id;
 use kernel_msg::Level;
-use kernel_platform::devices::streams::Gone;
 use kernel_programs::processes::launch::{Launch, end_of, signal_group};
 use kernel_programs::programs::refusal;
 use kernel_services::files::with_files;
+use kernel_services::host::Gone;
 use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Passed to the thread that feeds a program's input.
 struct Feed {
-    id: Id,
+    number: u64,
     pid: u32,
     input: u64,
     over: AtomicBool,
 }
 
 /// Feeds that their threads have not taken yet, by the numbers of their streams.
-static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> =
+static FEEDS: Lock<BTreeMap<u64, Arc<Feed>>> =
     Lock::new(kernel_node::ranks::FEEDS, BTreeMap::new());
 
 /// Handles that this kernel has open; dropping this closes them.
@@ -139,7 +138,7 @@ impl Stream {
         images.remove();
         let given = folders.iter().map(|folder| folder.handle);
         [input, out, err].into_iter().chain(given).for_each(|handle| handles.close(handle));
-        let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
+        let feed = Arc::new(Feed { number: self.number, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
         let relayed = self.relay([(output, Kind::Out), (errors, Kind::Err)]);
@@ -195,11 +194,11 @@ impl Stream {
 
     /// Spawns the thread that feeds the program's input. If that fails, the input is empty.
     fn feed(&self, feed: &Arc<Feed>) {
-        let before = FEEDS.lock().insert(self.id.number(), feed.clone());
+        let before = FEEDS.lock().insert(self.number, feed.clone());
         drop(before);
-        if self.kernel.spawn("feeder", None, feeder, self.id.number()).is_err() {
+        if self.kernel.spawn("feeder", None, feeder, self.number as usize).is_err() {
             kernel_node::log!("no memory for the thread of a program's input");
-            let taken = FEEDS.lock().remove(&self.id.number());
+            let taken = FEEDS.lock().remove(&self.number);
             drop(taken);
             let _ = with_files(&self.session, |client| client.close(feed.input));
         }
@@ -236,10 +235,10 @@ impl Stream {
 
 fn feeder(number: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
-    let taken = FEEDS.lock().remove(&number);
+    let taken = FEEDS.lock().remove(&(number as u64));
     let Some(feed) = taken else { return };
     let session = Session::at(kernel, Level(0));
-    let stream = Stream { kernel, id: feed.id, session };
+    let stream = Stream { kernel, number: feed.number, session };
     let mut input = Some(feed.input);
     let mut bytes = Vec::new();
     loop {

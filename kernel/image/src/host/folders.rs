@@ -18,7 +18,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::ops::RangeInclusive;
-use drivers::streams::Id;
 use kernel_monitor::procfs::post::{Post, Taken};
 use kernel_msg::Level;
 use kernel_services::files::with_files;
@@ -34,7 +33,8 @@ const PAUSE: u64 = 100_000_000;
 const OVER: Trouble = Trouble::Failed(Failure::Failed("a folder is no longer served by the host"));
 
 struct Folder {
-    stream: Id,
+    /// The number of its stream.
+    stream: u64,
     /// Its path in the program.
     name: Vec<u8>,
     /// A handle of its root, while it is mounted.
@@ -122,7 +122,7 @@ impl Stream {
 
     /// Reserves an unused number for a folder.
     fn reserve(&self, name: &[u8]) -> Result<u64, Trouble> {
-        let folder = Folder { stream: self.id, name: name.to_vec(), root: None };
+        let folder = Folder { stream: self.number, name: name.to_vec(), root: None };
         let mut all = ALL.lock();
         let number = NUMBERS.into_iter().find(|number| !all.contains_key(number));
         let number = number.ok_or(file(Errno::Nfile))?;
@@ -142,7 +142,7 @@ impl Stream {
     /// Unmounts the folder: no program gets it any more, and programs that have it get errors.
     fn end(&self, number: u64) {
         let ours = |folder: &mut Folder| {
-            if folder.stream == self.id { folder.root.take() } else { None }
+            if folder.stream == self.number { folder.root.take() } else { None }
         };
         // Without a root it is not mounted.
         let Some(root) = ALL.lock().get_mut(&number).and_then(ours) else { return };
@@ -158,9 +158,9 @@ impl Stream {
 /// Thread: takes a folder's jobs and sends them to the host, until the file system is unmounted.
 fn carrier(number: usize) {
     let (Some(kernel), number) = (kernel_services::kernel::get(), number as u64) else { return };
-    let Some(id) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
+    let Some(stream) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
     let session = Session::at(kernel, Level(0));
-    let (stream, post) = (Stream { kernel, id, session }, Post::new(session, number));
+    let (stream, post) = (Stream { kernel, number: stream, session }, Post::new(session, number));
     let mut how = 0;
     loop {
         match post.next(core::mem::take(&mut how)) {

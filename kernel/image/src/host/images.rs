@@ -11,12 +11,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use kernel_services::files::with_files;
+use kernel_services::kernel::Kernel;
 use kernel_services::session::Session;
 
 /// The folder of the images, from the root.
 const FOLDER: &str = "tmp";
-/// Prefix of their names.
-const NAME: &str = "~exec";
+/// Prefix of their names; the name of the kernel that serves the stream follows.
+const NAME: &str = "~exec-";
 /// Bytes of a directory that are read at once.
 const LISTED: usize = 2048;
 
@@ -33,11 +34,15 @@ impl<'a> Images<'a> {
 
     /// Returns the program's path, without the ISA's suffix, or `None` if there are no images.
     pub(super) fn program(&self) -> Option<String> {
-        (!self.isas.is_empty()).then(|| format!("/{FOLDER}/{NAME}{}", self.stream.id.number()))
+        (!self.isas.is_empty()).then(|| format!("/{FOLDER}/{}", self.name()))
+    }
+
+    fn name(&self) -> String {
+        format!("{}{}", prefix(self.stream.kernel), self.stream.number)
     }
 
     fn path(&self, isa: &str) -> Vec<u8> {
-        format!("{FOLDER}/{NAME}{}.{isa}", self.stream.id.number()).into_bytes()
+        format!("{FOLDER}/{}.{isa}", self.name()).into_bytes()
     }
 
     /// Receives the image for the ISA `name`.
@@ -78,15 +83,21 @@ impl Drop for Images<'_> {
     }
 }
 
+/// Returns how the names of this kernel's files begin.
+fn prefix(kernel: &Kernel) -> String {
+    format!("{NAME}{}-", kernel.name())
+}
+
 /// Removes the files that an earlier life of this kernel has left.
 pub(super) fn clean(session: &Session) {
+    let ours = prefix(session.kernel);
     // Fails if there is no such folder; then there is nothing to remove.
     let _ = with_files(session, |client| {
         client.at_root(|client, root| {
             let folder = client.open(root, FOLDER.as_bytes(), flag::READ | flag::DIRECTORY)?;
             let listed = client.list(folder, LISTED);
             let all = listed.inspect(|all| {
-                let is_left = |name: &&[u8]| name.starts_with(NAME.as_bytes());
+                let is_left = |name: &&[u8]| name.starts_with(ours.as_bytes());
                 for name in all.iter().map(|entry| entry.name.as_slice()).filter(is_left) {
                     // Fails for a directory of such a name, which is not an image.
                     let _ = client.unlink(folder, name);

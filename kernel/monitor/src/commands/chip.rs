@@ -9,6 +9,7 @@ use kernel_msg::Refusal;
 use kernel_node::soc::SocError;
 use kernel_platform::peers::{CallFailure, Procedure};
 use kernel_services::kernel::Kernel;
+use kernel_services::{disk as driven, random as generator};
 
 pub const COMMANDS: &[Command] = &[
     Command { name: "peers", arguments: "", help: "the kernels of this board", run: peers },
@@ -209,16 +210,13 @@ fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(
 }
 
 fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    let kernel = session.kernel;
-    let sectors = kernel.devices.disk_check(kernel).map_err(Failure::Failed)?;
+    let sectors = driven::check(session).map_err(Failure::Failed)?;
     writeln!(out, "disk of {sectors} sectors: wrote, flushed and read back its last one")?;
     Ok(())
 }
 
 fn random(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    let kernel = session.kernel;
-    let bytes = kernel.devices.random(kernel).map_err(Failure::Failed)?;
-    for byte in bytes {
+    for byte in generator::bytes(session)? {
         write!(out, "{byte:02x}")?;
     }
     writeln!(out)?;

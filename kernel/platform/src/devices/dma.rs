@@ -2,11 +2,12 @@
 //! (`dma::Dma`); `transfers` in `kernel/services` is its client.
 
 use super::Devices;
-use abi::boot::Device as Found;
+use abi::boot::{Blob, Device as Found, device};
 use arch::lock::{Lock, Once};
 use dma::port::{NotOurs, Port};
 use dma::watch::Rest;
 use dma::{Books, Seen, Ticket};
+use base::id::Vector;
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
@@ -23,25 +24,34 @@ struct Place {
 
 /// The engine, and the threads that wait for it.
 pub struct Slot {
-    pub vector: u32,
+    found: Option<&'static Found>,
     pub waiting: WaitQueue,
     place: Once<Place>,
     books: Lock<Books>,
 }
 
 impl Slot {
-    pub(super) fn new() -> Slot {
+    pub(super) fn new(blob: &'static Blob) -> Slot {
         Slot {
-            vector: u32::MAX,
+            found: blob.devices().iter().find(|found| found.kind == device::DMA),
             waiting: WaitQueue::new(),
             place: Once::new(),
             books: Lock::new(kernel_node::ranks::DEVICE, Books::new()),
         }
     }
 
-    /// Finds the engine that the board describes, and checks it. In a mode that does not share the
-    /// driver, each domain has channels of its own.
-    pub fn start(&self, node: &'static Node, found: &Found, mode: Mode) -> Result<(), NotOurs> {
+    /// Starts to use the engine, if the board has one. One that is not ours is logged and not used.
+    pub(super) fn start(&self, node: &'static Node, mode: Mode) {
+        let Some(found) = self.found else { return };
+        if let Err(why) = self.find(node, found, mode) {
+            let name = abi::boot::text(&found.name);
+            kernel_node::log!("device {name}: not started: {why:?}");
+        }
+    }
+
+    /// Checks the engine that the board describes. In a mode that does not share the driver, each
+    /// domain has channels of its own.
+    fn find(&self, node: &'static Node, found: &Found, mode: Mode) -> Result<(), NotOurs> {
         let offset = |at: u64| (at - node.blob.window.base) as usize;
         let (registers, memory) = (offset(found.registers), offset(found.memory));
         let memory_size = found.memory_size as usize;
@@ -57,9 +67,24 @@ impl Slot {
         Ok(())
     }
 
+    /// Unmasks the engine's interrupt, and lets the waiting threads look once.
+    pub(super) fn unmask(&self, node: &Node) {
+        if let Some(found) = self.found.filter(|_| self.is_there()) {
+            arch::irq::unmask(Vector(found.vector as u8));
+            self.waiting.wake_all(&node.scheduler);
+        }
+    }
+
+    /// Handles a doorbell with `vector`.
+    pub(super) fn interrupt(&self, node: &Node, vector: u32) {
+        if self.found.is_some_and(|found| found.vector == vector) {
+            self.waiting.wake_all(&node.scheduler);
+        }
+    }
+
     /// Returns the bit of the engine's vector; 0 without the engine.
     pub(super) fn bit(&self) -> u64 {
-        if self.is_there() { 1 << self.vector } else { 0 }
+        self.found.filter(|_| self.is_there()).map_or(0, |found| 1 << found.vector)
     }
 
     /// Returns whether the engine was found.

@@ -3,7 +3,7 @@
 
 use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
-use abi::boot::Blob;
+use abi::boot::{Blob, device};
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use arch::lock::Once;
@@ -28,9 +28,6 @@ const FIRST_LOCK: usize = 8;
 
 /// A service whose steps this kernel executes.
 type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
-
-/// Returns the device that a service drives, as this kernel reaches it.
-type Drives = fn(&'static Platform) -> Option<Device<'static>>;
 
 /// The effects that a step requests, and its device.
 struct Asked<'a> {
@@ -72,7 +69,8 @@ impl Effects for Asked<'_> {
 pub struct Served<S> {
     index: u32,
     mode: Mode,
-    drives: Drives,
+    /// The kind of device that it drives.
+    drives: Option<u32>,
     instance: Once<Local<S>>,
     here: AtomicU64,
     away: AtomicU64,
@@ -89,9 +87,11 @@ fn count(counter: &AtomicU64) {
 impl<S: Service + Shareable> Served<S> {
     /// Creates the service in the mode that the board picks. Starts it if this kernel executes it
     /// and does not share its state.
-    pub fn new(blob: &'static Blob, (me, epoch): (DomainId, Epoch), drives: Drives) -> Self {
+    pub fn new(blob: &'static Blob, (me, epoch): (DomainId, Epoch)) -> Self {
         let (index, mode) = mode_of(blob, S::NAME);
-        let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
+        let drives = device_of(S::NAME);
+        let has_device = drives.is_none_or(|kind| has_device(blob, kind, me));
+        let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local && has_device;
         let instance = Once::new();
         if is_here && let Some(local) = start::<S>(blob, mode, epoch) {
             let _ = instance.set(local);
@@ -115,6 +115,11 @@ impl<S: Service + Shareable> Served<S> {
         {
             coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
         }
+    }
+
+    /// Returns whether this kernel executes the service's steps.
+    pub fn is_local(&self) -> bool {
+        self.instance.get().is_some()
     }
 
     /// Returns the mode that the board picks.
@@ -223,7 +228,7 @@ impl<S: Service + Shareable> Served<S> {
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
-        let device = (self.drives)(platform);
+        let device = self.drives.and_then(|kind| platform.devices.lent(platform, kind));
         let mut asked = Asked { services, node: platform, outbox: Outbox::new(), device };
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
@@ -288,6 +293,9 @@ pub trait Registered {
     /// Executes the timer's step if it is due.
     fn look_at_timer(&self, services: &Services, platform: &'static Platform);
 
+    /// Has the service look at its device, if that is of one of these kinds, one bit each.
+    fn look_at_device(&self, services: &Services, platform: &'static Platform, kinds: u64);
+
     /// Executes a request that kernel `from` has sent, and returns the reply.
     fn serve(
         &self,
@@ -335,6 +343,13 @@ impl<S: Service + Shareable> Registered for Served<S> {
         }
     }
 
+    fn look_at_device(&self, services: &Services, platform: &'static Platform, kinds: u64) {
+        if self.drives.is_some_and(|kind| kinds >> kind & 1 != 0) && self.is_local() {
+            // No caller waits for the result. A state that was lost starts again, and looks then.
+            let _ = self.step(services, platform, Event::Device);
+        }
+    }
+
     fn serve(
         &self,
         services: &Services,
@@ -379,8 +394,22 @@ impl<S: Service + Shareable> Registered for Served<S> {
             usage: platform.scheduler.unpreempted(usage),
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
         };
-        share_of(platform.blob, S::NAME).map(|_| line())
+        let on_board = |kind| platform.blob.devices().iter().any(|found| found.kind == kind);
+        let exists = self.drives.is_none_or(on_board) && share_of(platform.blob, S::NAME).is_some();
+        exists.then(line)
     }
+}
+
+/// Returns the kind of device that a service drives.
+fn device_of(service: &str) -> Option<u32> {
+    abi::service::ALL.into_iter().find(|kind| kind.name == service)?.drives
+}
+
+/// Returns whether domain `me` can drive a device of this kind alone. The DMA engine has a part for
+/// each.
+fn has_device(blob: &Blob, kind: u32, me: DomainId) -> bool {
+    let is_ours = |home| kind == device::DMA || home == u32::from(me.0);
+    blob.devices().iter().any(|found| found.kind == kind && is_ours(found.home))
 }
 
 /// Returns the arena of a service in the shared block (offset and size in `share`), with its lock

@@ -1,0 +1,86 @@
+//! Streams of bytes to and from the host: client of their driver.
+
+use crate::services::{Patience, ServiceFailure};
+use crate::session::Session;
+use drivers::request::{Reply, Request, kind, told};
+
+/// The stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// An open stream, which one thread reads and one writes.
+#[derive(Clone, Copy)]
+pub struct Stream<'a> {
+    pub session: &'a Session,
+    /// Its number, from [`accept`].
+    pub number: u64,
+}
+
+fn ask(
+    session: &Session,
+    request: Request,
+    bulk: &mut [u8],
+    patience: &Patience<'_>,
+) -> Result<Reply, ServiceFailure> {
+    let driver = &session.services.host;
+    if !driver.is_local() {
+        return Err(ServiceFailure::Absent);
+    }
+    let reply = driver.request_until(session, request, bulk, patience)?;
+    reply.ok_or(ServiceFailure::Nonsense)
+}
+
+/// Waits for the next stream that the host opens, and returns its number. `None`: this kernel does
+/// not drive the device.
+pub fn accept(session: &Session) -> Option<u64> {
+    let request = Request { kind: kind::ACCEPT, ..Request::default() };
+    loop {
+        match ask(session, request, &mut [], &Patience::IDLE) {
+            Ok(reply) if reply.told == told::DONE => return Some(reply.value),
+            // All streams were lost with a kernel; the driver opens the device again.
+            Err(ServiceFailure::Restarted) => {}
+            _ => return None,
+        }
+    }
+}
+
+impl Stream<'_> {
+    fn ask(&self, kind: u32, bulk: &mut [u8]) -> Result<Reply, Gone> {
+        let request = Request { kind, length: bulk.len() as u32, at: self.number };
+        match ask(self.session, request, bulk, &Patience::IDLE) {
+            Ok(reply) if reply.told == told::DONE => Ok(reply),
+            _ => Err(Gone),
+        }
+    }
+
+    /// Waits for bytes and reads them. Returns their number; 0 at the end.
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        self.ask(kind::READ, into).map_or(0, |reply| reply.filled as usize)
+    }
+
+    /// Fills `into`, or fails if the stream ends first.
+    pub fn read_exact(&self, mut into: &mut [u8]) -> Result<(), Gone> {
+        while !into.is_empty() {
+            match self.read(into) {
+                0 => return Err(Gone),
+                bytes => into = &mut into[bytes..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all of `from`, which stays as it is: requests take mutable memory.
+    pub fn write(&self, mut from: &mut [u8]) -> Result<(), Gone> {
+        while !from.is_empty() {
+            let taken = self.ask(kind::WRITE, from)?.taken as usize;
+            from = from.get_mut(taken..).filter(|_| taken > 0).ok_or(Gone)?;
+        }
+        Ok(())
+    }
+
+    /// Closes it.
+    pub fn close(&self) {
+        // It may be gone already.
+        let _ = self.ask(kind::CLOSE, &mut []);
+    }
+}
