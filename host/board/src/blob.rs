@@ -115,13 +115,7 @@ impl Board {
         for (to, from) in blob.devices.iter_mut().zip(&self.devices) {
             *to = boot::Device {
                 name: padded(&from.name),
-                kind: match from.kind {
-                    DeviceKind::Console => boot::device::CONSOLE,
-                    DeviceKind::Block => boot::device::BLOCK,
-                    DeviceKind::Rng => boot::device::RNG,
-                    DeviceKind::Dma => boot::device::DMA,
-                    DeviceKind::Vsock => boot::device::VSOCK,
-                },
+                kind: from.kind.code(),
                 home: from.home as u32,
                 vector: from.vector,
                 kick: from.kick,

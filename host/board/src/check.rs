@@ -60,14 +60,15 @@ pub fn board(raw: File) -> Place<Board> {
     let bytes = raw.device.iter().map(|d| d.get_ref().memory.get_ref().0).sum();
     let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
     let layout = Layout::compute(window, window_at, (domains.len(), cores), bytes)?;
+    let devices = device::all(&raw.device, &fabric, &layout, &names)?;
     Ok(Board {
         name,
         description: raw.description,
         arguments: arguments(raw.arguments.as_ref())?,
         ram,
         fabric,
-        devices: device::all(&raw.device, &fabric, &layout, &names)?,
-        services: service::all(&raw.services, &names)?,
+        services: service::all(&raw.services, &names, &devices)?,
+        devices,
         regions: placed.iter().map(|p| p.region).collect(),
         domains,
         layout,

@@ -3,7 +3,7 @@
 use crate::error::{Place, Reason};
 use crate::file;
 use crate::memory::domain_index;
-use crate::types::{Mode, Service};
+use crate::types::{Device, DeviceKind, Mode, Service};
 use abi::boot::MAX_SERVICES;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -46,9 +46,34 @@ fn known() -> impl Iterator<Item = Known> {
 pub type Written = BTreeMap<Spanned<String>, Spanned<file::Service>>;
 
 /// Returns all services of a board; `domains` are the names of its domains.
-pub fn all(written: &Written, domains: &[String]) -> Place<Vec<Service>> {
+pub fn all(written: &Written, domains: &[String], devices: &[Device]) -> Place<Vec<Service>> {
     const { assert!(abi::service::ALL.len() < MAX_SERVICES) };
-    written.iter().map(|(name, entry)| one(name, entry, domains)).collect()
+    let services = written.iter().map(|(name, entry)| one(name, entry, domains));
+    let services = services.collect::<Place<Vec<_>>>()?;
+    for ((name, _), service) in written.iter().zip(&services) {
+        driver(service, &services, devices).map_err(|why| (name.span().start, why))?;
+    }
+    Ok(services)
+}
+
+/// Checks that a driver's mode fits its device, and the services that use it.
+fn driver(service: &Service, all: &[Service], devices: &[Device]) -> Result<(), Reason> {
+    let drives = abi::service::ALL.into_iter().find(|kind| kind.name == service.name);
+    let Some(kind) = drives.and_then(|kind| kind.drives) else { return Ok(()) };
+    let is_its = |device: &&Device| device.kind.code() == kind && device.kind != DeviceKind::Dma;
+    let Some(device) = devices.iter().find(is_its) else { return Ok(()) };
+    let Device { name, home, .. } = device;
+    if service.home.is_some_and(|other| other != *home) {
+        let why = format!("the driver of \"{name}\" runs in another domain than the device's home");
+        return Err(Reason::Conflict(why));
+    }
+    let files = all.iter().find(|other| other.name == abi::service::FS.name);
+    let one_state = files.is_some_and(|fs| matches!(fs.mode, Mode::Shadowed | Mode::Delegated));
+    if device.kind == DeviceKind::Block && service.mode == Mode::Shadowed && !one_state {
+        let why = format!("several file services would write to \"{name}\": share fs as well");
+        return Err(Reason::Conflict(why));
+    }
+    Ok(())
 }
 
 fn one(

@@ -87,6 +87,17 @@ impl DeviceKind {
             DeviceKind::Vsock => "vsock",
         }
     }
+
+    /// Returns its number in the blob.
+    pub const fn code(self) -> u32 {
+        match self {
+            DeviceKind::Console => device::CONSOLE,
+            DeviceKind::Block => device::BLOCK,
+            DeviceKind::Rng => device::RNG,
+            DeviceKind::Dma => device::DMA,
+            DeviceKind::Vsock => device::VSOCK,
+        }
+    }
 }
 
 /// How a service is shared.

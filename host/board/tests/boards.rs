@@ -255,7 +255,7 @@ fn services_costs_and_power_say_where_they_come_from() {
 /// No service's requests have a key, so one kernel would execute all of them.
 #[test]
 fn a_partitioned_service_is_refused_with_the_modes_that_it_can_have() {
-    for service in ["dma", "fs", "net", "processes"] {
+    for service in ["console", "disk", "dma", "fs", "host", "net", "processes", "random"] {
         let line = format!("{service} = {{ mode = \"shadowed\" }}");
         let partitioned = line.replace("shadowed", "partitioned");
         check(&line, &partitioned, &partitioned, "its requests have no key");
@@ -270,6 +270,15 @@ fn a_partitioned_service_is_refused_with_the_modes_that_it_can_have() {
         let partitioned = line.replace("independent", "partitioned");
         check(&line, &partitioned, &partitioned, allowed);
     }
+}
+
+#[test]
+fn a_driver_runs_where_its_device_is_and_its_users_share_what_they_write() {
+    let fs = "fs = { mode = \"shadowed\" }";
+    check(fs, &fs.replace("shadowed", "independent"), "disk = {", "share fs as well");
+    let console = "console = { mode = \"shadowed\" }";
+    let away = "console = { mode = \"delegated\", home = \"shadow\" }";
+    check(console, away, "console = {", "another domain than the device's home");
 }
 
 #[test]
