@@ -108,8 +108,7 @@ pub const FRAMES: Kind = Kind {
 };
 
 /// Every service, in the order of their arenas in the shared block.
-pub const ALL: [&Kind; 9] =
-    [&FS, &PROCESSES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
+pub const ALL: [&Kind; 9] = [&FS, &PROCESSES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
 
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;

@@ -174,7 +174,9 @@ pub struct DomainPage {
     pub waits: [Wait; MAX_CORES],
     /// The answer to [`DomainStatus::demand`] ([`crate::hang::pack_answer`]).
     pub answer: u64,
-    pub rest: [u64; 512 - 10 - 4 * MAX_CORES - SPINLOCKS],
+    /// 1: the doorbells of devices that domains share end the present rest of this domain.
+    pub listens: u64,
+    pub rest: [u64; 512 - 11 - 4 * MAX_CORES - SPINLOCKS],
 }
 
 pub const SPINLOCKS: usize = 32;

@@ -1,6 +1,6 @@
 //! Converts a board to the form that kernels read: [`abi::boot::Blob`].
 
-use crate::types::{Board, DeviceKind, Kind, Mode, Role};
+use crate::types::{Board, Kind, Mode, Role};
 use abi::boot::{self, Blob, BlobError, BootSecrets};
 use zerocopy::{FromZeros, IntoBytes};
 

@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::window::Layout;
+use abi::boot::device;
 use serde::Deserialize;
 
 /// Instruction set of a domain.

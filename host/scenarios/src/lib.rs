@@ -149,6 +149,7 @@ pub const ALL: &[Scenario] = &[
     on("services.stopped", "duo", |rig| services::stopped(rig, 6)),
     on("rest.wakes", "duo-rest", |rig| rest::wakes(rig, 3)),
     on("rest.lost", "duo-rest", |rig| rest::lost(rig, 3)),
+    on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
     on("rest.services", "duo-rest", services::shared),
     nightly("rest.wakes-often", "duo-rest", REST, |rig| rest::wakes(rig, 100)),
     nightly("rest.lost-often", "duo-rest", REST, |rig| rest::lost(rig, 50)),

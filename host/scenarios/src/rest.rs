@@ -1,9 +1,11 @@
 //! Domains that rest when they have nothing to do.
 
+use super::host::{pattern, pull, push};
 use super::machine::demand;
 use super::peers::wait_for_domain;
-use super::{Failure, PATIENCE, Rig};
-use abi::soc::state;
+use super::{Failure, PATIENCE, Rig, disk, programs};
+use abi::soc::{ChipPage, DomainStatus, state};
+use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
 /// Waits until a domain rests.
@@ -17,6 +19,42 @@ fn rests(rig: &Rig, domain: usize) -> Result<(), Failure> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+/// Returns how often a domain has started to run.
+fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
+    let board = rig.instance.board()?;
+    let status = offset_of!(ChipPage, domains) + domain * size_of::<DomainStatus>();
+    let at = board.layout.chip + (status + offset_of!(DomainStatus, wakes)) as u64;
+    let word = rig.instance.word(&board, at);
+    word.ok_or_else(|| Failure::Wrong("the chip page cannot be read".to_string()))
+}
+
+/// While the strong domain rests, the weak one serves the disk, the host and the random device:
+/// files are pushed, pulled and made durable, and a program runs. Nothing of that wakes main.
+pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
+    disk::begin(rig, 1024)?;
+    programs::install(rig)?;
+    for round in 0..rounds {
+        // The host's requests may have woken main just before.
+        rests(rig, 0)?;
+        let before = starts(rig, 0)?;
+        let bytes = pattern(round, 100_000);
+        push(&rig.instance, &bytes[..], "disk/pushed").map_err(Failure::Wrong)?;
+        if pull(&rig.instance, "disk/pushed").as_ref() != Ok(&bytes) {
+            return Err(Failure::Wrong("other bytes were pulled than were pushed".to_string()));
+        }
+        programs::says(rig, "shadow", &["keep", "disk/kept"], &bytes, b"")?;
+        programs::says(rig, "shadow", &["type", "disk/kept"], b"", &bytes)?;
+        let woken = starts(rig, 0)? - before;
+        if woken != 0 {
+            return Err(Failure::Wrong(format!("round {round}: main was woken {woken} times")));
+        }
+        demand(rig, "fs stat disk/kept", "100000 bytes")?;
+        demand(rig, "on shadow random", "")?;
+    }
+    demand(rig, "audit", "the invariant holds")?;
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
 /// A key, a call, a file and the time wake domains that rest; all of them rest again.

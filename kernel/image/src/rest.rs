@@ -9,6 +9,7 @@ use kernel_node::log;
 use kernel_power::{Facts, Governor, Outcome, Rest, Step, Verdict};
 use kernel_sched::table::Table;
 use kernel_sched::{PRIORITY_REST, Quiet};
+use kernel_services::duty;
 use kernel_services::kernel::{self, Kernel};
 
 /// The core that the thread runs on; the others are off during a rest.
@@ -57,7 +58,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
     if has_work(kernel) || !power::claim() {
         return Outcome::Stayed;
     }
-    let (mut rest, mut irqs_on) = (Rest::default(), false);
+    let (mut rest, mut irqs_on, mut listens) = (Rest::default(), false, false);
     let outcome = loop {
         let has_succeeded = match rest.step() {
             Step::Drain => {
@@ -73,9 +74,10 @@ fn rest(kernel: &'static Kernel) -> Outcome {
             Step::Announce => {
                 // Threads may have run since the governor was asked.
                 let until = kernel.scheduler.look(Table::next_deadline).unwrap_or(u64::MAX);
-                kernel.soc.request(command::REST, until, kernel.devices.vectors()).is_ok()
+                listens = duty::listens_at_rest(kernel);
+                kernel.soc.request(command::REST, until, kernel.devices.vectors(listens)).is_ok()
             }
-            Step::Look => !has_work(kernel),
+            Step::Look => !has_work(kernel) && duty::is_settled(kernel, listens),
             Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
             Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
             Step::Return => {

@@ -114,6 +114,19 @@ impl Soc {
         self.status(domain, offset_of!(DomainStatus, deaths))
     }
 
+    /// Sets whether shared devices end the next rest of this domain; before the request to rest.
+    pub fn set_listens(&self, listens: bool) {
+        self.set_own(offset_of!(DomainPage, listens), listens.into());
+    }
+
+    /// Returns whether shared devices end the rest of `domain`, which was seen to be RESTING.
+    pub fn listens(&self, domain: DomainId) -> bool {
+        self.window.barrier(); // its state was read before, and is published later
+        let at = self.page + domain.index() * size_of::<DomainPage>();
+        let listens = offset_of!(DomainPage, listens);
+        self.window.load(at - self.me.index() * size_of::<DomainPage>() + listens) != 0
+    }
+
     fn wakes(&self) -> u64 {
         self.status(self.me, offset_of!(DomainStatus, wakes))
     }

@@ -196,8 +196,7 @@ impl Devices {
     /// Returns whether a device that this kernel serves has something that its driver has not
     /// looked at, or a thread of this kernel waits for the end of a request.
     pub fn are_busy(&self, node: &Node) -> bool {
-        let has_rung =
-            |place: &Place| place.interrupts(node) != place.seen.load(Ordering::Relaxed);
+        let has_rung = |place: &Place| place.interrupts(node) != place.seen.load(Ordering::Relaxed);
         self.news.load(Ordering::Acquire) != 0
             || self.in_flight.load(Ordering::Relaxed) != 0
             || !self.dma.waiting.is_empty()

@@ -277,7 +277,9 @@ impl Services {
     pub fn look_at_devices(&self, platform: &'static Platform) {
         loop {
             let kinds = platform.devices.await_news(platform);
-            self.all().into_iter().for_each(|service| service.look_at_device(self, platform, kinds));
+            self.all()
+                .into_iter()
+                .for_each(|service| service.look_at_device(self, platform, kinds));
         }
     }
 

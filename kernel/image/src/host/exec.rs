@@ -138,7 +138,8 @@ impl Stream {
         images.remove();
         let given = folders.iter().map(|folder| folder.handle);
         [input, out, err].into_iter().chain(given).for_each(|handle| handles.close(handle));
-        let feed = Arc::new(Feed { number: self.number, pid, input: feed, over: AtomicBool::new(false) });
+        let feed =
+            Arc::new(Feed { number: self.number, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
         let relayed = self.relay([(output, Kind::Out), (errors, Kind::Err)]);

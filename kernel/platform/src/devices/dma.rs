@@ -4,10 +4,10 @@
 use super::Devices;
 use abi::boot::{Blob, Device as Found, device};
 use arch::lock::{Lock, Once};
+use base::id::Vector;
 use dma::port::{NotOurs, Port};
 use dma::watch::Rest;
 use dma::{Books, Seen, Ticket};
-use base::id::Vector;
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
