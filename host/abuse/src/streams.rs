@@ -9,15 +9,12 @@
 use crate::bytes::Bytes;
 use crate::words::Flat;
 use crate::{Target, mutate};
-use abi::boot::Device;
-use abi::soc::DeviceRegisters;
-use abi::vsock::{BOARD, Consumed, Credit, DATA, DEVICE_ID, HOST, Header, Op, STREAM, WINDOW};
-use base::port::{Attend, Words};
+use abi::vsock::{BOARD, Consumed, Credit, DATA, HOST, Header, Op, STREAM, WINDOW};
+use base::port::Words;
 use base::prng::Prng;
 use drivers::streams::{Id, Read, STREAMS, Streams};
-use drivers::transport::{Bus, VERSION_1};
 use drivers::vsock::{self, Vsock};
-use std::mem::offset_of;
+use share::Device;
 
 pub const TARGET: Target = Target {
     name: "streams",
@@ -51,41 +48,26 @@ const MEMORY: usize = 0x2000;
 const PORT: u32 = 1;
 const OURS: u32 = 70_000;
 
-struct Once;
-
-impl Attend for Once {
-    fn until(&self, ready: &mut dyn FnMut() -> bool) {
-        // The device acknowledges before the driver begins to wait.
-        assert!(ready(), "nothing else will come");
-    }
-}
-
 /// Drives the device while it writes to its memory.
 fn driver(mut input: Bytes<'_>) -> u64 {
     let words = Flat::new(WINDOW_BYTES);
-    let set = |field, value| words.store(field, value);
-    set(offset_of!(DeviceRegisters, device_id), DEVICE_ID);
-    set(offset_of!(DeviceRegisters, device_features), VERSION_1);
-    set(offset_of!(DeviceRegisters, queue_max), 64);
-    let kick = |_| {
-        let sequence = words.load(offset_of!(DeviceRegisters, sequence));
-        words.store(offset_of!(DeviceRegisters, acknowledged), sequence);
-        let status = words.load(offset_of!(DeviceRegisters, status));
-        words.store(offset_of!(DeviceRegisters, device_status), status);
-    };
-    let bus = Bus { words: &words, window: WINDOW_AT, attend: &Once, kick: &kick };
     let device = Device {
-        registers: WINDOW_AT,
-        memory: WINDOW_AT + MEMORY as u64,
-        memory_size: vsock::MEMORY as u64,
-        ..Device::default()
+        words: &words,
+        window: WINDOW_AT,
+        registers: 0,
+        memory: MEMORY,
+        memory_size: vsock::MEMORY,
+        parts: u64::MAX,
+        ring: &|_| (),
+        kick: 0,
     };
-    let mut vsock = Vsock::start(&bus, &device).expect("the device behaved until now");
+    let mut vsock = Vsock::new(&device);
+    vsock.opened(&device);
     let (mut data, mut outcomes) = ([0; DATA], 0);
     while !input.is_empty() {
         match input.below(4) {
             0 => {
-                if let Some((header, length)) = vsock.receive(&bus, &mut data) {
+                if let Some((header, length)) = vsock.receive(&device, &mut data) {
                     assert!(length <= DATA && length <= header.bytes.get() as usize);
                     outcomes |= 1;
                 }
@@ -93,7 +75,7 @@ fn driver(mut input: Bytes<'_>) -> u64 {
             1 => {
                 let header = Header::reset((BOARD, HOST), (1, 2));
                 let length = input.below(DATA + 2);
-                let sent = vsock.send(&bus, &header, &vec![7; length]);
+                let sent = vsock.send(&device, &header, &vec![7; length]);
                 outcomes |= u64::from(!sent) << 5;
             }
             2 => {
@@ -137,7 +119,7 @@ fn numbered(from: u64, count: usize) -> Vec<u8> {
 
 impl<'a> Host<'a> {
     fn new(input: Bytes<'a>) -> Host<'a> {
-        let mut streams = Streams::new(PORT);
+        let mut streams = Streams::new(PORT, 1);
         let said = (Op::Request, 0, 0);
         let first = Header::new((HOST, BOARD), (OURS, PORT), said, &mut Consumed::default());
         streams.received(&first, &[]);

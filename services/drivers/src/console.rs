@@ -1,152 +1,225 @@
 //! The system console: virtio console, one port.
 //!
-//! Input is read from buffers that the device filled; output is copied to transmit buffers. When
-//! all transmit buffers are in flight, [`Console::write`] accepts fewer bytes than given; the
-//! caller waits for the interrupt and passes the rest.
+//! - A WRITE copies at least one byte to transmit buffers, and waits if all of them are in flight.
+//!   Bytes that it took and the device had not when it was opened again are lost.
+//! - Input is collected in the state, at most [`INPUT`] bytes. It stays there until somebody reads
+//!   it, also if the device is opened again. Only the buffers that this leaves room for are with
+//!   the device, so the host is not read further.
+//! - A kernel that panics prints with [`last_words`], by force.
 
+use crate::driver::{Call, Collected, Driven, Driver};
 use crate::queue::{self, Completion, Piece, Queue};
-use crate::transport::{Bus, InitError, Transport};
-use abi::boot::Device;
+use crate::request::{Reply, kind, told};
+use crate::transport::{Needs, Registers};
+use crate::waiters::{Ready, Waiters};
+use abi::soc::QueueRegisters;
 use base::bytes;
-use base::port::Words;
+use share::{Device, Token};
+
+mod last;
+
+pub use last::last_words;
 
 const DEVICE_ID: u64 = 3;
-const RECEIVE: usize = 0;
-const TRANSMIT: usize = 1;
 /// Number of buffers in each direction.
 const BUFFERS: usize = 8;
 /// Size of a buffer.
 const BUFFER: usize = 512;
-/// Size of the device memory that this driver needs.
+/// Maximum bytes of input that wait for readers.
+pub const INPUT: usize = BUFFERS * BUFFER;
+/// Size of the device memory that this driver needs: the receive and the transmit queue, receive
+/// buffers, transmit buffers.
 pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
 
-/// A received buffer that is not completely read.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    buffer: usize,
-    from: usize,
-    to: usize,
+/// The service.
+pub type Console = Driven<Port>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    Input,
+    Room,
 }
 
-pub struct Console {
-    transport: Transport,
-    receive: Queue,
-    transmit: Queue,
-    /// Offset in the window of the first buffer: receive buffers, then transmit buffers.
-    buffers: usize,
+/// The driver's own state.
+#[derive(Debug)]
+pub struct Port {
+    receive: Option<Queue>,
+    transmit: Option<Queue>,
     /// The buffer of each request, by its head in the queue.
     receive_buffer: [u8; queue::ENTRIES],
     transmit_buffer: [u8; queue::ENTRIES],
+    /// Bit masks of the buffers that are not with the device.
+    receive_free: u32,
     transmit_free: u32,
-    pending: Option<Pending>,
+    /// A ring, and the part of it that is filled.
+    input: [u8; INPUT],
+    first: usize,
+    length: usize,
 }
 
-impl Console {
-    /// Initializes the device.
-    pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
-        let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
-        let receive = transport.add_queue(bus, RECEIVE, at)?;
-        let transmit = transport.add_queue(bus, TRANSMIT, at + queue::BYTES)?;
-        transport.finish(bus)?;
-        let mut console = Console {
-            transport,
-            receive,
-            transmit,
-            buffers: at + 2 * queue::BYTES,
-            receive_buffer: [0; queue::ENTRIES],
-            transmit_buffer: [0; queue::ENTRIES],
-            transmit_free: (1 << BUFFERS) - 1,
-            pending: None,
-        };
-        for buffer in 0..BUFFERS {
-            console.offer(bus, buffer);
+/// Returns the offset in the window of a buffer: receive buffers, then transmit buffers.
+fn buffer_at(device: &Device<'_>, buffer: usize) -> usize {
+    device.memory + 2 * queue::BYTES + buffer * BUFFER
+}
+
+/// Returns the number of a free buffer.
+fn take(free: &mut u32) -> Option<usize> {
+    let buffer = free.trailing_zeros() as usize;
+    *free &= free.wrapping_sub(1);
+    (buffer < BUFFERS).then_some(buffer)
+}
+
+impl Port {
+    /// Offers the device as many buffers as the room for input allows. Returns whether it got any.
+    fn offer(&mut self, device: &Device<'_>) -> bool {
+        let Some(queue) = &mut self.receive else { return false };
+        let mut offered = false;
+        while self.length + BUFFER * (queue.in_flight() + 1) <= INPUT {
+            let Some(buffer) = take(&mut self.receive_free) else { break };
+            let address = device.window + buffer_at(device, buffer) as u64;
+            let piece = Piece { address, bytes: BUFFER as u32, device_writes: true };
+            let Some(head) = queue.submit(&device.words, &[piece]) else { break };
+            self.receive_buffer[usize::from(head) % queue::ENTRIES] = buffer as u8;
+            offered = true;
         }
-        console.transport.notify(bus);
-        Ok(console)
+        offered
     }
 
-    fn address<W: Words>(&self, bus: &Bus<W>, buffer: usize) -> u64 {
-        bus.window + (self.buffers + buffer * BUFFER) as u64
-    }
-
-    /// Returns whether input has arrived, or since the last call room for output where there was
-    /// none.
-    pub fn has_news<W: Words>(&mut self, bus: &Bus<W>) -> bool {
-        let was_full = self.transmit_free == 0;
-        self.reap(bus);
-        was_full && self.transmit_free != 0 || self.receive.has_completed(&bus.words)
-    }
-
-    fn offer<W: Words>(&mut self, bus: &Bus<W>, buffer: usize) {
-        let address = self.address(bus, buffer);
-        let piece = Piece { address, bytes: BUFFER as u32, device_writes: true };
-        if let Some(head) = self.receive.submit(&bus.words, &[piece]) {
-            self.receive_buffer[head as usize] = buffer as u8;
-        }
-    }
-
-    /// Copies input to `into`. Returns 0 if there is none.
-    pub fn read<W: Words>(&mut self, bus: &Bus<W>, into: &mut [u8]) -> usize {
-        let mut done = 0;
-        while done < into.len() {
-            let Some(mut pending) = self.pending.take().or_else(|| self.received(bus)) else {
-                break;
-            };
-            while pending.from < pending.to && done < into.len() {
-                let at = self.buffers + pending.buffer * BUFFER + pending.from;
-                let word = bus.words.load(at / 8 * 8).to_le_bytes();
-                into[done] = word[at % 8];
-                done += 1;
-                pending.from += 1;
+    /// Copies what the device has received. Returns whether there was anything.
+    fn receive(&mut self, device: &Device<'_>) -> bool {
+        let mut found = false;
+        while let Some(done) = self.receive.as_mut().and_then(|it| it.complete(&device.words)) {
+            let Completion { head, bytes } = done;
+            let buffer = usize::from(self.receive_buffer[usize::from(head) % queue::ENTRIES]);
+            let mut data = [0; BUFFER];
+            let length = (bytes as usize).min(BUFFER).min(INPUT - self.length);
+            let at = buffer_at(device, buffer % BUFFERS);
+            bytes::load_bytes(&device.words, at, &mut data[..length]);
+            for &byte in &data[..length] {
+                self.input[(self.first + self.length) % INPUT] = byte;
+                self.length += 1;
             }
-            if pending.from < pending.to {
-                self.pending = Some(pending);
-            } else {
-                self.offer(bus, pending.buffer);
-                self.transport.notify(bus);
-            }
+            self.receive_free |= 1 << (buffer % BUFFERS);
+            found = true;
         }
-        done
+        found
     }
 
-    fn received<W: Words>(&mut self, bus: &Bus<W>) -> Option<Pending> {
-        let Completion { head, bytes } = self.receive.complete(&bus.words)?;
-        let buffer = self.receive_buffer[head as usize] as usize;
-        Some(Pending { buffer, from: 0, to: (bytes as usize).min(BUFFER) })
+    fn read(&mut self, device: &Device<'_>, into: &mut [u8]) -> usize {
+        let bytes = into.len().min(self.length);
+        for byte in &mut into[..bytes] {
+            *byte = self.input[self.first % INPUT];
+            self.first = (self.first + 1) % INPUT;
+        }
+        self.length -= bytes;
+        if self.offer(device) {
+            Registers(device).notify();
+        }
+        bytes
     }
 
     /// Queues bytes for output. Returns how many; 0 if all buffers are in flight.
-    pub fn write<W: Words>(&mut self, bus: &Bus<W>, from: &[u8]) -> usize {
-        self.reap(bus);
-        let mut done = 0;
+    fn write(&mut self, device: &Device<'_>, from: &[u8]) -> usize {
+        let Some(queue) = &mut self.transmit else { return 0 };
+        let mut taken = 0;
         for chunk in from.chunks(BUFFER) {
-            if self.transmit_free == 0 {
-                break;
-            }
-            let buffer = self.transmit_free.trailing_zeros() as usize;
-            let slot = BUFFERS + buffer;
-            bytes::store_bytes(&bus.words, self.buffers + slot * BUFFER, chunk);
-            let address = self.address(bus, slot);
-            let piece = Piece { address, bytes: chunk.len() as u32, device_writes: false };
-            let Some(head) = self.transmit.submit(&bus.words, &[piece]) else { break };
-            self.transmit_buffer[head as usize] = buffer as u8;
-            self.transmit_free &= self.transmit_free - 1;
-            done += chunk.len();
+            let Some(buffer) = take(&mut self.transmit_free) else { break };
+            let Some(head) = transmit(device, queue, buffer, chunk) else { break };
+            self.transmit_buffer[usize::from(head) % queue::ENTRIES] = buffer as u8;
+            taken += chunk.len();
         }
-        if done > 0 {
-            self.transport.notify(bus);
+        if taken > 0 {
+            Registers(device).notify();
         }
-        done
+        taken
+    }
+}
+
+/// Puts bytes, at most a buffer, into a transmit buffer, and that into its queue.
+fn transmit(device: &Device<'_>, queue: &mut Queue, buffer: usize, chunk: &[u8]) -> Option<u16> {
+    let at = buffer_at(device, BUFFERS + buffer);
+    bytes::store_bytes(&device.words, at, chunk);
+    let (address, bytes) = (device.window + at as u64, chunk.len() as u32);
+    queue.submit(&device.words, &[Piece { address, bytes, device_writes: false }])
+}
+
+fn transmit_queue_at(device: &Device<'_>) -> usize {
+    device.memory + queue::BYTES
+}
+
+impl Driver for Port {
+    type For = For;
+    const NAME: &'static str = "console";
+    const NEEDS: Needs = Needs { id: DEVICE_ID, memory: MEMORY, features: 0 };
+
+    fn start(_: u32) -> Port {
+        Port {
+            receive: None,
+            transmit: None,
+            receive_buffer: [0; queue::ENTRIES],
+            transmit_buffer: [0; queue::ENTRIES],
+            receive_free: 0,
+            transmit_free: 0,
+            input: [0; INPUT],
+            first: 0,
+            length: 0,
+        }
     }
 
-    fn reap<W: Words>(&mut self, bus: &Bus<W>) {
-        while let Some(Completion { head, .. }) = self.transmit.complete(&bus.words) {
-            self.transmit_free |= 1 << self.transmit_buffer[head as usize];
+    fn place_queues(&mut self, device: &Device<'_>) -> [QueueRegisters; 2] {
+        // What has arrived before the reset is not lost with the queue.
+        self.receive(device);
+        (self.receive_free, self.transmit_free) = ((1 << BUFFERS) - 1, (1 << BUFFERS) - 1);
+        let receive = self.receive.insert(Queue::new(&device.words, device.memory));
+        let at = transmit_queue_at(device);
+        let transmit = self.transmit.insert(Queue::new(&device.words, at));
+        [receive.place(device.window), transmit.place(device.window)]
+    }
+
+    fn opened(&mut self, _: &Device<'_>, _: u64) {}
+
+    fn collect(&mut self, device: &Device<'_>) -> Collected {
+        let mut works = self.receive(device);
+        while let Some(done) = self.transmit.as_mut().and_then(|it| it.complete(&device.words)) {
+            let buffer = self.transmit_buffer[usize::from(done.head) % queue::ENTRIES];
+            self.transmit_free |= 1 << (usize::from(buffer) % BUFFERS);
+            works = true;
+        }
+        if self.offer(device) {
+            Registers(device).notify();
+        }
+        Collected { works, more: false }
+    }
+
+    fn asked(
+        &mut self,
+        device: &Device<'_>,
+        call: Call<'_>,
+        _: &Waiters<For>,
+    ) -> Result<Reply, For> {
+        let bytes = call.bytes();
+        let done = Reply::of(told::DONE);
+        match call.request.kind {
+            kind::ABOUT => Ok(done),
+            kind::READ | kind::WRITE if bytes == 0 => Ok(done),
+            kind::READ => match self.read(device, &mut call.bulk[..bytes]) {
+                0 => Err(For::Input),
+                filled => Ok(Reply { filled: filled as u32, ..done }),
+            },
+            kind::WRITE => match self.write(device, &call.bulk[..bytes]) {
+                0 => Err(For::Room),
+                taken => Ok(Reply { taken: taken as u32, ..done }),
+            },
+            _ => Ok(Reply::of(told::REFUSED)),
         }
     }
 
-    /// Returns whether the device has failed and needs a reset.
-    pub fn needs_reset<W: Words>(&self, bus: &Bus<W>) -> bool {
-        self.transport.needs_reset(bus)
+    fn forget(&mut self, _: &dyn Fn(Token) -> bool) {}
+
+    fn ready(&self, _: Token, wait: For) -> Ready {
+        match wait {
+            For::Input => Ready::Nearest(usize::from(self.length > 0)),
+            For::Room => Ready::Oldest(self.transmit_free.count_ones() as usize),
+        }
     }
 }

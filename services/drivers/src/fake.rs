@@ -1,76 +1,94 @@
-//! A simulated device: acknowledges register writes and serves queues when it is kicked. Tests of
-//! the drivers.
+//! A simulated virtio device, and two kernels' views of its words. The device acknowledges when the
+//! test lets it, takes requests, and completes them when and in the order that the test wants.
+//! Stores of a kernel become visible late and out of order until a barrier.
 
-use crate::block::{self, Block, BlockError, Request};
-use crate::console::{self, Console};
-use crate::queue::{ENTRIES, Piece, Queue};
-use crate::rng::{self, Rng};
-use crate::transport::{Bus, InitError};
-use abi::boot::Device;
+use crate::queue::ENTRIES;
 use abi::soc::{DeviceRegisters, QueueRegisters};
-use base::port::{Attend, Words};
+use base::port::Words;
+use base::prng::Prng;
+use share::Device;
 use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 
-const WINDOW: u64 = 0x8020_0000;
-const MEMORY: u64 = 0x2000;
+pub const WINDOW: u64 = 0x8020_0000;
+pub const MEMORY: usize = 0x2000;
+const BYTES: usize = 0x40000;
+const VERSION_1: u64 = 1 << 32;
+pub const NEEDS_RESET: u64 = 64;
 
-pub struct Ram(pub Vec<Cell<u64>>);
-
-impl Words for Ram {
-    fn load(&self, at: usize) -> u64 {
-        self.0[at / 8].get()
-    }
-    fn store(&self, at: usize, value: u64) {
-        self.0[at / 8].set(value);
-    }
-    fn barrier(&self) {}
+/// What kind of device it is.
+pub trait Model {
+    /// Handles a request of a queue: gets its readable bytes and the size of its writable part, and
+    /// returns what to write, or `None` if it has nothing for it now.
+    fn serve(&mut self, queue: usize, input: &[u8], room: usize) -> Option<Vec<u8>>;
+    fn reset(&mut self) {}
 }
 
-pub struct Once;
-
-impl Attend for Once {
-    fn until(&self, ready: &mut dyn FnMut() -> bool) {
-        for _ in 0..3 {
-            if ready() {
-                return;
-            }
-        }
-        while !ready() {}
-    }
+/// A request that the device has taken.
+struct Taken {
+    queue: usize,
+    head: u64,
 }
 
-/// Handles a request: gets its readable bytes and the size of its writable part, returns what to
-/// write.
-type Serve<'a> = dyn FnMut(&[u8], usize) -> Vec<u8> + 'a;
-
-struct Device0 {
-    ram: Ram,
+/// The device.
+pub struct Fake<M> {
+    words: Vec<Cell<u64>>,
+    pub model: RefCell<M>,
+    /// Places of the queues while the device uses them, and its positions in the two rings.
+    queues: RefCell<Vec<[u64; 3]>>,
     seen: [Cell<u16>; 2],
-    hold: Cell<bool>,
+    used: [Cell<u16>; 2],
+    taken: RefCell<Vec<Taken>>,
+    broken: Cell<bool>,
+    /// Whether it acts at once when it is kicked, and may act between any two stores.
+    pub eager: Cell<bool>,
+    /// Whether it has used buffers without an interrupt until now.
+    pub news: Cell<bool>,
+    /// Number of resets so far.
+    pub resets: Cell<u32>,
+    pub prng: RefCell<Prng>,
 }
 
-impl Device0 {
-    fn new(id: u64, features: u64, config: u64) -> Self {
-        let ram = Ram((0..0x40000 / 8).map(|_| Cell::new(0)).collect());
-        let set = |field, value| ram.store(field, value);
-        set(offset_of!(DeviceRegisters, device_id), id);
-        set(offset_of!(DeviceRegisters, device_features), features | crate::transport::VERSION_1);
-        set(offset_of!(DeviceRegisters, queue_max), 64);
-        set(offset_of!(DeviceRegisters, config), config);
-        Device0 { ram, seen: Default::default(), hold: Cell::new(false) }
+impl<M: Model> Fake<M> {
+    pub fn new(id: u64, features: u64, config: u64, model: M) -> Fake<M> {
+        let fake = Fake {
+            words: (0..BYTES / 8).map(|_| Cell::new(0)).collect(),
+            model: RefCell::new(model),
+            queues: RefCell::default(),
+            seen: Default::default(),
+            used: Default::default(),
+            taken: RefCell::default(),
+            broken: Cell::new(false),
+            eager: Cell::new(true),
+            news: Cell::new(false),
+            resets: Cell::new(0),
+            prng: RefCell::new(Prng::new(id)),
+        };
+        fake.set(offset_of!(DeviceRegisters, device_id), id);
+        fake.set(offset_of!(DeviceRegisters, device_features), features | VERSION_1);
+        fake.set(offset_of!(DeviceRegisters, queue_max), 64);
+        fake.set(offset_of!(DeviceRegisters, config), config);
+        fake
+    }
+
+    pub fn get(&self, at: usize) -> u64 {
+        self.words[at / 8].get()
+    }
+
+    pub fn set(&self, at: usize, value: u64) {
+        self.words[at / 8].set(value);
     }
 
     fn byte(&self, pa: u64) -> u8 {
         let at = (pa - WINDOW) as usize;
-        self.ram.load(at / 8 * 8).to_le_bytes()[at % 8]
+        self.get(at).to_le_bytes()[at % 8]
     }
 
     fn set_byte(&self, pa: u64, value: u8) {
         let at = (pa - WINDOW) as usize;
-        let mut word = self.ram.load(at / 8 * 8).to_le_bytes();
+        let mut word = self.get(at).to_le_bytes();
         word[at % 8] = value;
-        self.ram.store(at / 8 * 8, u64::from_le_bytes(word));
+        self.set(at, u64::from_le_bytes(word));
     }
 
     fn number(&self, pa: u64, bytes: u64) -> u64 {
@@ -81,38 +99,79 @@ impl Device0 {
         (0..bytes).for_each(|i| self.set_byte(pa + i, (value >> (8 * i)) as u8));
     }
 
-    fn register(&self, field: usize) -> u64 {
-        self.ram.load(field)
-    }
-
-    fn kick(&self, queue: usize, serve: &mut Serve) {
-        let status = self.register(offset_of!(DeviceRegisters, status));
-        self.ram.store(offset_of!(DeviceRegisters, device_status), status);
-        let sequence = self.register(offset_of!(DeviceRegisters, sequence));
-        self.ram.store(offset_of!(DeviceRegisters, acknowledged), sequence);
-        if status & 4 == 0 || self.hold.get() {
+    /// Carries out a change of registers.
+    pub fn acknowledge(&self) {
+        let sequence = self.get(offset_of!(DeviceRegisters, sequence));
+        if sequence == self.get(offset_of!(DeviceRegisters, acknowledged)) {
             return;
         }
-        let at = offset_of!(DeviceRegisters, queues) + queue * size_of::<QueueRegisters>();
-        let place = [8, 16, 24].map(|field| self.register(at + field));
-        while self.number(place[1] + 2, 2) as u16 != self.seen[queue].get() {
-            let index = u64::from(self.seen[queue].get());
-            let head = self.number(place[1] + 4 + 2 * (index % ENTRIES as u64), 2);
-            let written = self.serve(place[0], head, serve);
-            let entry = place[2] + 4 + 8 * (index % ENTRIES as u64);
-            self.set_number(entry, 4, head);
-            self.set_number(entry + 4, 4, written);
-            self.seen[queue].set(index as u16 + 1);
-            self.set_number(place[2] + 2, 2, index + 1);
+        let mut status = self.get(offset_of!(DeviceRegisters, status));
+        if status == 0 {
+            self.queues.borrow_mut().clear();
+            self.taken.borrow_mut().clear();
+            self.broken.set(false);
+            self.resets.set(self.resets.get() + 1);
+            self.model.borrow_mut().reset();
+        }
+        if self.get(offset_of!(DeviceRegisters, driver_features)) & VERSION_1 == 0 {
+            status &= !12;
+        }
+        if self.broken.get() {
+            status |= NEEDS_RESET;
+        }
+        if status & 12 == 12 && self.queues.borrow().is_empty() && !self.broken.get() {
+            self.find_queues();
+        }
+        self.set(offset_of!(DeviceRegisters, device_status), status);
+        self.set(offset_of!(DeviceRegisters, acknowledged), sequence);
+    }
+
+    fn find_queues(&self) {
+        for index in 0..2 {
+            let at = offset_of!(DeviceRegisters, queues) + index * size_of::<QueueRegisters>();
+            let size = self.get(at + offset_of!(QueueRegisters, size));
+            let field = |field| if size == 0 { 0 } else { self.get(at + field) };
+            let places = [
+                field(offset_of!(QueueRegisters, descriptors)),
+                field(offset_of!(QueueRegisters, driver)),
+                field(offset_of!(QueueRegisters, device)),
+            ];
+            self.queues.borrow_mut().push(places);
+            self.seen[index].set(0);
+            self.used[index].set(0);
         }
     }
 
-    fn serve(&self, table: u64, head: u64, serve: &mut Serve) -> u64 {
+    /// Takes the requests that are available.
+    pub fn take(&self) {
+        for (queue, places) in self.queues.borrow().iter().enumerate() {
+            if places[1] == 0 {
+                continue;
+            }
+            while self.number(places[1] + 2, 2) as u16 != self.seen[queue].get() {
+                let index = u64::from(self.seen[queue].get()) % ENTRIES as u64;
+                let head = self.number(places[1] + 4 + 2 * index, 2);
+                self.seen[queue].set(self.seen[queue].get().wrapping_add(1));
+                self.taken.borrow_mut().push(Taken { queue, head });
+            }
+        }
+    }
+
+    /// Returns how many requests are with the device.
+    pub fn in_flight(&self) -> usize {
+        self.taken.borrow().len()
+    }
+
+    /// Completes the request at index `at` of those that it has taken. Returns false if the device
+    /// has nothing for it.
+    pub fn complete(&self, at: usize) -> bool {
+        let Some(&Taken { queue, head }) = self.taken.borrow().get(at) else { return false };
+        let places = self.queues.borrow()[queue];
         let (mut input, mut room, mut slot) = (Vec::new(), Vec::new(), head);
         loop {
-            let at = table + 16 * slot;
-            let (pa, bytes, flags) =
-                (self.number(at, 8), self.number(at + 8, 4), self.number(at + 12, 2));
+            let at = places[0] + 16 * slot;
+            let (pa, bytes) = (self.number(at, 8), self.number(at + 8, 4));
+            let flags = self.number(at + 12, 2);
             if flags & 2 == 0 {
                 input.extend((pa..pa + bytes).map(|a| self.byte(a)));
             } else {
@@ -123,170 +182,108 @@ impl Device0 {
             }
             slot = self.number(at + 14, 2);
         }
-        let answer = serve(&input, room.len());
+        let answer = self.model.borrow_mut().serve(queue, &input, room.len());
+        let Some(answer) = answer else { return false };
         answer.iter().zip(&room).for_each(|(&byte, &pa)| self.set_byte(pa, byte));
-        answer.len() as u64
+        let used = self.used[queue].get();
+        let entry = places[2] + 4 + 8 * (u64::from(used) % ENTRIES as u64);
+        self.set_number(entry, 4, head);
+        self.set_number(entry + 4, 4, answer.len() as u64);
+        self.used[queue].set(used.wrapping_add(1));
+        self.set_number(places[2] + 2, 2, u64::from(used.wrapping_add(1)));
+        self.taken.borrow_mut().remove(at);
+        self.news.set(true);
+        true
     }
-}
 
-fn device(memory: usize) -> Device {
-    Device {
-        registers: WINDOW,
-        memory: WINDOW + MEMORY,
-        memory_size: memory as u64,
-        ..Device::default()
-    }
-}
-
-fn bus<'a>(fake: &'a Device0, kick: &'a dyn Fn(u32)) -> Bus<'a, &'a Ram> {
-    Bus { words: &fake.ram, window: WINDOW, attend: &Once, kick }
-}
-
-#[test]
-fn block_reads_what_it_wrote_and_flushes() {
-    let fake = Device0::new(2, 1 << 9, 64);
-    let disk = RefCell::new(vec![0u8; 64 * 512]);
-    let flushes = Cell::new(0);
-    let kick = |_| {
-        fake.kick(0, &mut |input, room| {
-            let sector = u64::from_le_bytes(input[8..16].try_into().unwrap()) as usize * 512;
-            match input[0] {
-                0 => {
-                    let mut out = disk.borrow()[sector..sector + room - 1].to_vec();
-                    out.push(0);
-                    out
-                }
-                1 => {
-                    let data = &input[16..];
-                    disk.borrow_mut()[sector..sector + data.len()].copy_from_slice(data);
-                    vec![0]
-                }
-                _ => {
-                    flushes.set(flushes.get() + 1);
-                    vec![0]
-                }
-            }
-        });
-    };
-    let bus = bus(&fake, &kick);
-    let mut block = Block::start(&bus, &device(block::MEMORY)).unwrap();
-    assert_eq!(block.sectors(), 64);
-    for round in 0..50u8 {
-        let data = [round; 1024];
-        let token = block.submit(&bus, 3, Request::Write(&data)).unwrap();
-        assert_eq!(block.finish(&bus, &token, &mut []), Some(Ok(())));
-        let token = block.submit(&bus, 3, Request::Read(1024)).unwrap();
-        let mut back = [0; 1024];
-        assert_eq!(block.finish(&bus, &token, &mut back), Some(Ok(())));
-        assert_eq!(back, data);
-    }
-    let token = block.submit(&bus, 0, Request::Flush).unwrap();
-    assert_eq!(block.finish(&bus, &token, &mut []), Some(Ok(())));
-    assert_eq!(flushes.get(), 1);
-    assert_eq!(block.submit(&bus, 64, Request::Read(512)), Err(BlockError::Range));
-    assert_eq!(block.submit(&bus, 0, Request::Read(100)), Err(BlockError::Range));
-    assert_eq!(block.submit(&bus, u64::MAX, Request::Read(512)), Err(BlockError::Range));
-}
-
-#[test]
-fn block_is_busy_when_all_slots_are_in_flight() {
-    let fake = Device0::new(2, 0, 64);
-    let kick = |_| fake.kick(0, &mut |_, room| vec![0; room]);
-    let bus = bus(&fake, &kick);
-    let mut block = Block::start(&bus, &device(block::MEMORY)).unwrap();
-    fake.hold.set(true);
-    let tokens: Vec<_> =
-        (0..4).map(|_| block.submit(&bus, 0, Request::Read(512)).unwrap()).collect();
-    assert_eq!(block.submit(&bus, 0, Request::Read(512)), Err(BlockError::Busy));
-    assert_eq!(block.finish(&bus, &tokens[0], &mut []), None);
-    fake.hold.set(false);
-    kick(0);
-    // Completions are kept, so requests can be finished in any order.
-    for token in tokens.iter().rev() {
-        assert_eq!(block.finish(&bus, token, &mut []), Some(Ok(())));
-    }
-    assert!(block.submit(&bus, 0, Request::Read(512)).is_ok());
-}
-
-#[test]
-fn console_carries_both_directions() {
-    let fake = Device0::new(3, 0, 0);
-    let (said, typed) = (RefCell::new(Vec::new()), RefCell::new(vec![b"hello".to_vec()]));
-    let kick = |_| {
-        fake.kick(1, &mut |input, _| {
-            said.borrow_mut().extend_from_slice(input);
-            Vec::new()
-        });
-        if !typed.borrow().is_empty() {
-            fake.kick(0, &mut |_, _| typed.borrow_mut().pop().unwrap_or_default());
+    /// Does everything that there is to do, in order.
+    pub fn turn(&self) {
+        self.acknowledge();
+        self.take();
+        let mut at = 0;
+        while at < self.in_flight() {
+            at += usize::from(!self.complete(at));
         }
-    };
-    let bus = bus(&fake, &kick);
-    let mut console = Console::start(&bus, &device(console::MEMORY)).unwrap();
-    let long: Vec<u8> = (0..3000u32).map(|i| i as u8).collect();
-    let mut sent = 0;
-    while sent < long.len() {
-        sent += console.write(&bus, &long[sent..]);
     }
-    assert_eq!(*said.borrow(), long);
-    let mut input = [0; 3];
-    assert_eq!(console.read(&bus, &mut input), 3);
-    assert_eq!(&input, b"hel");
-    assert_eq!(console.read(&bus, &mut input), 2);
-    assert_eq!(&input[..2], b"lo");
-    assert_eq!(console.read(&bus, &mut input), 0);
-}
 
-#[test]
-fn rng_answers_each_request_once() {
-    let fake = Device0::new(4, 0, 0);
-    let kick = |_| fake.kick(0, &mut |_, room| vec![7; room]);
-    let bus = bus(&fake, &kick);
-    let mut rng = Rng::start(&bus, &device(rng::MEMORY)).unwrap();
-    assert!(rng.request(&bus, 16));
-    let mut into = [0; 32];
-    assert_eq!(rng.take(&bus, &mut into), Some(16));
-    assert_eq!(into[..16], [7; 16]);
-    assert_eq!(rng.take(&bus, &mut into), None);
-}
-
-#[test]
-fn the_wrong_device_is_refused() {
-    let fake = Device0::new(9, 0, 0);
-    let kick = |_| fake.kick(0, &mut |_, _| Vec::new());
-    let bus = bus(&fake, &kick);
-    assert_eq!(Rng::start(&bus, &device(rng::MEMORY)).err(), Some(InitError::WrongDevice(9)));
-    assert_eq!(Rng::start(&bus, &device(8)).err(), Some(InitError::Memory));
-}
-
-#[test]
-fn invalid_completions_are_counted_and_ignored() {
-    let ram = Ram((0..0x1000).map(|_| Cell::new(0)).collect());
-    let mut queue = Queue::new(&ram, 0);
-    let piece = Piece { address: 0, bytes: 4, device_writes: true };
-    let head = queue.submit(&ram, &[piece]).unwrap();
-    // Three completions: an index beyond the table, one never submitted, a valid one with too many
-    // bytes.
-    let used = 320;
-    let (beyond, never) = (0xffff_u64, 5_u64);
-    ram.store(used, 3 << 16 | beyond << 32);
-    ram.store(used + 8, never << 32);
-    ram.store(used + 16, u64::from(head) << 32);
-    ram.store(used + 24, 1000);
-    let done = queue.complete(&ram).unwrap();
-    assert_eq!((done.head, done.bytes, queue.bogus), (head, 4, 2));
-    assert_eq!(queue.complete(&ram), None);
-}
-
-#[test]
-fn a_full_queue_refuses_requests_and_changes_nothing() {
-    let ram = Ram((0..0x1000).map(|_| Cell::new(0)).collect());
-    let mut queue = Queue::new(&ram, 0);
-    let piece = Piece { address: 0, bytes: 4, device_writes: true };
-    for _ in 0..ENTRIES / 2 {
-        assert!(queue.submit(&ram, &[piece, piece]).is_some());
+    /// Fails: it needs a reset.
+    pub fn fail(&self) {
+        let field = offset_of!(DeviceRegisters, device_status);
+        if self.queues.borrow().is_empty() {
+            return;
+        }
+        self.queues.borrow_mut().clear();
+        self.taken.borrow_mut().clear();
+        self.broken.set(true);
+        self.set(field, self.get(field) | NEEDS_RESET);
+        self.news.set(true);
     }
-    let before: Vec<_> = ram.0.iter().map(Cell::get).collect();
-    assert_eq!(queue.submit(&ram, &[piece]), None);
-    assert!(ram.0.iter().map(Cell::get).eq(before));
+}
+
+/// One kernel's accesses.
+pub struct View<'a, M> {
+    pub fake: &'a Fake<M>,
+    stores: RefCell<Vec<(usize, u64)>>,
+    /// Number of further stores before the kernel dies.
+    pub lasts: Cell<u32>,
+}
+
+impl<'a, M: Model> View<'a, M> {
+    pub fn new(fake: &'a Fake<M>) -> View<'a, M> {
+        View { fake, stores: RefCell::default(), lasts: Cell::new(u32::MAX) }
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.lasts.get() == 0
+    }
+
+    pub fn device<'b>(&'b self, memory_size: usize, ring: &'b dyn Fn(u32)) -> Device<'b> {
+        let (window, registers, memory, parts, kick) = (WINDOW, 0, MEMORY, u64::MAX, 6);
+        Device { words: self, window, registers, memory, memory_size, parts, ring, kick }
+    }
+
+    /// Makes a random part of the pending stores visible; stores to the same word stay in order.
+    fn leak(&self) {
+        let mut stores = self.stores.borrow_mut();
+        let mut kept: Vec<(usize, u64)> = Vec::new();
+        for (at, value) in stores.drain(..) {
+            let waits = kept.iter().any(|&(other, _)| other == at);
+            if waits || self.fake.prng.borrow_mut().chance(1, 2) {
+                kept.push((at, value));
+            } else {
+                self.fake.set(at, value);
+            }
+        }
+        *stores = kept;
+    }
+
+    /// Drops the pending stores, because the kernel has died.
+    pub fn die(&self) {
+        self.stores.borrow_mut().clear();
+        self.lasts.set(u32::MAX);
+    }
+}
+
+impl<M: Model> Words for View<'_, M> {
+    fn load(&self, at: usize) -> u64 {
+        let stores = self.stores.borrow();
+        let own = stores.iter().rev().find(|&&(other, _)| other == at);
+        own.map_or_else(|| self.fake.get(at), |&(_, value)| value)
+    }
+    fn store(&self, at: usize, value: u64) {
+        if self.is_dead() {
+            return;
+        }
+        self.lasts.set(self.lasts.get().saturating_sub(u32::from(self.lasts.get() != u32::MAX)));
+        self.stores.borrow_mut().push((at, value));
+        if self.stores.borrow().len() > 8 {
+            self.leak();
+        }
+    }
+    fn barrier(&self) {
+        if self.is_dead() {
+            return self.stores.borrow_mut().clear();
+        }
+        self.stores.take().into_iter().for_each(|(at, value)| self.fake.set(at, value));
+    }
 }

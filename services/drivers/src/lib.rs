@@ -1,25 +1,53 @@
-//! Device drivers, written once: virtio over shared memory and doorbells.
+//! The virtio drivers as services, in every mode: console, disk, random numbers, and streams with
+//! the host. `docs/design/host.md` describes the streams, decision 028 why drivers are services.
 //!
 //! On this chip registers cannot trap and caches are not coherent. So a device consists of words in
-//! the uncached window, and a doorbell in each direction. Drivers are state machines over
-//! `base::port::Words`. They hold offsets, never pointers, and allocate nothing ([`streams`], which
-//! is not a driver, has buffers). They wait only for the set-up handshake of the transport, through
-//! `base::port::Attend`.
+//! the uncached window, and a doorbell in each direction. A driver is a state and a step, as any
+//! service; each step is lent the device, and any kernel may execute it. The state holds offsets,
+//! never pointers, and only [`streams`] allocates. **A step never waits**: not even for the
+//! handshake that opens a device, which is a state machine as well.
 //!
-//! Interrupts are edges, wired to every domain and latched at a hand-over. So a handler looks at
+//! Interrupts are edges, wired to every domain and latched at a hand-over. So a step looks at
 //! memory and counts completions, never interrupts.
+//!
+//! - [`request`]   requests and replies, the same for all drivers
+//! - [`console`], [`disk`], [`host`], [`random`]: the services
+//! - [`driver`]    what their steps have in common
+//! - [`waiters`]   parked callers, and whom to wake
+//! - [`transport`] the registers, and the opening of a device
+//! - [`queue`]     virtqueues; [`slots`]: the callers of requests in flight
+//! - [`streams`]   streams as a state machine over packets; [`vsock`]: packets
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
-pub mod block;
 pub mod console;
+pub mod disk;
+pub mod driver;
+pub mod host;
 pub mod queue;
+pub mod random;
 pub mod request;
-pub mod rng;
+pub mod slots;
 pub mod streams;
 pub mod transport;
 pub mod vsock;
+pub mod waiters;
+
+pub use console::Console;
+pub use disk::Disk;
+pub use host::Host;
+pub use random::Random;
+
+const fn is_shareable<T: share::Shareable>() {}
+const _: () = is_shareable::<Console>();
+const _: () = is_shareable::<Disk>();
+const _: () = is_shareable::<Host>();
+const _: () = is_shareable::<Random>();
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;

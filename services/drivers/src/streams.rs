@@ -20,20 +20,19 @@ pub const STREAMS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     place: usize,
-    /// Its number among all accepted streams.
-    life: u32,
+    /// Its number among all accepted streams, in all lives of the table.
+    life: u64,
 }
 
 impl Id {
-    /// Returns the id as a number, for the argument of a thread.
-    pub fn number(self) -> usize {
-        self.life as usize * STREAMS + self.place
+    /// Returns the id as a number.
+    pub fn number(self) -> u64 {
+        self.life.wrapping_mul(STREAMS as u64) | self.place as u64
     }
 
     /// Converts back from [`Id::number`].
-    pub fn from_number(number: usize) -> Option<Id> {
-        let life = u32::try_from(number / STREAMS).ok()?;
-        Some(Id { place: number % STREAMS, life })
+    pub fn from_number(number: u64) -> Id {
+        Id { place: (number % STREAMS as u64) as usize, life: number / STREAMS as u64 }
     }
 }
 
@@ -73,7 +72,7 @@ struct Stream {
     /// Whether the peer sends no more data.
     ended: bool,
     /// Its number among accepted streams; 0: not accepted.
-    life: u32,
+    life: u64,
 }
 
 impl Stream {
@@ -142,21 +141,67 @@ pub struct Streams {
     turn: usize,
     /// Unknown streams whose packets must be answered with a reset; dropped if there are too many.
     strays: [Option<(u32, u32)>; STREAMS],
-    /// Number of accepted streams.
-    lives: u32,
+    /// Number of the stream that was accepted last.
+    last: u64,
 }
 
 impl Streams {
-    /// Creates an empty table that listens at `port`.
-    pub fn new(port: u32) -> Streams {
+    /// Creates an empty table that listens at `port`. Ids of different `lives` are different.
+    pub fn new(port: u32, lives: u32) -> Streams {
         let (streams, strays) = ([const { None }; STREAMS], [None; STREAMS]);
-        Streams { port, streams, turn: 0, strays, lives: 0 }
+        // As a number, an id keeps 60 bits of this.
+        let last = u64::from(lives % (1 << 28)) << 32;
+        Streams { port, streams, turn: 0, strays, last }
+    }
+
+    /// The device was reset: streams that were not accepted yet are forgotten, because the host
+    /// offers them again, and all others have ended.
+    pub fn reset(&mut self) {
+        self.strays = [None; STREAMS];
+        for slot in &mut self.streams {
+            match slot {
+                Some(stream) if stream.state == State::Open => stream.mark_gone(),
+                Some(stream) if stream.state == State::Gone => {}
+                _ => *slot = None,
+            }
+        }
     }
 
     /// Returns the stream of an id.
     fn named(&mut self, id: Id) -> Option<&mut Stream> {
         let stream = self.streams.get_mut(id.place)?.as_mut();
-        stream.filter(|stream| stream.life == id.life)
+        stream.filter(|stream| stream.life == id.life && id.life != 0)
+    }
+
+    fn look(&self, id: Id) -> Option<&Stream> {
+        let stream = self.streams.get(id.place)?.as_ref();
+        stream.filter(|stream| stream.life == id.life && id.life != 0)
+    }
+
+    /// Returns whether a stream was accepted and has not been closed and ended.
+    pub fn is_known(&self, id: Id) -> bool {
+        self.look(id).is_some()
+    }
+
+    /// Returns whether neither end has closed a stream.
+    pub fn is_open(&self, id: Id) -> bool {
+        self.look(id).is_some_and(|stream| stream.state == State::Open)
+    }
+
+    /// Returns whether [`Streams::read`] has something to say.
+    pub fn has_input(&self, id: Id) -> bool {
+        self.look(id).is_none_or(|stream| stream.ended || !stream.input.is_empty())
+    }
+
+    /// Returns whether [`Streams::write`] would take bytes.
+    pub fn has_room(&self, id: Id) -> bool {
+        self.look(id).is_none_or(|stream| stream.output.len() < DATA)
+    }
+
+    /// Returns the number of streams that can be accepted.
+    pub fn offered(&self) -> usize {
+        let is_offered = |stream: &&Stream| stream.state == State::Offered;
+        self.streams.iter().flatten().filter(is_offered).count()
     }
 
     fn find(&mut self, ports: (u32, u32)) -> Option<&mut Option<Stream>> {
@@ -240,9 +285,9 @@ impl Streams {
             slot.as_ref().is_some_and(|stream| stream.state == State::Offered)
         };
         let at = self.streams.iter().position(offered)?;
-        self.lives = self.lives.wrapping_add(1).max(1);
+        self.last = self.last.wrapping_add(1).max(1);
         let stream = self.streams[at].as_mut()?;
-        (stream.state, stream.life) = (State::Open, self.lives);
+        (stream.state, stream.life) = (State::Open, self.last);
         Some(Id { place: at, life: stream.life })
     }
 

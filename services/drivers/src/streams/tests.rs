@@ -41,7 +41,7 @@ impl Host {
 }
 
 fn open() -> (Streams, Host, Id) {
-    let (mut streams, mut host) = (Streams::new(PORT), Host::default());
+    let (mut streams, mut host) = (Streams::new(PORT, 1), Host::default());
     host.tell(&mut streams, Op::Request, &[]);
     host.take(&mut streams);
     assert!(host.ops.is_empty(), "it is not accepted yet");
@@ -151,7 +151,7 @@ fn a_protocol_violation_resets_that_stream_only() {
 #[test]
 fn no_packets_cause_a_panic_or_too_many_streams() {
     let mut random = Prng::new(7);
-    let mut streams = Streams::new(PORT);
+    let mut streams = Streams::new(PORT, 1);
     let (mut data, mut ids) = ([0; DATA], Vec::new());
     for _ in 0..100_000 {
         let mut header = Header::read_from_bytes(&[0; 44]).unwrap();
@@ -188,7 +188,7 @@ fn the_id_of_an_ended_stream_refers_to_no_other() {
     streams.close(first);
     assert_eq!(streams.read(first, &mut [0; 4]), Read::End, "it is closed");
     host.take(&mut streams);
-    assert_eq!(Id::from_number(first.number()), Some(first));
+    assert_eq!(Id::from_number(first.number()), first);
     let other = Id { life: first.life + 1, ..first };
     assert_eq!(streams.read(other, &mut [0; 4]), Read::End);
     assert_eq!(streams.write(other, b"x"), None);

@@ -1,0 +1,59 @@
+//! The last words of a kernel that panics, without any state.
+
+use super::{BUFFER, BUFFERS, MEMORY, transmit, transmit_queue_at};
+use crate::queue::Queue;
+use crate::transport::Registers;
+use abi::soc::QueueRegisters;
+use share::Device;
+
+/// Number of looks for an acknowledgement of the soc.
+const LOOKS: u32 = 10_000_000;
+/// Number of attempts, because another kernel's driver may open the device at the same time.
+const ATTEMPTS: u32 = 3;
+
+/// Resets the console device and prints as much of `text` as fits its buffers. Returns how many
+/// bytes the device has got.
+///
+/// It looks for each acknowledgement a bounded number of times. The drivers of all kernels notice
+/// by the registers' `sequence` that the device is not theirs any more, and open it again.
+pub fn last_words(device: &Device<'_>, text: &[u8]) -> usize {
+    if device.memory_size < MEMORY {
+        return 0;
+    }
+    (0..ATTEMPTS).find_map(|_| attempt(device, text)).unwrap_or(0)
+}
+
+fn attempt(device: &Device<'_>, text: &[u8]) -> Option<usize> {
+    let registers = Registers(device);
+    let mut sequence = registers.sequence();
+    announce(&registers, 0, &mut sequence)?;
+    announce(&registers, 1, &mut sequence)?;
+    registers.accept(0)?;
+    announce(&registers, 2, &mut sequence)?;
+    // The device finds the text in its queue when it begins to look at it.
+    let mut queue = Queue::new(&device.words, transmit_queue_at(device));
+    let mut printed = 0;
+    for (buffer, chunk) in text.chunks(BUFFER).take(BUFFERS).enumerate() {
+        transmit(device, &mut queue, buffer, chunk)?;
+        printed += chunk.len();
+    }
+    if !registers.place(&[QueueRegisters::default(), queue.place(device.window)]) {
+        return None;
+    }
+    announce(&registers, 3, &mut sequence)?;
+    Some(printed)
+}
+
+/// Announces a step of the opening and looks for its acknowledgement. `None` if it does not come,
+/// or if somebody else writes the registers.
+fn announce(registers: &Registers<'_>, step: usize, sequence: &mut u64) -> Option<()> {
+    *sequence = sequence.wrapping_add(1);
+    registers.announce(step, *sequence);
+    for _ in 0..LOOKS {
+        if registers.has_acknowledged(*sequence) {
+            return (registers.sequence() == *sequence).then_some(());
+        }
+        core::hint::spin_loop();
+    }
+    None
+}

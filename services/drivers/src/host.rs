@@ -1,0 +1,180 @@
+//! Streams of bytes to and from the host: the vsock device and [`Streams`] as a service.
+//!
+//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. When that kernel
+//!   dies, its streams are closed, and the host sees their end.
+//! - A READ of a stream that has ended gets what had come before, then no bytes. A READ, WRITE or
+//!   CLOSE of a stream that is not known, because it was closed or the service has lost its state,
+//!   is answered with [`told::GONE`].
+//! - Each step exchanges at most [`PACKETS`] packets with the device in each direction. If there
+//!   are more, a timer continues.
+//! - If the device is opened again all streams end.
+
+use crate::driver::{Call, Collected, Driven, Driver};
+use crate::request::{Reply, kind, told};
+use crate::streams::{Id, Read, STREAMS, Streams};
+use crate::transport::Needs;
+use crate::vsock::{self, Vsock};
+use crate::waiters::{Ready, Waiters};
+use abi::host::PORT;
+use abi::soc::QueueRegisters;
+use abi::vsock::{DATA, DEVICE_ID};
+use share::{Device, Token};
+
+/// Maximum number of packets that are received, or sent, by one look at the device; a step looks at
+/// most twice.
+pub const PACKETS: usize = 16;
+
+/// The service.
+pub type Host = Driven<Link>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    Stream,
+    Bytes(Id),
+    Room(Id),
+}
+
+/// The driver's own state.
+#[derive(Debug)]
+pub struct Link {
+    vsock: Option<Vsock>,
+    streams: Streams,
+    /// The accepted streams, and the requests that accepted them.
+    owners: [Option<(Id, Token)>; STREAMS],
+    packet: [u8; DATA],
+}
+
+impl Link {
+    /// Receives packets. Returns how many.
+    fn receive(&mut self, device: &Device<'_>) -> usize {
+        let Some(vsock) = &mut self.vsock else { return 0 };
+        for count in 0..PACKETS {
+            let Some((header, bytes)) = vsock.receive(device, &mut self.packet) else {
+                return count;
+            };
+            self.streams.received(&header, &self.packet[..bytes]);
+        }
+        PACKETS
+    }
+
+    /// Sends packets. Returns how many.
+    fn send(&mut self, device: &Device<'_>) -> usize {
+        let Some(vsock) = &mut self.vsock else { return 0 };
+        for count in 0..PACKETS {
+            if !vsock.has_room(device) {
+                return count;
+            }
+            let Some((header, bytes)) = self.streams.next(&mut self.packet) else { return count };
+            vsock.send(device, &header, &self.packet[..bytes]);
+        }
+        PACKETS
+    }
+
+    fn accept(&mut self, token: Token) -> Option<Id> {
+        let Link { streams, owners, .. } = self;
+        let id = streams.accept()?;
+        let unused = |owner: &&mut Option<(Id, Token)>| {
+            owner.is_none_or(|(other, _)| !streams.is_known(other))
+        };
+        // There are as many places as streams.
+        if let Some(place) = owners.iter_mut().find(unused) {
+            *place = Some((id, token));
+        }
+        Some(id)
+    }
+
+    fn close(&mut self, id: Id) {
+        self.streams.close(id);
+        let own = |owner: &&mut Option<(Id, Token)>| owner.is_some_and(|(other, _)| other == id);
+        if let Some(place) = self.owners.iter_mut().find(own) {
+            *place = None;
+        }
+    }
+
+    fn use_stream(&mut self, id: Id, call: Call<'_>) -> Result<Reply, For> {
+        let (done, gone) = (Reply::of(told::DONE), Reply::of(told::GONE));
+        let bytes = call.bytes();
+        let bulk = &mut call.bulk[..bytes];
+        match call.request.kind {
+            _ if !self.streams.is_known(id) => Ok(gone),
+            kind::CLOSE => {
+                self.close(id);
+                Ok(done)
+            }
+            _ if bytes == 0 => Ok(done),
+            kind::READ => match self.streams.read(id, bulk) {
+                Read::Bytes(bytes) => Ok(Reply { filled: bytes as u32, ..done }),
+                Read::End => Ok(done),
+                Read::Wait => Err(For::Bytes(id)),
+            },
+            _ => match self.streams.write(id, bulk) {
+                Some(0) => Err(For::Room(id)),
+                Some(bytes) => Ok(Reply { taken: bytes as u32, ..done }),
+                None => Ok(gone),
+            },
+        }
+    }
+}
+
+impl Driver for Link {
+    type For = For;
+    const NAME: &'static str = "host";
+    const NEEDS: Needs = Needs { id: DEVICE_ID, memory: vsock::MEMORY, features: 0 };
+
+    fn start(lives: u32) -> Link {
+        let streams = Streams::new(PORT, lives);
+        Link { vsock: None, streams, owners: [None; STREAMS], packet: [0; DATA] }
+    }
+
+    fn place_queues(&mut self, device: &Device<'_>) -> [QueueRegisters; 2] {
+        // With the reset the device has ended the streams that were open, and offers the others
+        // again.
+        self.streams.reset();
+        self.vsock.insert(Vsock::new(device)).queues(device)
+    }
+
+    fn opened(&mut self, device: &Device<'_>, _: u64) {
+        if let Some(vsock) = &mut self.vsock {
+            vsock.opened(device);
+        }
+    }
+
+    fn collect(&mut self, device: &Device<'_>) -> Collected {
+        let received = self.receive(device);
+        let sent = self.send(device);
+        Collected { works: received > 0, more: received == PACKETS || sent == PACKETS }
+    }
+
+    fn asked(&mut self, _: &Device<'_>, call: Call<'_>, _: &Waiters<For>) -> Result<Reply, For> {
+        match call.request.kind {
+            kind::ABOUT => Ok(Reply::of(told::DONE)),
+            kind::ACCEPT => match self.accept(call.token) {
+                Some(id) => Ok(Reply { value: id.number(), ..Reply::of(told::DONE) }),
+                None => Err(For::Stream),
+            },
+            kind::READ | kind::WRITE | kind::CLOSE => {
+                self.use_stream(Id::from_number(call.request.at), call)
+            }
+            _ => Ok(Reply::of(told::REFUSED)),
+        }
+    }
+
+    fn forget(&mut self, gone: &dyn Fn(Token) -> bool) {
+        // An ACCEPT that is cancelled now was answered, but its caller did not get the answer.
+        for owner in &mut self.owners {
+            if let Some((id, _)) = owner.filter(|(_, token)| gone(*token)) {
+                self.streams.close(id);
+                *owner = None;
+            }
+        }
+    }
+
+    fn ready(&self, _: Token, wait: For) -> Ready {
+        match wait {
+            For::Stream => Ready::Nearest(self.streams.offered()),
+            For::Bytes(id) | For::Room(id) if !self.streams.is_open(id) => Ready::All,
+            For::Bytes(id) => Ready::Nearest(usize::from(self.streams.has_input(id))),
+            For::Room(id) => Ready::Oldest(usize::from(self.streams.has_room(id))),
+        }
+    }
+}
