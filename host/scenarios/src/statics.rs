@@ -33,13 +33,16 @@ pub struct Static {
 /// Returns whether services cannot refer to it, by the dependency rules. Addresses of such statics
 /// are on every stack, and so in the padding of values that were built there and moved into the
 /// arena: statics of a kernel's upper crates (the kernel itself, ...) and of arch (locks held,
-/// attempts, ...), and closures that arch waits for. Functions always count.
+/// attempts, ...), and closures that arch and the coherence driver wait for. Functions always
+/// count.
 fn is_out_of_reach(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
     let is_static = !last.contains(char::is_lowercase);
     let of = |layer| name.trim_start_matches('<').starts_with(layer);
+    let is_closure = last.starts_with("{closure");
     ABOVE.into_iter().any(of) && is_static
-        || of("arch::") && (is_static || last.starts_with("{closure"))
+        || of("arch::") && (is_static || is_closure)
+        || of("kernel_coherence::") && is_closure
 }
 
 /// Returns the named items of the kernels of a board.

@@ -5,7 +5,6 @@ use crate::coherence::Coherence;
 use crate::devices::Devices;
 use crate::peers::Peers;
 use crate::twins::Others;
-use alloc::boxed::Box;
 use core::ops::Deref;
 use kernel_mem::mapping::{Audit, Violation};
 use kernel_node::Node;

@@ -3,6 +3,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod duty;
 pub mod governor;
 pub mod rest;
 
