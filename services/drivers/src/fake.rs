@@ -196,6 +196,12 @@ impl<M: Model> Fake<M> {
         true
     }
 
+    /// Completes the oldest request of a queue.
+    pub fn complete_first(&self, queue: usize) -> bool {
+        let first = self.taken.borrow().iter().position(|taken| taken.queue == queue);
+        first.is_some_and(|at| self.complete(at))
+    }
+
     /// Does everything that there is to do, in order.
     pub fn turn(&self) {
         self.acknowledge();

@@ -4,6 +4,7 @@ use crate::driver::{Driven, Driver};
 use crate::fake::{Fake, Model, View};
 use crate::request::{Reply, Request};
 use base::id::{DomainId, Epoch};
+use base::prng::Prng;
 use share::{Answer, Device, Effects, Event, Service, Token};
 
 pub const KERNELS: usize = 2;
@@ -124,6 +125,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
         if self.views[who].is_dead() {
             return None;
         }
+        self.views[who].lasts.set(u32::MAX);
         // The lock's release.
         base::port::Words::barrier(&self.views[who]);
         self.woken.extend(woken);
@@ -256,6 +258,61 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
         tokens.into_iter().for_each(|token| self.again(token));
     }
 
+    /// Something happens that no caller does: the device works, an interrupt or a wake comes, late
+    /// or never, time passes. `in_order`: the device completes requests in their order.
+    pub fn chance(&mut self, prng: &mut Prng, in_order: bool) {
+        let who = prng.below(KERNELS as u64) as usize;
+        match prng.below(10) {
+            0 => self.fake.acknowledge(),
+            1 => self.fake.take(),
+            2 | 3 if in_order => drop(self.fake.complete_first(prng.below(2) as usize)),
+            2 | 3 => drop(self.fake.complete(prng.below(6) as usize)),
+            4 => self.interrupt(who),
+            5 => {
+                self.now += prng.below(200_000);
+                self.timers();
+            }
+            6 | 7 if !self.woken.is_empty() => {
+                let at = prng.below(self.woken.len() as u64) as usize;
+                let token = self.woken.remove(at);
+                // Or the wake is lost.
+                if prng.chance(9, 10) {
+                    self.again(token);
+                }
+            }
+            8 if prng.chance(1, 10) => {
+                self.now += REPEAT;
+                self.repeat();
+            }
+            9 if prng.chance(1, 4) => self.event(who, Event::Device),
+            _ => {}
+        }
+    }
+
+    /// Something bad happens: a caller gives up, a kernel dies between two steps or within one, or
+    /// the device fails.
+    pub fn mischance(&mut self, prng: &mut Prng) {
+        let who = prng.below(KERNELS as u64) as usize;
+        match prng.below(6) {
+            0 | 1 if !self.callers.is_empty() => {
+                let at = prng.below(self.callers.len() as u64) as usize;
+                self.cancel(self.callers[at].token);
+            }
+            2 => self.die(who, false),
+            3 | 4 => {
+                let most = if prng.chance(1, 2) { 12 } else { 200 };
+                self.views[who].lasts.set(prng.below(most) as u32);
+                let own = self.callers.iter().find(|caller| caller.kernel() == who);
+                match own.map(|caller| caller.token) {
+                    Some(token) => self.again(token),
+                    None => self.event(who, Event::Device),
+                }
+            }
+            5 => self.fake.fail(),
+            _ => {}
+        }
+    }
+
     /// One round of everything, without losses.
     pub fn round(&mut self, who: usize) {
         self.now += 100_000;
@@ -263,6 +320,13 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
         self.interrupt(who);
         self.timers();
         self.deliver();
+    }
+
+    /// Delivers the wakes that were lost, by a timeout.
+    pub fn make_up(&mut self) {
+        self.now += REPEAT;
+        self.woken.clear();
+        self.repeat();
     }
 
     /// Lets everything that can end do so, without the help of timeouts.

@@ -4,6 +4,8 @@ use crate::fake::Model;
 use crate::request::{Request, kind};
 
 mod basics;
+mod console;
+mod disk;
 
 /// A disk over an array.
 pub struct DiskModel(pub Vec<u8>);
