@@ -78,6 +78,8 @@ pub struct World<'a, D: Driver, M: Model> {
     epochs: [u16; KERNELS],
     pub state: Driven<D>,
     pub lives: u32,
+    /// Number of resets of the device when the state was last lost.
+    pub lost_at: u32,
     pub now: u64,
     sequence: u32,
     pub callers: Vec<Caller>,
@@ -98,6 +100,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
             epochs: [7; KERNELS],
             state: Driven::start(1),
             lives: 1,
+            lost_at: 0,
             now: 1_000_000,
             sequence: 0,
             callers: Vec::new(),
@@ -223,6 +226,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
     /// The state is lost and starts again.
     pub fn lose(&mut self) {
         self.lives += 1;
+        self.lost_at = self.fake.resets.get();
         self.state = Driven::start(self.lives);
         self.wake_all();
     }
