@@ -219,7 +219,10 @@ pub struct DeviceRegisters {
     pub status: u64,
     /// Features that the driver accepted.
     pub driver_features: u64,
-    pub spare: [u64; 5],
+    /// Console: number of bytes of input that readers were given since the board was started. At a
+    /// reset, the device has the input after those again.
+    pub taken: u64,
+    pub spare: [u64; 4],
     pub queues: [QueueRegisters; MAX_QUEUES],
     pub rest0: [u64; 256 - 8 - 4 * MAX_QUEUES],
     // Written by the soc.

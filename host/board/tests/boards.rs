@@ -229,7 +229,12 @@ fn services_costs_and_power_say_where_they_come_from() {
         "run the thread that answers",
     );
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
-    check("frames = {", "fraems = {", "fraems", "services: console, disk, dma, frames, fs, net, processes, sched");
+    check(
+        "frames = {",
+        "fraems = {",
+        "fraems",
+        "services: console, disk, dma, frames, fs, net, processes, sched",
+    );
     check(
         "{ mode = \"independent\" }",
         "{ mode = \"private\", home = \"main\" }",

@@ -2,9 +2,10 @@
 //!
 //! - A WRITE copies at least one byte to transmit buffers, and waits if all of them are in flight.
 //!   Bytes that it took and the device had not when it was opened again are lost.
-//! - Input is collected in the state, at most [`INPUT`] bytes. It stays there until somebody reads
-//!   it, also if the device is opened again. Only the buffers that this leaves room for are with
-//!   the device, so the host is not read further.
+//! - Input is collected in the state, at most [`INPUT`] bytes, until somebody reads it. Only the
+//!   buffers that this leaves room for are with the device, so the host is not read further. What
+//!   was read is counted in a register: a device that is opened again, perhaps because the state was
+//!   lost, has the input after that once more.
 //! - A kernel that panics prints with [`last_words`], by force.
 
 use crate::driver::{Call, Collected, Driven, Driver};
@@ -12,8 +13,9 @@ use crate::queue::{self, Completion, Piece, Queue};
 use crate::request::{Reply, kind, told};
 use crate::transport::{Needs, Registers};
 use crate::waiters::{Ready, Waiters};
-use abi::soc::QueueRegisters;
+use abi::soc::{DeviceRegisters, QueueRegisters};
 use base::bytes;
+use core::mem::offset_of;
 use share::{Device, Token};
 
 mod last;
@@ -112,6 +114,9 @@ impl Port {
             self.first = (self.first + 1) % INPUT;
         }
         self.length -= bytes;
+        let taken = Registers(device).load(offset_of!(DeviceRegisters, taken));
+        let taken = taken.wrapping_add(bytes as u64);
+        Registers(device).store(offset_of!(DeviceRegisters, taken), taken);
         if self.offer(device) {
             Registers(device).notify();
         }
@@ -167,8 +172,8 @@ impl Driver for Port {
     }
 
     fn place_queues(&mut self, device: &Device<'_>) -> [QueueRegisters; 2] {
-        // What has arrived before the reset is not lost with the queue.
-        self.receive(device);
+        // The device has it again.
+        self.length = 0;
         (self.receive_free, self.transmit_free) = ((1 << BUFFERS) - 1, (1 << BUFFERS) - 1);
         let receive = self.receive.insert(Queue::new(&device.words, device.memory));
         let at = transmit_queue_at(device);

@@ -21,7 +21,8 @@ pub trait Model {
     /// Handles a request of a queue: gets its readable bytes and the size of its writable part, and
     /// returns what to write, or `None` if it has nothing for it now.
     fn serve(&mut self, queue: usize, input: &[u8], room: usize) -> Option<Vec<u8>>;
-    fn reset(&mut self) {}
+    /// It is reset; `taken` is the register of that name.
+    fn reset(&mut self, _taken: u64) {}
 }
 
 /// A request that the device has taken.
@@ -111,7 +112,7 @@ impl<M: Model> Fake<M> {
             self.taken.borrow_mut().clear();
             self.broken.set(false);
             self.resets.set(self.resets.get() + 1);
-            self.model.borrow_mut().reset();
+            self.model.borrow_mut().reset(self.get(offset_of!(DeviceRegisters, taken)));
         }
         if self.get(offset_of!(DeviceRegisters, driver_features)) & VERSION_1 == 0 {
             status &= !12;

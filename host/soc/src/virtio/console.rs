@@ -35,6 +35,9 @@ pub struct Console {
     clients: Vec<Client>,
     backlog: VecDeque<u8>,
     input: VecDeque<u8>,
+    /// The last bytes of input that the kernels have got, and the number of all of them.
+    got: VecDeque<u8>,
+    count: u64,
     notes: Receiver<String>,
     bell: Arc<Doorbell>,
 }
@@ -108,6 +111,8 @@ impl Console {
             clients: Vec::new(),
             backlog: VecDeque::new(),
             input: VecDeque::new(),
+            got: VecDeque::new(),
+            count: 0,
             notes,
             bell: bell.clone(),
         };
@@ -167,6 +172,20 @@ impl Model for Console {
         queue == QUEUE_TRANSMIT || queue == QUEUE_RECEIVE && !self.input.is_empty()
     }
 
+    fn empties(&self, queue: usize) -> bool {
+        queue == QUEUE_TRANSMIT
+    }
+
+    /// Input that the kernels have got, but no reader was given, comes again.
+    fn reset(&mut self, taken: u64) {
+        let left = usize::try_from(self.count.saturating_sub(taken)).unwrap_or(usize::MAX);
+        let kept = self.got.len();
+        for byte in self.got.drain(kept - left.min(kept)..).rev() {
+            self.input.push_front(byte);
+            self.count -= 1;
+        }
+    }
+
     fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
         if queue == QUEUE_TRANSMIT {
             let mut reader = chain.reader(ram.guest())?;
@@ -183,6 +202,10 @@ impl Model for Console {
         let size = writer.available_bytes().min(self.input.len());
         let bytes: Vec<u8> = self.input.drain(..size).collect();
         writer.write_all(&bytes)?;
+        self.count += size as u64;
+        self.got.extend(bytes);
+        let excess = self.got.len().saturating_sub(INPUT);
+        self.got.drain(..excess);
         Ok(Moved { written: size, ..Moved::default() })
     }
 

@@ -98,8 +98,12 @@ pub trait Model: Send {
     }
     /// Handles those descriptors that are ready; must not block.
     fn ready(&mut self) {}
-    /// Resets the device.
-    fn reset(&mut self) {}
+    /// Returns whether the device carries out what is in this queue before a reset.
+    fn empties(&self, _queue: usize) -> bool {
+        false
+    }
+    /// Resets the device. `taken` is the register of that name.
+    fn reset(&mut self, _taken: u64) {}
     /// Called at the end of the board.
     fn finish(&mut self) {}
 }
@@ -201,9 +205,11 @@ impl<M: Model> Device<M> {
     fn apply(&mut self) -> Result<(), Fault> {
         let mut status = self.load(offset_of!(DeviceRegisters, status))?;
         if status == 0 {
+            // A driver that has died may have left nonsense.
+            let _ = self.serve_queues(M::empties);
             self.queues.clear();
             self.broken = false;
-            self.model.reset();
+            self.model.reset(self.load(offset_of!(DeviceRegisters, taken))?);
         }
         let accepted = self.load(offset_of!(DeviceRegisters, driver_features))?;
         if accepted & VERSION_1 == 0 || accepted & !self.offered() != 0 {

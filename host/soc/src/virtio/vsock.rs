@@ -361,7 +361,7 @@ impl Model for Vsock {
     }
 
     /// A driver starts again: streams that are not open yet are requested from it again.
-    fn reset(&mut self) {
+    fn reset(&mut self, _taken: u64) {
         self.strays.clear();
         self.streams.retain(|stream| stream.state != State::Open && !stream.over);
         for stream in self.streams.iter_mut().filter(|stream| stream.state == State::Asks) {

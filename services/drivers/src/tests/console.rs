@@ -16,7 +16,7 @@ struct User {
     /// Bytes typed so far, and how many of them the device has passed on.
     typed: u64,
     passed: u64,
-    /// `passed` at each reset.
+    /// What was taken by readers at each reset.
     resets: Vec<u64>,
 }
 
@@ -35,8 +35,9 @@ impl Model for User {
         self.passed += bytes;
         (bytes > 0).then(|| (from..self.passed).map(byte).collect())
     }
-    fn reset(&mut self) {
-        self.resets.push(self.passed);
+    fn reset(&mut self, taken: u64) {
+        self.passed = taken;
+        self.resets.push(taken);
     }
 }
 
@@ -50,11 +51,11 @@ fn user() -> Fake<User> {
 #[derive(Default)]
 struct Record {
     seed: u64,
-    /// Number of the next byte of input, and of the life and reset that it is counted from.
+    /// Number of the next byte of input.
     next: u64,
     lives: u32,
-    /// Number of resets when the state was last lost.
-    lost_at: usize,
+    /// Number of resets when the state was lost, if no input has come since.
+    lost_at: Option<usize>,
     /// Words of output that were taken, with their places in the order; words that may be printed
     /// although nobody was told.
     taken: Vec<u32>,
@@ -74,9 +75,7 @@ impl Record {
     /// Notices that the state was lost in the last step.
     fn look(&mut self, world: &Console<'_>) {
         if world.lives != self.lives {
-            self.lives = world.lives;
-            self.lost_at = world.lost_at as usize;
-            self.next = u64::MAX;
+            (self.lives, self.lost_at) = (world.lives, Some(world.lost_at as usize));
         }
     }
 
@@ -94,11 +93,13 @@ impl Record {
             }
         } else if ended.reply.is_some() {
             let user = world.fake.model.borrow();
-            if self.next == u64::MAX {
-                // Of what was passed on before the new state's reset, nothing is left.
-                self.next = user.resets[self.lost_at];
-            }
             assert!(!ended.bytes().is_empty(), "seed {seed}");
+            if let Some(lost_at) = self.lost_at.take() {
+                // A reader may have died with its input.
+                let next = user.resets[lost_at];
+                assert!(next >= self.next, "seed {seed}: input comes twice");
+                self.next = next;
+            }
             for &found in ended.bytes() {
                 assert_eq!(found, byte(self.next), "seed {seed}: byte {} of the input", self.next);
                 self.next += 1;
