@@ -319,7 +319,7 @@ impl Streams {
         let Some(stream) = self.named(id) else { return };
         if stream.state == State::Gone {
             self.streams[id.place] = None;
-        } else {
+        } else if stream.state == State::Open {
             (stream.state, stream.ends) = (State::Closing, true);
             stream.input = VecDeque::new();
         }

@@ -75,12 +75,14 @@ impl Ended {
 pub struct World<'a, D: Driver, M: Model> {
     pub fake: &'a Fake<M>,
     pub views: [View<'a, M>; KERNELS],
-    epochs: [u16; KERNELS],
+    pub epochs: [u16; KERNELS],
     pub state: Driven<D>,
     pub lives: u32,
     /// Number of resets of the device when the state was last lost.
     pub lost_at: u32,
     pub now: u64,
+    /// Number of steps so far.
+    steps: u64,
     sequence: u32,
     pub callers: Vec<Caller>,
     /// Callers that were woken, in order; their wakes are not delivered yet.
@@ -102,6 +104,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
             lives: 1,
             lost_at: 0,
             now: 1_000_000,
+            steps: 0,
             sequence: 0,
             callers: Vec::new(),
             woken: Vec::new(),
@@ -115,6 +118,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
     /// Carries out one step in a kernel. `None`: the kernel died in it.
     pub fn step(&mut self, who: usize, event: Event<'_, Request>) -> Option<Answer<Reply>> {
         self.now += 1000;
+        self.steps += 1;
         let (fake, view) = (self.fake, &self.views[who]);
         let ring = |_| {
             if fake.eager.get() && !view.is_dead() {
@@ -335,9 +339,14 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
 
     /// Lets everything that can end do so, without the help of timeouts.
     pub fn settle(&mut self) {
-        for round in 0..100 {
+        for round in 0..1000 {
+            let before = self.steps;
             self.round(round % KERNELS);
+            if self.steps == before && self.timers == [None; KERNELS] {
+                return;
+            }
         }
+        panic!("it never comes to rest");
     }
 
     /// Returns the reply to a request that has ended.

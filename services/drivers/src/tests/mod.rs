@@ -6,6 +6,7 @@ use crate::request::{Request, kind};
 mod basics;
 mod console;
 mod disk;
+mod host;
 
 /// A disk over an array.
 pub struct DiskModel(pub Vec<u8>);
