@@ -1,10 +1,10 @@
-//! The jobs of one server: those waiting to be taken, and those not answered yet.
+//! The jobs of one file system: those waiting to be taken, and those not answered yet.
 //!
-//! Contract: a job is given out once. The server is woken when there is a job
-//! ([`crate::vfs::listener`]). The kernel that last asked for a job is the server.
+//! Contract: a job is given out once. A server is woken when there is a job
+//! ([`crate::vfs::listener`]). Each kernel that asks for jobs is a server, until it dies.
 
 use super::Ask;
-use crate::vfs::listener::Listener;
+use crate::vfs::listener::Listeners;
 use abi::fs::Errno;
 use abi::served::Job;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -43,11 +43,11 @@ pub(super) struct Jobs {
     ahead: VecDeque<u64>,
     life: u64,
     last: u32,
-    /// The kernel that serves, once one has asked for a job.
-    server: Option<(DomainId, Epoch)>,
-    /// The server died or the file system was unmounted.
+    /// The kernels that serve: those that have asked for a job and live.
+    servers: Vec<(DomainId, Epoch)>,
+    /// The last server died or the file system was unmounted.
     is_gone: bool,
-    listener: Listener,
+    waiting: Listeners,
 }
 
 impl Jobs {
@@ -60,9 +60,9 @@ impl Jobs {
             ahead,
             life,
             last: 0,
-            server: None,
+            servers: Vec::new(),
             is_gone: false,
-            listener: Listener::default(),
+            waiting: Listeners::default(),
         }
     }
 
@@ -70,14 +70,14 @@ impl Jobs {
     /// the previous server is reused.
     pub fn renew(&mut self, number: u64, by: Token) {
         self.life = number << 56 | self.life & ((1 << 56) - 1);
-        (self.server, self.is_gone) = (Some((by.kernel(), by.epoch())), false);
-        self.listener.came();
+        (self.servers, self.is_gone) = (Vec::from([life_of(by)]), false);
+        self.waiting = Listeners::default();
     }
 
-    /// Ends the service. A server that waits for a job is woken.
+    /// Ends the service. Servers that wait for a job are woken.
     pub fn end(&mut self, effects: &mut dyn Effects) {
-        (self.server, self.is_gone) = (None, true);
-        self.listener.dismiss(effects);
+        (self.servers, self.is_gone) = (Vec::new(), true);
+        self.waiting.dismiss(effects);
     }
 
     pub fn len(&self) -> usize {
@@ -123,18 +123,15 @@ impl Jobs {
         chosen.into_iter().filter_map(|it| Some((it, self.all.remove(&it)?))).collect()
     }
 
-    /// Returns whether `by` is of another kernel, or another life of it, than the current server.
-    pub fn is_another(&self, by: Token) -> bool {
-        self.server.is_some_and(|server| server != (by.kernel(), by.epoch()))
-    }
-
-    /// Gives the next job to `by`, which is the server from now on. Without one, `by` waits.
-    pub fn take(&mut self, by: Token, room: usize) -> Result<Option<Told<'_>>, Errno> {
-        let server = (by.kernel(), by.epoch());
-        (self.server, self.is_gone) = (Some(server), false);
-        self.listener.came();
+    /// Gives the next job to `by`, whose kernel is a server from now on. Without one, `by` waits.
+    pub fn take(&mut self, by: Token, room: usize, now: u64) -> Result<Option<Told<'_>>, Errno> {
+        let server = life_of(by);
+        self.servers.retain(|(kernel, _)| *kernel != server.0);
+        self.servers.push(server);
+        self.is_gone = false;
+        self.waiting.came(by, now);
         let Some(number) = self.ahead.front().copied() else {
-            self.listener.listens(by);
+            self.waiting.listens(by);
             return Ok(None);
         };
         let job = self.all.get_mut(&number).ok_or(Errno::Io)?;
@@ -147,33 +144,37 @@ impl Jobs {
     }
 
     /// Removes a job that `by` took and has answered.
-    pub fn finish(&mut self, by: Token, number: u64) -> Result<Pending, Errno> {
-        let server = Some((by.kernel(), by.epoch()));
-        if self.all.get(&number).is_none_or(|job| job.by != server) {
+    pub fn finish(&mut self, by: Token, number: u64, now: u64) -> Result<Pending, Errno> {
+        if self.all.get(&number).is_none_or(|job| job.by != Some(life_of(by))) {
             return Err(Errno::Badf);
         }
+        self.waiting.finished(by, now);
         self.all.remove(&number).ok_or(Errno::Badf)
     }
 
-    /// A kernel's life has ended. Returns whether it was the server.
+    /// A kernel's life has ended. Returns whether it was the last server.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) -> bool {
-        self.deafen(|token| (token.kernel(), token.epoch()) == (kernel, epoch));
-        let served = self.server == Some((kernel, epoch));
-        if served {
-            (self.server, self.is_gone) = (None, true);
-        }
-        served
+        self.deafen(|token| life_of(token) == (kernel, epoch));
+        let before = self.servers.len();
+        self.servers.retain(|server| *server != (kernel, epoch));
+        let was_last = before > 0 && self.servers.is_empty();
+        self.is_gone |= was_last;
+        was_last
     }
 
-    /// Drops the waiting server if `which` holds for it.
-    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
-        self.listener.deafen(which);
+    /// Drops the waiting servers for which `which` holds. Returns whether another one has to be
+    /// called.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) -> bool {
+        self.waiting.deafen(which)
     }
 
-    /// Wakes the waiting server if there is a job.
+    /// Wakes waiting servers if there are jobs.
     pub fn call(&mut self, now: u64, effects: &mut dyn Effects) {
-        if !self.ahead.is_empty() {
-            self.listener.call(now, effects);
-        }
+        self.waiting.call(self.ahead.len(), now, effects);
     }
+}
+
+/// Returns the kernel of a caller and its epoch.
+fn life_of(token: Token) -> (DomainId, Epoch) {
+    (token.kernel(), token.epoch())
 }

@@ -101,23 +101,24 @@ impl Served {
         is_room
     }
 
-    /// Wakes the server if there is a job.
+    /// Wakes servers if there are jobs.
     pub fn call(&mut self, now: u64, effects: &mut dyn Effects) {
         self.jobs.call(now, effects);
     }
 
-    /// Gives the next job to `by`, which is the server from now on. `None`: it will be woken.
+    /// Gives the next job to `by`, whose kernel is a server from now on. `None`: it will be woken.
+    /// With `afresh`, what its kernel had taken before fails.
     pub fn take(
         &mut self,
         by: Token,
         room: usize,
         afresh: bool,
+        now: u64,
     ) -> core::result::Result<Option<Told<'_>>, Errno> {
-        if afresh || self.jobs.is_another(by) {
-            // The jobs that were taken before have no server any more, and may be half done.
-            self.fail(|job| job.by.is_some());
-        }
-        self.jobs.take(by, room)
+        // Jobs that an earlier life of the kernel took may be half done.
+        let is_lost = |(kernel, epoch)| kernel == by.kernel() && (afresh || epoch != by.epoch());
+        self.fail(|job| job.by.is_some_and(is_lost));
+        self.jobs.take(by, room, now)
     }
 
     pub fn has(&self, number: u64) -> bool {
@@ -125,14 +126,20 @@ impl Served {
     }
 
     /// Records the answer to a job for its caller.
-    pub fn done(&mut self, by: Token, number: u64, said: Said) -> core::result::Result<(), Errno> {
-        let job = self.jobs.finish(by, number)?;
+    pub fn done(
+        &mut self,
+        by: Token,
+        number: u64,
+        said: Said,
+        now: u64,
+    ) -> core::result::Result<(), Errno> {
+        let job = self.jobs.finish(by, number, now)?;
         let sound = said.as_ref().map_or(Ok(()), |found| is_sound(&job.ask.job, found));
         self.keep(number, job, sound.and(said));
         sound.map_err(|_| Errno::Inval)
     }
 
-    /// Starts serving `number` from the kernel of `by`. All callers of the previous server are
+    /// Starts serving `number` from the kernel of `by`. All callers of the previous servers are
     /// forgotten.
     pub fn renew(&mut self, number: u64, by: Token) {
         self.forget(|_| true);
@@ -140,7 +147,7 @@ impl Served {
         self.jobs.renew(number, by);
     }
 
-    /// Ends the service: pending jobs fail, and the waiting server is woken. No server has number
+    /// Ends the service: pending jobs fail, and the waiting servers are woken. No server has number
     /// 0.
     pub fn end(&mut self, effects: &mut dyn Effects) {
         self.number = 0;
@@ -148,21 +155,20 @@ impl Served {
         self.fail(|_| true);
     }
 
-    /// A kernel's life has ended. Forgets its callers. If it was the server, fails all jobs and
-    /// returns true.
+    /// A kernel's life has ended. Forgets its callers and fails the jobs that it took. If it was
+    /// the last server, fails all jobs and returns true.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) -> bool {
         let theirs = |token: Token| (token.kernel(), token.epoch()) == (kernel, epoch);
         self.forget(theirs);
-        let served = self.jobs.gone(kernel, epoch);
-        if served {
-            self.fail(|_| true);
-        }
-        served
+        let was_last = self.jobs.gone(kernel, epoch);
+        self.fail(|job| was_last || job.by == Some((kernel, epoch)));
+        was_last
     }
 
-    /// Drops the waiting server if `which` holds for it.
-    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
-        self.jobs.deafen(which);
+    /// Drops the waiting servers for which `which` holds. Returns whether another one has to be
+    /// called.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) -> bool {
+        self.jobs.deafen(which)
     }
 
     /// Fails these jobs.

@@ -1,18 +1,18 @@
-//! I/O of file systems on disks. The driver of a disk takes I/Os from the service and reports their
-//! completion, by ordinary requests.
+//! I/O of file systems on disks. The drivers of a disk, at most one in each kernel, take I/Os from
+//! the service and report their completion, by ordinary requests.
 //!
 //! ```text
 //!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system
-//!             wakes the driver              ^                |                wakes callers
+//!             wakes a driver                ^                |                wakes callers
 //!                                           '- its kernel died
 //! ```
 //! Contract: an I/O is taken by one driver at a time. If the driver's kernel dies, its I/Os are
-//! issued again: reads, writes and flushes may be repeated. A waiting driver is woken
-//! ([`super::listener`]). If that wake is lost, it is repeated by the next step, at the latest when
-//! a caller that waits for the disk repeats its request.
+//! issued again to any driver: reads, writes and flushes may be repeated. A waiting driver is woken
+//! ([`super::listener`]). If that wake is lost, or its kernel does not come, the next step wakes
+//! all of them, at the latest when a caller that waits for the disk repeats its request.
 
 use super::handles::Place;
-use super::listener::Listener;
+use super::listener::Listeners;
 use super::{Call, Halt, MOUNTS, Result, Vfs};
 use crate::any::AnyFs;
 use crate::ext2::{Ext2, Io, What};
@@ -23,14 +23,14 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use share::{Effects, Token};
 
-/// Number of I/Os that are fetched from a file system before the driver takes them.
+/// Number of I/Os that are fetched from a file system before a driver takes them.
 const AHEAD: usize = 8;
-/// Maximum number of I/Os that the driver has taken.
+/// Maximum number of I/Os that the drivers have taken, together.
 pub const OUT: usize = 16;
 /// Largest number of a disk.
 pub const DISKS: u64 = 64;
 
-/// An I/O that the driver has taken.
+/// An I/O that a driver has taken.
 #[derive(Debug)]
 struct Out {
     by: (DomainId, Epoch),
@@ -45,7 +45,7 @@ pub struct Disk {
     number: u64,
     ahead: VecDeque<Io>,
     out: BTreeMap<u64, Out>,
-    listener: Listener,
+    drivers: Listeners,
     last: u32,
 }
 
@@ -53,14 +53,12 @@ impl Disk {
     /// Creates a disk without I/Os.
     pub fn new(number: u64) -> Disk {
         let (ahead, out) = (VecDeque::new(), BTreeMap::new());
-        Disk { number, ahead, out, listener: Listener::default(), last: 0 }
+        Disk { number, ahead, out, drivers: Listeners::default(), last: 0 }
     }
 
-    /// Wakes the driver if there is an I/O.
+    /// Wakes drivers if there are I/Os.
     fn call(&mut self, now: u64, effects: &mut dyn Effects) {
-        if !self.ahead.is_empty() {
-            self.listener.call(now, effects);
-        }
+        self.drivers.call(self.ahead.len(), now, effects);
     }
 
     /// Puts the I/Os that `kernel` had taken back in front of the others. Returns whether there
@@ -109,9 +107,6 @@ impl Vfs {
         if number > DISKS {
             return Err(Errno::Inval.into());
         }
-        if self.disks().any(|disk| disk.number == number) {
-            return Err(Errno::Busy.into());
-        }
         if self.mounts.len() >= MOUNTS {
             return Err(Errno::Nfile.into());
         }
@@ -158,7 +153,7 @@ impl Vfs {
             return rest(disk, &mount.fs, number, call);
         }
         self.stirred = true;
-        disk.listener.came();
+        disk.drivers.came(token, call.now);
         if disk.out.len() >= OUT {
             return Err(Errno::Busy.into());
         }
@@ -168,7 +163,7 @@ impl Vfs {
         match disk.take(lives, (token.kernel(), token.epoch())) {
             Some((number, io)) => Ok(describe(number, io, &mount.fs, call.bulk)),
             None => {
-                disk.listener.listens(token);
+                disk.drivers.listens(token);
                 Err(Halt::Listen)
             }
         }
@@ -177,12 +172,14 @@ impl Vfs {
     pub(super) fn do_io_done(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let good = call.flags(flag::GOOD)? != 0;
         let (number, length) = (call.request.handle, call.length());
+        let (token, now) = (call.token, call.now);
         if number >> 32 != u64::from(self.lives) {
             return Err(Errno::Restarted.into());
         }
         for mount in &mut self.mounts {
             let Some(disk) = &mut mount.disk else { continue };
             let Some(out) = disk.out.get_mut(&number) else { continue };
+            disk.drivers.finished(token, now);
             let data = call.bulk.get(..length).unwrap_or_default();
             let Io { id, what, .. } = out.io;
             let came = if good { arrive(out, call.request.offset, data)? } else { &[] };
@@ -208,12 +205,14 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// Drops the waiting drivers and servers for which `which` holds.
+    /// Drops the waiting drivers and servers for which `which` holds. If they were woken for some
+    /// work, others are woken in this step.
     pub(super) fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        let mut some = self.deafen_servers(&which);
         for disk in self.disks() {
-            disk.listener.deafen(&which);
+            some |= disk.drivers.deafen(&which);
         }
-        self.deafen_servers(which);
+        self.stirred |= some;
     }
 }
 

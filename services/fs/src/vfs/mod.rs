@@ -11,7 +11,7 @@
 //! - [`terminal`]  terminals
 //! - [`disks`]     I/O of file systems, and the kernels that drive the disks
 //! - `late`        delayed wakes between kernels, for pipes with room or data
-//! - [`listener`]  a driver or server that waits for work
+//! - [`listener`]  drivers or servers that wait for work
 //! - [`servers`]   jobs of served file systems, and their servers
 //! - [`devices`]   I/O without disks, for tests and tools; write-back
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`, `held`  the operations
@@ -73,7 +73,7 @@ pub enum Key {
 pub(crate) enum Halt {
     Failed(Errno),
     Park(Key),
-    /// The driver of a disk, or a server, waits for work and is recorded as the listener.
+    /// The driver of a disk, or a server, waits for work and is recorded in [`listener`].
     Listen,
 }
 

@@ -3,6 +3,10 @@
 //! Contract: a *shown* file system appears in the root directory by its name, without an entry
 //! there: in the first root and in that of a disk mounted over it, even if that is read-only. It
 //! hides other entries of that name. Every other file system covers a directory.
+//!
+//! A disk or server is mounted once: a second mount is [`Errno::Busy`], whatever its directory. A
+//! directory that is covered already is [`Errno::Exist`]. So two kernels may both mount a disk that
+//! they drive, and the second one learns that this has been done.
 
 use super::handles::Place;
 use super::walk::End;
@@ -30,6 +34,11 @@ impl Vfs {
             return self.do_show(call, flags);
         }
         let (read_only, top) = (flags & flag::READ != 0, flags & flag::TOP != 0);
+        let from = call.request.second;
+        // Before the directory, which the other kernel's mount may cover by now.
+        if self.is_mounted(from) {
+            return Err(Errno::Busy.into());
+        }
         let found = self.first(call, End::Follow)?;
         let place = self.existing(&found)?;
         if !self.is_directory(place)? {
@@ -37,11 +46,15 @@ impl Vfs {
         }
         let root = self.mounts[place.mount as usize].fs.root();
         // Mounting over the root replaces the root, which is possible only once.
-        let is_top = place.node == root && place.mount == 0 && self.top == 0;
-        if top != is_top || (place.node == root && !is_top) {
-            return Err(Errno::Busy.into());
+        let is_root = place.node == root;
+        let is_top = is_root && place.mount == 0 && self.top == 0;
+        if is_root && !is_top {
+            return Err(Errno::Exist.into());
         }
-        let (from, path) = (call.request.second, self.path_of(call)?);
+        if top != is_top {
+            return Err(Errno::Inval.into());
+        }
+        let path = self.path_of(call)?;
         let mount = match from {
             _ if read_only && (from == source::MEMORY || from >= source::DEVICES) => {
                 return Err(Errno::Inval.into());
@@ -90,6 +103,12 @@ impl Vfs {
         Ok(Reply::default())
     }
 
+    /// Returns whether the file system of this disk or server is mounted.
+    fn is_mounted(&self, from: u64) -> bool {
+        let is_one = !matches!(from, source::MEMORY | source::DEVICES);
+        is_one && self.mounts.iter().any(|mount| mount.source == from)
+    }
+
     pub(super) fn room_to_mount(&self) -> Result<()> {
         if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
     }
@@ -108,7 +127,7 @@ impl Vfs {
                 if !is_number || call.request.length < served::MEMORY {
                     return Err(Errno::Inval.into());
                 }
-                if self.mounts.iter().any(|mount| mount.source == from) {
+                if self.is_mounted(from) {
                     return Err(Errno::Busy.into());
                 }
                 if let Some(AnyFs::Ram(root)) = self.mounts.first_mut().map(|it| &mut it.fs) {

@@ -25,7 +25,7 @@ impl Vfs {
         self.stirred = true;
         let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;
         let fs = self.served().find(is_it).ok_or(Errno::Noent)?;
-        let Some(given) = fs.take(token, call.bulk.len(), afresh)? else {
+        let Some(given) = fs.take(token, call.bulk.len(), afresh, call.now)? else {
             return Err(Halt::Listen);
         };
         let (head, names) = (given.job.as_bytes(), given.bulk);
@@ -49,12 +49,12 @@ impl Vfs {
             Some(Errno::Restarted) | None => Err(Errno::Io),
             Some(why) => Err(why),
         };
-        let (token, number) = (call.token, call.request.handle);
+        let (token, number, now) = (call.token, call.request.handle, call.now);
         self.stirred = true;
         // A job number is that of one file system only.
         let mut all = self.served();
         let found = all.find(|fs| fs.has(number)).ok_or(Errno::Badf)?;
-        found.done(token, number, said)?;
+        found.done(token, number, said, now)?;
         Ok(Reply::default())
     }
 
@@ -72,7 +72,7 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// A kernel's life has ended: what it served ends.
+    /// A kernel's life has ended: what only it served ends.
     pub(super) fn servers_gone(
         &mut self,
         kernel: DomainId,
@@ -88,8 +88,8 @@ impl Vfs {
         self.stirred = true;
     }
 
-    /// Drops the waiting servers for which `which` holds.
-    pub(super) fn deafen_servers(&mut self, which: impl Fn(Token) -> bool) {
-        self.served().for_each(|fs| fs.deafen(&which));
+    /// Drops the waiting servers for which `which` holds. Returns whether others are needed now.
+    pub(super) fn deafen_servers(&mut self, which: impl Fn(Token) -> bool) -> bool {
+        self.served().fold(false, |some, fs| fs.deafen(&which) | some)
     }
 }

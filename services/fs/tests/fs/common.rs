@@ -1,7 +1,7 @@
 //! Clients of the service in tests: the service alone, or next to the model.
 
 use crate::ext2::disk::Disk;
-use crate::ext2::driver::Driver;
+use crate::ext2::driver::Drivers;
 use abi::fs::{Errno, Op, Poll, Reply, Request};
 use base::id::{DomainId, Epoch};
 use fs::Vfs;
@@ -11,13 +11,17 @@ use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The effects of steps; and the wall-clock time at time 0.
+/// The effects of steps; the wall-clock time at time 0; and the kernel that executes the steps, if
+/// that matters.
 #[derive(Debug, Default)]
-pub struct Woken(pub Vec<Token>, pub u64);
+pub struct Woken(pub Vec<Token>, pub u64, pub Option<u8>);
 
 impl Effects for Woken {
     fn wake(&mut self, token: Token) {
         self.0.push(token);
+    }
+    fn is_near(&self, token: Token) -> bool {
+        self.2.is_none_or(|kernel| kernel == token.kernel)
     }
     fn wake_all(&mut self) {
         unreachable!("no state is lost here")
@@ -39,8 +43,8 @@ pub fn token(kernel: u8, thread: u64) -> Token {
 pub struct Solo {
     /// The disk of its root file system.
     pub disk: Option<Disk>,
-    /// The driver of the disk, if it is driven by requests.
-    pub driver: Option<Driver>,
+    /// The drivers of the disk, if it is driven by requests.
+    pub drivers: Option<Drivers>,
     pub vfs: Vfs,
     pub now: u64,
     pub woken: Woken,
@@ -49,12 +53,13 @@ pub struct Solo {
 impl Solo {
     pub fn new(budget: u64) -> Solo {
         let vfs = Vfs::with_budget(3, budget);
-        Solo { disk: None, driver: None, vfs, now: 1_000, woken: Woken::default() }
+        Solo { disk: None, drivers: None, vfs, now: 1_000, woken: Woken::default() }
     }
 
     /// Sends a request as one caller; `None` if it was parked.
     pub fn ask_as(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.now += 10;
+        self.woken.2 = Some(token.kernel);
         let event = Event::Request { token, request, bulk };
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),

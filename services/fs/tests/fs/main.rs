@@ -13,5 +13,6 @@ mod pipes;
 mod private;
 mod quotas;
 mod served;
+mod servers;
 mod space;
 mod terminals;

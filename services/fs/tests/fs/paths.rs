@@ -253,8 +253,8 @@ fn a_mounted_file_system_is_separate() {
     let (mut solo, root, _) = boxed();
     solo.with(|c| file(c, root, b"box/d/hidden"));
     assert_eq!(mount(&mut solo, root, b"box/d", 100_000), Errno::Success);
-    assert_eq!(mount(&mut solo, root, b"box/d", 100_000), Errno::Busy);
-    assert_eq!(mount(&mut solo, root, b".", 100_000), Errno::Busy);
+    assert_eq!(mount(&mut solo, root, b"box/d", 100_000), Errno::Exist);
+    assert_eq!(mount(&mut solo, root, b".", 100_000), Errno::Inval);
     assert_eq!(mount(&mut solo, root, b"out", 100_000), Errno::Notdir);
     solo.with(|c| {
         assert_eq!(c.stat_path(root, b"box/d/hidden", 0), Err(Errno::Noent));

@@ -149,7 +149,7 @@ impl Solo {
     }
 
     fn submit(&mut self) {
-        if self.driver.is_some() {
+        if self.drivers.is_some() {
             return self.listen();
         }
         let Some(disk) = &mut self.disk else { return };
@@ -168,7 +168,7 @@ impl Solo {
         self.submit();
         let Some(disk) = &mut self.disk else { return false };
         let Some((id, good, data)) = disk.work() else { return !self.woken.0.is_empty() };
-        if self.driver.is_some() {
+        if self.drivers.is_some() {
             self.tell_done(id, good, &data);
         } else {
             self.vfs.io_done(0, id, good, &data, &mut self.woken);
@@ -233,7 +233,7 @@ impl Solo {
 
     /// Unmounts the file system. Returns the contents of the disk.
     pub fn unmount(mut self) -> Vec<u8> {
-        if self.driver.is_some() {
+        if self.drivers.is_some() {
             self.settle();
         }
         loop {

@@ -4,6 +4,7 @@ mod checkpoints;
 mod cuts;
 pub mod disk;
 pub mod driver;
+mod drivers;
 mod faults;
 mod linux;
 mod plain;

@@ -2,7 +2,7 @@
 
 use super::cuts::cut;
 use super::disk::Disk;
-use super::driver::{DISK, Driver};
+use super::driver::{DISK, Drivers};
 use super::tools::{assert_clean, make};
 use crate::common::{Pair, Solo, token};
 use abi::fs::{Errno, Op, Request, flag, reply_flag};
@@ -17,9 +17,9 @@ use share::Event;
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
 /// Runs the exercise with a driver set up by `how`.
-fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Driver)) {
+fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Drivers)) {
     let mut solo = Solo::served(make(block, 16 * 1024, &[]), seed);
-    how(solo.driver.as_mut().unwrap());
+    how(solo.drivers.as_mut().unwrap());
     let mut solo = solo.mount();
     let limits = solo.limits();
     let mut pair = Pair::on(solo, limits);
@@ -57,7 +57,7 @@ fn what_was_synced_survives_a_power_cut() {
     for seed in 300..312 {
         let served = |image, seed| {
             let mut solo = Solo::served(image, seed);
-            let driver = solo.driver.as_mut().unwrap();
+            let driver = solo.drivers.as_mut().unwrap();
             (driver.most, driver.troubles) = (1 + seed as usize % 6, (20, 5));
             solo
         };
@@ -68,8 +68,8 @@ fn what_was_synced_survives_a_power_cut() {
 
 /// Creates a ramfs, and a disk with a driver that has nothing to do yet.
 fn beside(image: &[u8]) -> Solo {
-    let (disk, driver) = (Some(Disk::new(image.to_vec(), 1)), Some(Driver::new(1)));
-    Solo { disk, driver, ..Solo::new(8 << 20) }
+    let (disk, drivers) = (Some(Disk::new(image.to_vec(), 1)), Some(Drivers::new(1)));
+    Solo { disk, drivers, ..Solo::new(8 << 20) }
 }
 
 #[test]
@@ -112,16 +112,16 @@ fn a_disk_over_the_root_is_the_root() {
     let wanted = memory(&image[1024..2048]).unwrap();
     let mut solo = beside(&image);
     let ram = solo.root();
-    assert_eq!(solo.with(|c| c.mount(ram, b".", DISK, wanted, 0)), Err(Errno::Busy));
+    assert_eq!(solo.with(|c| c.mount(ram, b".", DISK, wanted, 0)), Err(Errno::Inval));
     solo.with(|c| c.mkdir(ram, b"d")).unwrap();
-    assert_eq!(solo.with(|c| c.mount(ram, b"d", DISK, wanted, flag::TOP)), Err(Errno::Busy));
+    assert_eq!(solo.with(|c| c.mount(ram, b"d", DISK, wanted, flag::TOP)), Err(Errno::Inval));
     solo.with(|c| c.mount(ram, b".", DISK, wanted, flag::TOP)).unwrap();
     let root = solo.root();
     assert_eq!(solo.with(|c| c.about(root)), Ok(reply_flag::DISK));
     assert_eq!(solo.with(|c| c.stat_path(root, b"d", 0)), Err(Errno::Noent));
     assert_eq!(solo.with(|c| c.stat_path(ram, b"d", 0)).map(|stat| stat.device), Ok(1));
-    assert_eq!(solo.with(|c| c.mount(root, b".", 2, 0, flag::TOP)), Err(Errno::Busy));
-    assert_eq!(solo.with(|c| c.mount(ram, b".", 2, 0, flag::TOP)), Err(Errno::Busy));
+    assert_eq!(solo.with(|c| c.mount(root, b".", 2, 0, flag::TOP)), Err(Errno::Exist));
+    assert_eq!(solo.with(|c| c.mount(ram, b".", 2, 0, flag::TOP)), Err(Errno::Exist));
 }
 
 #[test]
@@ -201,7 +201,8 @@ fn a_late_write_back_starts_with_the_next_step() {
 #[test]
 fn a_waiting_driver_is_woken_once_and_again_after_a_while() {
     let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
-    solo.driver = None;
+    solo.drivers = None;
+    solo.tell(Event::Gone(DomainId(2), Epoch(1)));
     let (listener, other) = (token(1, 5), token(0, 1));
     let next = Request::new(Op::NextIo, DISK);
     assert_eq!(solo.ask_as(listener, next, &mut [0; 4096]), None);
