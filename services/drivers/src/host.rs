@@ -1,7 +1,8 @@
 //! Streams of bytes to and from the host: the vsock device and [`Streams`] as a service.
 //!
-//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. When that kernel
-//!   dies, its streams are closed, and the host sees their end.
+//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. While a kernel has
+//!   streams, it gets all further ones: a client's streams belong together. When it dies, its streams
+//!   are closed, and the host sees their end.
 //! - A READ of a stream that has ended gets what had come before, then no bytes. A READ, WRITE or
 //!   CLOSE of a stream that is not known, because it was closed or the service has lost its state,
 //!   is answered with [`told::GONE`].
@@ -70,7 +71,16 @@ impl Link {
         PACKETS
     }
 
+    /// Returns whether another kernel than the caller's has streams.
+    fn is_taken(&self, token: Token) -> bool {
+        let mut others = self.owners.iter().flatten();
+        others.any(|(id, owner)| self.streams.is_known(*id) && owner.kernel() != token.kernel())
+    }
+
     fn accept(&mut self, token: Token) -> Option<Id> {
+        if self.is_taken(token) {
+            return None;
+        }
         let Link { streams, owners, .. } = self;
         let id = streams.accept()?;
         let unused = |owner: &&mut Option<(Id, Token)>| {
@@ -169,8 +179,9 @@ impl Driver for Link {
         }
     }
 
-    fn ready(&self, _: Token, wait: For) -> Ready {
+    fn ready(&self, token: Token, wait: For) -> Ready {
         match wait {
+            For::Stream if self.is_taken(token) => Ready::No,
             For::Stream => Ready::Nearest(self.streams.offered()),
             For::Bytes(id) | For::Room(id) if !self.streams.is_open(id) => Ready::All,
             For::Bytes(id) => Ready::Nearest(usize::from(self.streams.has_input(id))),

@@ -101,7 +101,10 @@ impl<K: Copy + PartialEq> Waiters<K> {
             };
             let coming = self.coming(waiter.wait, Token::default());
             for _ in coming..most {
-                let Some(chosen) = self.choose(waiter.wait, near, effects) else { break };
+                let may = |it: &Waiter<K>| {
+                    it.wait == waiter.wait && !it.woken && ready(it.token, it.wait) != Ready::No
+                };
+                let Some(chosen) = self.choose(may, near, effects) else { break };
                 self.wake_at(chosen, effects);
                 woke = true;
             }
@@ -111,13 +114,19 @@ impl<K: Copy + PartialEq> Waiters<K> {
         }
     }
 
-    /// Returns the place of the next caller to wake for `wait`.
-    fn choose(&self, wait: Wait<K>, near: bool, effects: &dyn Effects) -> Option<usize> {
-        let sleeps = |it: &Option<Waiter<K>>| it.filter(|it| it.wait == wait && !it.woken);
-        let is_near =
-            |it: &Option<Waiter<K>>| sleeps(it).is_some_and(|it| effects.is_near(it.token));
-        let nearest = if near { self.list.iter().position(is_near) } else { None };
-        nearest.or_else(|| self.list.iter().position(|it| sleeps(it).is_some()))
+    /// Returns the place of the next caller to wake, of those that may be woken.
+    fn choose(
+        &self,
+        may: impl Fn(&Waiter<K>) -> bool,
+        near: bool,
+        effects: &dyn Effects,
+    ) -> Option<usize> {
+        let is_near = |it: &Waiter<K>| may(it) && effects.is_near(it.token);
+        let place = |wanted: &dyn Fn(&Waiter<K>) -> bool| {
+            self.list.iter().position(|it| it.as_ref().is_some_and(wanted))
+        };
+        let nearest = if near { place(&is_near) } else { None };
+        nearest.or_else(|| place(&may))
     }
 
     fn wake_at(&mut self, at: usize, effects: &mut dyn Effects) {
