@@ -132,7 +132,7 @@ pub const ALL: &[Scenario] = &[
     on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
     on("files.proc", "duo", files::proc),
     on("disk.weak-lost", "duo", weak::lost),
-    on("disk.strong-woken", "duo", weak::woken),
+    on("disk.strong-off", "duo", weak::alone),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),

@@ -30,15 +30,30 @@ fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
     word.ok_or_else(|| Failure::Wrong("the chip page cannot be read".to_string()))
 }
 
+/// Waits until a domain has rested for a second: what was asked of it before is done. Returns how
+/// often it has started to run.
+fn rests_long(rig: &Rig, domain: usize) -> Result<u64, Failure> {
+    let start = Instant::now();
+    loop {
+        rests(rig, domain)?;
+        let before = starts(rig, domain)?;
+        std::thread::sleep(Duration::from_secs(1));
+        if starts(rig, domain)? == before {
+            return Ok(before);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong(format!("domain {domain} is woken again and again")));
+        }
+    }
+}
+
 /// While the strong domain rests, the weak one serves the disk, the host and the random device:
 /// files are pushed, pulled and made durable, and a program runs. Nothing of that wakes main.
 pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     disk::begin(rig, 1024)?;
     programs::install(rig)?;
     for round in 0..rounds {
-        // The host's requests may have woken main just before.
-        rests(rig, 0)?;
-        let before = starts(rig, 0)?;
+        let before = rests_long(rig, 0)?;
         let bytes = pattern(round, 100_000);
         push(&rig.instance, &bytes[..], "disk/pushed").map_err(Failure::Wrong)?;
         if pull(&rig.instance, "disk/pushed").as_ref() != Ok(&bytes) {
