@@ -224,7 +224,7 @@ impl Driver for Block {
         call: Call<'_>,
         waiters: &Waiters<For>,
     ) -> Result<Reply, For> {
-        let Call { token, request, bulk } = call;
+        let Call { now, token, request, bulk } = call;
         match self.slots.of(token) {
             Some((slot, Slot::Done(..))) => return Ok(self.finish(device, slot, bulk)),
             Some(_) => return Err(For::Done),
@@ -241,7 +241,7 @@ impl Driver for Block {
             return Err(For::Orphan(slot));
         }
         // Those who were woken for a slot get it.
-        if self.slots.free() <= waiters.coming(Wait::For(For::Slot), token) {
+        if self.slots.free() <= waiters.coming(now, Wait::For(For::Slot), token) {
             return Err(For::Slot);
         }
         let Some(slot) = self.slots.first_free() else { return Err(For::Slot) };

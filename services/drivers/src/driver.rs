@@ -17,6 +17,8 @@ use share::{Answer, Device, Effects, Event, Service, Token};
 
 /// A request with its caller's memory.
 pub struct Call<'a> {
+    /// Soc time.
+    pub now: u64,
     pub token: Token,
     pub request: Request,
     pub bulk: &'a mut [u8],
@@ -137,7 +139,7 @@ impl<D: Driver> Driven<D> {
         }
     }
 
-    fn wake(&mut self, effects: &mut dyn Effects) {
+    fn wake(&mut self, now: u64, effects: &mut dyn Effects) {
         let (is_open, has_failed) = (self.transport.is_open(), self.transport.has_failed());
         let ready = |token, wait| match wait {
             _ if has_failed => Ready::All,
@@ -145,7 +147,7 @@ impl<D: Driver> Driven<D> {
             Wait::Open => Ready::All,
             Wait::For(wait) => self.own.ready(token, wait),
         };
-        self.waiters.wake(ready, effects);
+        self.waiters.wake(now, ready, effects);
     }
 }
 
@@ -180,7 +182,7 @@ impl<D: Driver> Service for Driven<D> {
         let mut call = None;
         match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
-                call = Some(Call { token, request, bulk });
+                call = Some(Call { now, token, request, bulk });
             }
             Event::Cancel(token) => self.forget(&|other| other == token),
             Event::Gone(kernel, epoch) => self.forget(&|token| is_of(token, kernel, epoch)),
@@ -199,7 +201,7 @@ impl<D: Driver> Service for Driven<D> {
                 }
             }
         }
-        self.wake(effects);
+        self.wake(now, effects);
         if more {
             effects.timer(now);
         } else if !self.transport.is_open() && !self.transport.has_failed() {

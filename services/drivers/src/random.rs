@@ -105,7 +105,7 @@ impl Driver for Rng {
             Some(_) => return Err(For::Done),
             None => {}
         }
-        if self.slot.free() <= waiters.coming(Wait::For(For::Turn), call.token) {
+        if self.slot.free() <= waiters.coming(call.now, Wait::For(For::Turn), call.token) {
             return Err(For::Turn);
         }
         match self.submit(device, call.token, bytes) {

@@ -110,6 +110,10 @@ impl Registers<'_> {
         self.0.words.store(self.0.registers + field, value);
     }
 
+    pub fn device_id(&self) -> u64 {
+        self.load(offset_of!(DeviceRegisters, device_id))
+    }
+
     pub fn sequence(&self) -> u64 {
         self.load(offset_of!(DeviceRegisters, sequence))
     }
@@ -274,7 +278,7 @@ impl Transport {
             }
             match self.stage {
                 Stage::Reset => {
-                    let found = registers.load(offset_of!(DeviceRegisters, device_id));
+                    let found = registers.device_id();
                     if found != needs.id {
                         return self.fail(Problem::WrongDevice(found));
                     }

@@ -5,12 +5,15 @@
 //! can be served. A woken caller stays recorded until it repeats its request, is cancelled or dies
 //! with its kernel; until then nobody else is woken in its place, and afterwards somebody is, if
 //! the thing is still there. A caller repeats its request after a second even if its wake was lost.
+//! One that has not come after [`OVERDUE`] is not waited for.
 
 use base::id::{DomainId, Epoch};
 use share::{Effects, Token};
 
 /// Maximum number of recorded callers. If there are more, the next wake wakes all callers.
 pub const PLACES: usize = 64;
+/// Time after which a woken caller is not expected any more, in ns.
+pub const OVERDUE: u64 = 2_000_000_000;
 
 /// What a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,15 @@ pub enum Ready {
 struct Waiter<K> {
     token: Token,
     wait: Wait<K>,
-    woken: bool,
+    /// When it was woken.
+    woken: Option<u64>,
+}
+
+impl<K> Waiter<K> {
+    /// Returns whether it was woken and will come.
+    fn comes(&self, now: u64) -> bool {
+        self.woken.is_some_and(|at| now < at.saturating_add(OVERDUE))
+    }
 }
 
 /// The parked callers of a driver, in order of arrival.
@@ -58,7 +69,7 @@ impl<K: Copy + PartialEq> Waiters<K> {
     pub fn park(&mut self, token: Token, wait: Wait<K>) {
         let own = |it: &Option<Waiter<K>>| it.is_none_or(|waiter| waiter.token == token);
         match self.list.iter_mut().find(|it| own(it)) {
-            Some(place) => *place = Some(Waiter { token, wait, woken: false }),
+            Some(place) => *place = Some(Waiter { token, wait, woken: None }),
             None => self.crowded = true,
         }
     }
@@ -75,38 +86,39 @@ impl<K: Copy + PartialEq> Waiters<K> {
         }
     }
 
-    /// Returns the number of other callers that were woken for `wait` and have not come yet.
-    pub fn coming(&self, wait: Wait<K>, other_than: Token) -> usize {
-        let comes = |it: &&Waiter<K>| it.woken && it.wait == wait && it.token != other_than;
+    /// Returns the number of callers other than `than` that were woken for `wait` and will come.
+    pub fn coming(&self, now: u64, wait: Wait<K>, than: Token) -> usize {
+        let comes = |it: &&Waiter<K>| it.comes(now) && it.wait == wait && it.token != than;
         self.list.iter().flatten().filter(comes).count()
     }
 
     /// Wakes the callers whose waits are over according to `ready`.
-    pub fn wake(&mut self, ready: impl Fn(Token, Wait<K>) -> Ready, effects: &mut dyn Effects) {
+    pub fn wake(
+        &mut self,
+        now: u64,
+        ready: impl Fn(Token, Wait<K>) -> Ready,
+        effects: &mut dyn Effects,
+    ) {
         let mut woke = false;
         for at in 0..PLACES {
             let Some(waiter) = self.list[at] else { break };
-            if waiter.woken {
-                continue;
-            }
             let (most, near) = match ready(waiter.token, waiter.wait) {
+                _ if waiter.comes(now) => continue,
                 Ready::No => continue,
                 Ready::All => {
-                    self.wake_at(at, effects);
-                    woke = true;
+                    woke |= self.wake_at(now, at, effects);
                     continue;
                 }
                 Ready::Nearest(most) => (most, true),
                 Ready::Oldest(most) => (most, false),
             };
-            let coming = self.coming(waiter.wait, Token::default());
-            for _ in coming..most {
+            for _ in self.coming(now, waiter.wait, Token::default())..most {
                 let may = |it: &Waiter<K>| {
-                    it.wait == waiter.wait && !it.woken && ready(it.token, it.wait) != Ready::No
+                    let is_its = it.wait == waiter.wait && !it.comes(now);
+                    is_its && ready(it.token, it.wait) != Ready::No
                 };
                 let Some(chosen) = self.choose(may, near, effects) else { break };
-                self.wake_at(chosen, effects);
-                woke = true;
+                woke |= self.wake_at(now, chosen, effects);
             }
         }
         if woke && core::mem::take(&mut self.crowded) {
@@ -114,26 +126,28 @@ impl<K: Copy + PartialEq> Waiters<K> {
         }
     }
 
-    /// Returns the place of the next caller to wake, of those that may be woken.
+    /// Returns the place of the next caller to wake, of those that may be woken; an overdue one is
+    /// the last choice.
     fn choose(
         &self,
         may: impl Fn(&Waiter<K>) -> bool,
         near: bool,
         effects: &dyn Effects,
     ) -> Option<usize> {
-        let is_near = |it: &Waiter<K>| may(it) && effects.is_near(it.token);
-        let place = |wanted: &dyn Fn(&Waiter<K>) -> bool| {
-            self.list.iter().position(|it| it.as_ref().is_some_and(wanted))
-        };
-        let nearest = if near { place(&is_near) } else { None };
-        nearest.or_else(|| place(&may))
+        let waiting = || self.list.iter().flatten().enumerate().filter(|(_, it)| may(it));
+        let fits = |it: &Waiter<K>| !near || effects.is_near(it.token);
+        waiting()
+            .find(|(_, it)| it.woken.is_none() && fits(it))
+            .or_else(|| waiting().find(|(_, it)| it.woken.is_none()))
+            .or_else(|| waiting().next())
+            .map(|(at, _)| at)
     }
 
-    fn wake_at(&mut self, at: usize, effects: &mut dyn Effects) {
-        if let Some(waiter) = &mut self.list[at] {
-            waiter.woken = true;
-            effects.wake(waiter.token);
-        }
+    fn wake_at(&mut self, now: u64, at: usize, effects: &mut dyn Effects) -> bool {
+        let Some(waiter) = &mut self.list[at] else { return false };
+        waiter.woken = Some(now);
+        effects.wake(waiter.token);
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last words of a kernel that panics, without any state.
 
-use super::{BUFFER, BUFFERS, MEMORY, transmit, transmit_queue_at};
+use super::{BUFFER, BUFFERS, DEVICE_ID, MEMORY, transmit, transmit_queue_at};
 use crate::queue::Queue;
 use crate::transport::Registers;
 use abi::soc::QueueRegisters;
@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 3;
 /// It looks for each acknowledgement a bounded number of times. The drivers of all kernels notice
 /// by the registers' `sequence` that the device is not theirs any more, and open it again.
 pub fn last_words(device: &Device<'_>, text: &[u8]) -> usize {
-    if device.memory_size < MEMORY {
+    if device.memory_size < MEMORY || Registers(device).device_id() != DEVICE_ID {
         return 0;
     }
     (0..ATTEMPTS).find_map(|_| attempt(device, text)).unwrap_or(0)

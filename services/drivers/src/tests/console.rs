@@ -268,6 +268,21 @@ fn a_lost_wake_costs_a_second_and_no_input() {
 }
 
 #[test]
+fn a_reader_that_never_comes_does_not_keep_the_input() {
+    let fake = user();
+    let mut world = Console::new(&fake);
+    let tokens = two_readers(&mut world);
+    world.interrupt(0);
+    assert_eq!(world.woken, [tokens[0]]);
+    world.woken.clear();
+    world.now += crate::waiters::OVERDUE;
+    world.event(0, Event::Device);
+    assert_eq!(world.woken, [tokens[1]]);
+    world.settle();
+    assert!(world.reply(tokens[1]).is_some());
+}
+
+#[test]
 fn more_callers_than_places_are_all_served() {
     let fake = user();
     let mut world = Console::new(&fake);
