@@ -85,6 +85,25 @@ impl<M: Model> Fake<M> {
         self.get(at).to_le_bytes()[at % 8]
     }
 
+    /// Appends `bytes` bytes from the 8-aligned `pa` on.
+    fn load(&self, pa: u64, bytes: u64, to: &mut Vec<u8>) {
+        let (at, end) = ((pa - WINDOW) as usize / 8, to.len() + bytes as usize);
+        for word in &self.words[at..at + bytes.div_ceil(8) as usize] {
+            to.extend(word.get().to_le_bytes());
+        }
+        to.truncate(end);
+    }
+
+    /// Stores bytes from the 8-aligned `pa` on.
+    fn store(&self, pa: u64, bytes: &[u8]) {
+        let at = (pa - WINDOW) as usize / 8;
+        for (word, chunk) in self.words[at..].iter().zip(bytes.chunks(8)) {
+            let mut whole = word.get().to_le_bytes();
+            whole[..chunk.len()].copy_from_slice(chunk);
+            word.set(u64::from_le_bytes(whole));
+        }
+    }
+
     fn set_byte(&self, pa: u64, value: u8) {
         let at = (pa - WINDOW) as usize;
         let mut word = self.get(at).to_le_bytes();
@@ -169,23 +188,30 @@ impl<M: Model> Fake<M> {
         let Some(&Taken { queue, head }) = self.taken.borrow().get(at) else { return false };
         let places = self.queues.borrow()[queue];
         let (mut input, mut room, mut slot) = (Vec::new(), Vec::new(), head);
+        let mut size = 0;
         loop {
             let at = places[0] + 16 * slot;
             let (pa, bytes) = (self.number(at, 8), self.number(at + 8, 4));
             let flags = self.number(at + 12, 2);
             if flags & 2 == 0 {
-                input.extend((pa..pa + bytes).map(|a| self.byte(a)));
+                self.load(pa, bytes, &mut input);
             } else {
-                room.extend(pa..pa + bytes);
+                room.push((pa, bytes as usize));
+                size += bytes as usize;
             }
             if flags & 1 == 0 {
                 break;
             }
             slot = self.number(at + 14, 2);
         }
-        let answer = self.model.borrow_mut().serve(queue, &input, room.len());
+        let answer = self.model.borrow_mut().serve(queue, &input, size);
         let Some(answer) = answer else { return false };
-        answer.iter().zip(&room).for_each(|(&byte, &pa)| self.set_byte(pa, byte));
+        let mut rest = &answer[..];
+        for (pa, bytes) in room {
+            let (part, more) = rest.split_at(bytes.min(rest.len()));
+            self.store(pa, part);
+            rest = more;
+        }
         let used = self.used[queue].get();
         let entry = places[2] + 4 + 8 * (u64::from(used) % ENTRIES as u64);
         self.set_number(entry, 4, head);

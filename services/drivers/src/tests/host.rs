@@ -183,7 +183,7 @@ impl Users {
             return;
         }
         let used = &mut self.used[own[prng.below(own.len() as u64) as usize]];
-        let length = 1 + prng.below(9000) as usize;
+        let length = 1 + prng.below(3000) as usize;
         match (prng.below(12), used.peer) {
             (0, _) => drop(world.request(who, request(kind::CLOSE, 0, used.number), Vec::new())),
             (1..5, Some(peer)) if !used.writes => {
@@ -273,7 +273,7 @@ fn random_host(fake: &Fake<Peers>, prng: &mut Prng) {
             peer.control.push_back(Op::Reset);
         }
         _ if peer.ends => {}
-        _ => peer.wants += prng.below(20_000),
+        _ => peer.wants += prng.below(8_000),
     }
 }
 
@@ -304,17 +304,21 @@ fn streams_carry_their_bytes_and_end_with_their_kernel() {
 fn finish(world: &mut Host<'_>, users: &mut Users) {
     let seed = users.seed;
     world.make_up();
-    for _ in 0..30 {
+    let mut reads = 1;
+    while reads > 0 {
         world.settle();
         take_ended(world, users);
+        reads = 0;
         for used in users.used.iter().filter(|used| !used.over) {
             let waits = world.callers.iter().any(|caller| caller.request.at == used.number);
             if !waits {
                 let (who, number) = (used.kernel, used.number);
-                world.request(who, request(kind::READ, 30_000, number), vec![0; 30_000]);
+                world.request(who, request(kind::READ, 9000, number), vec![0; 9000]);
+                reads += 1;
             }
         }
     }
+    world.settle();
     let peers = std::mem::take(&mut world.fake.model.borrow_mut().0);
     for used in users.used.iter().filter(|used| !used.over) {
         let Some(number) = used.peer else { continue };
