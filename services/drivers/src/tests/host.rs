@@ -305,7 +305,9 @@ fn finish(world: &mut Host<'_>, users: &mut Users) {
     let seed = users.seed;
     world.make_up();
     let mut reads = 1;
-    while reads > 0 {
+    // The streams of one kernel may wait for the end of the other's.
+    while reads > 0 || !world.ended.is_empty() {
+        take_ended(world, users);
         world.settle();
         take_ended(world, users);
         reads = 0;
@@ -317,8 +319,8 @@ fn finish(world: &mut Host<'_>, users: &mut Users) {
                 reads += 1;
             }
         }
+        world.settle();
     }
-    world.settle();
     let peers = std::mem::take(&mut world.fake.model.borrow_mut().0);
     for used in users.used.iter().filter(|used| !used.over) {
         let Some(number) = used.peer else { continue };
