@@ -10,7 +10,7 @@
 
 use crate::procs::OurProcedures;
 use crate::{cores, interrupts};
-use abi::boot::{Blob, device};
+use abi::boot::Blob;
 use base::id::{DomainId, Epoch};
 use base::port::Stacks;
 use core::sync::atomic::Ordering;
@@ -83,12 +83,6 @@ extern "C" fn secondary(core: usize) -> ! {
     }
 }
 
-/// Returns whether the monitor runs here: this kernel is the home of the console.
-fn has_console(kernel: &Kernel) -> bool {
-    let console = kernel.devices.numbered(kernel, device::CONSOLE);
-    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0))
-}
-
 fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can request one of these commands.
     #[cfg(feature = "trials")]
@@ -100,7 +94,7 @@ fn open_for_business(kernel: &'static Kernel) {
     kernel_monitor::procfs::start(kernel);
     crate::rest::start(kernel);
     log!("kernel {} is up", kernel.name());
-    if has_console(kernel) {
+    if kernel.services.console.is_local() {
         let waited = arch::attend::spent();
         kernel.boot_ticks.store(arch::cpu::clock() - waited, Ordering::Relaxed);
         if kernel.spawn("monitor", None, monitor::thread, 0).is_err() {

@@ -6,26 +6,39 @@ use crate::commands::run;
 use crate::terminal::{self, Pressed};
 use core::fmt::Write;
 use kernel_msg::Level;
+use kernel_services::duty;
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
-/// The monitor's thread. It reads all keys, and passes on those that are for the terminal. Does not
-/// return.
+/// The monitor's thread. While this kernel has the console, it reads all keys, and passes on those
+/// that are for the terminal. Does not return.
 pub fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
-    let mut line = Line::new();
-    greet(kernel);
-    scripted(kernel);
-    let (mut keys, shared) = (Keys::new(), terminal::start(kernel));
-    if !shared {
-        prompt(kernel);
-    }
+    let mut is_first = true;
     loop {
-        let mut bytes = [0; 64];
-        let count = kernel.console().read(&mut bytes, &Patience::IDLE).unwrap_or(0);
+        duty::await_console(kernel);
+        greet(kernel);
+        if core::mem::take(&mut is_first) && duty::is_console_home(kernel) {
+            scripted(kernel);
+        }
+        let shared = terminal::start(kernel);
+        if !shared {
+            prompt(kernel);
+        }
+        serve(kernel, shared);
+        terminal::leave(kernel);
+    }
+}
+
+/// Reads keys until another kernel has the console. With `shared`, the terminal gets some of them.
+fn serve(kernel: &'static Kernel, shared: bool) {
+    let (mut line, mut keys) = (Line::new(), Keys::new());
+    let is_over = || !duty::reads_console(kernel);
+    let mut bytes = [0; 64];
+    while let Some(count) = kernel.console().read(&mut bytes, &Patience::unless(&is_over).idle()) {
         for &byte in &bytes[..count] {
             match shared.then(|| terminal::press(kernel, &mut keys, byte)) {
                 Some(Pressed::Taken) => {}

@@ -7,7 +7,9 @@
 //!   text <--thread "screen"--- the terminal <-- programs
 //!           thread "init"      /bin/sh /etc/rc, then PROGRAM again and again
 //! ```
-//! After a restart of the file service, a new terminal is made.
+//! After a restart of the file service, a new terminal is made. A kernel that does not have the
+//! console any more closes its terminal, which ends the programs there; another kernel has another
+//! terminal.
 
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};
@@ -22,6 +24,7 @@ use kernel_msg::Level;
 use kernel_programs::processes::explain;
 use kernel_programs::processes::launch::{Launch, end_of, signal_group};
 use kernel_sched::WaitQueue;
+use kernel_services::duty;
 use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::Session;
@@ -48,13 +51,23 @@ struct Ends {
 static ENDS: Lock<Option<Ends>> = Lock::new(kernel_node::ranks::TERMINAL, None);
 /// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
-/// Wait queue of the thread that has text for the terminal while the monitor is shown.
+/// Wait queue of the threads that wait until the terminal is shown, or is this kernel's.
 static CAME_TO_FRONT: WaitQueue = WaitQueue::new();
+
+/// This kernel has the console.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+/// The threads exist.
+static RUNS: AtomicBool = AtomicBool::new(false);
 
 /// Starts the terminal, if the command line requests it. Returns whether it did.
 pub fn start(kernel: &'static Kernel) -> bool {
     if kernel.option("init=").is_none() {
         return false;
+    }
+    IS_OURS.store(true, Ordering::Relaxed);
+    CAME_TO_FRONT.wake_all(&kernel.scheduler);
+    if RUNS.swap(true, Ordering::Relaxed) {
+        return true;
     }
     let begun = kernel.spawn("screen", None, screen, 0).is_ok();
     let begun = begun && kernel.spawn("init", None, init, 0).is_ok();
@@ -62,6 +75,22 @@ pub fn start(kernel: &'static Kernel) -> bool {
         kernel_node::log!("no memory for the threads of the terminal");
     }
     begun
+}
+
+/// Gives up the terminal: another kernel has the console.
+pub fn leave(kernel: &'static Kernel) {
+    IS_OURS.store(false, Ordering::Relaxed);
+    let ends = ENDS.lock().take();
+    let Some(ends) = ends else { return };
+    let session = Session::at(kernel, Level(0));
+    for handle in [ends.screen, ends.programs] {
+        // Fails only if the service has restarted; then there is no such handle.
+        let _ = with_files(&session, |client| client.close(handle));
+    }
+}
+
+fn await_console(kernel: &Kernel) {
+    kernel.scheduler.wait(&CAME_TO_FRONT, || IS_OURS.load(Ordering::Relaxed));
 }
 
 /// Handles a key, if it is for the terminal.
@@ -143,6 +172,7 @@ fn screen(_: usize) {
     let session = Session::at(kernel, Level(0));
     let mut bytes = [0; 512];
     loop {
+        await_console(kernel);
         let ends = *ENDS.lock();
         let read = match ends {
             Some(ends) => with_files(&session, |client| client.read(ends.screen, &mut bytes)),
@@ -171,11 +201,15 @@ fn init(_: usize) {
     await_program(&session, program);
     let mut is_first = true;
     loop {
+        await_console(kernel);
         let Some(ends) = ends(&session) else {
             pause(kernel);
             continue;
         };
-        if core::mem::take(&mut is_first) && is_there(&session, SCRIPT) {
+        if core::mem::take(&mut is_first)
+            && duty::is_console_home(kernel)
+            && is_there(&session, SCRIPT)
+        {
             run(&session, ends, SHELL, &format!("sh\0/{SCRIPT}\0"), true);
         }
         let name = program.rsplit('/').next().unwrap_or(program);
@@ -252,7 +286,7 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: boo
         }
         Err(why) => Some(format!("does not start: {}", explain(why).text())),
     };
-    if let Some(said) = said {
+    if let Some(said) = said.filter(|_| IS_OURS.load(Ordering::Relaxed)) {
         let mut out = session.kernel.console();
         let _ = writeln!(out, "\n/{path} {said}");
         session.kernel.scheduler.sleep_until(arch::time::soc_time() + 10 * PAUSE);

@@ -219,6 +219,11 @@ impl Devices {
         ours.fold(self.dma.bit(), |vectors, place| vectors | 1 << place.found.vector)
     }
 
+    /// Returns whether this kernel shares the device of a kind with others.
+    pub fn shares(&self, kind: u32) -> bool {
+        self.place(kind).is_some_and(|place| place.is_shared)
+    }
+
     /// Returns whether this kernel shares devices with others.
     pub fn are_shared(&self) -> bool {
         self.places.iter().any(|place| place.is_shared)

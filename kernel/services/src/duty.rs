@@ -1,17 +1,57 @@
-//! Whether this kernel serves the interrupts of the devices that several kernels use: the rule is
-//! `kernel_power::duty`, the states are in the chip page.
+//! What this kernel does for all kernels, according to the states of all domains in the chip page.
+//!
+//! - It serves the interrupts of the devices that they share, or not: `kernel_power::duty`.
+//! - It reads the console, or not: the first domain that is not dead does. One that rests is woken
+//!   by a key.
 
 use crate::kernel::Kernel;
-use abi::boot::MAX_DOMAINS;
+use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
+use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_power::duty::{self, State};
+use kernel_sched::WaitQueue;
+
+/// Wait queue of the thread that waits until this kernel reads the console.
+static CONSOLE: WaitQueue = WaitQueue::new();
+/// Whether this kernel read the console at the last look.
+static READS: AtomicBool = AtomicBool::new(false);
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
     if kernel.devices.are_shared() {
         kernel.devices.serve_shared(kernel, || server(kernel, None) == Some(kernel.me.index()));
     }
+    let reads = reads_console(kernel);
+    if READS.swap(reads, Ordering::Relaxed) != reads {
+        CONSOLE.wake_all(&kernel.scheduler);
+        kernel.services.look_at_patience(kernel);
+    }
+}
+
+/// Returns whether this kernel reads the console: runs the monitor, and programs at the terminal.
+pub fn reads_console(kernel: &Kernel) -> bool {
+    let Some((console, _)) = kernel.devices.numbered(kernel, device::CONSOLE) else { return false };
+    let is_dead = |domain: DomainId| match kernel.soc.state(domain) {
+        // It has died before.
+        (epoch, state::BOOTING) => epoch > 1,
+        (_, found) => matches!(found, state::DEAD | state::COLD),
+    };
+    let mut domains = (0..kernel.blob.domains().len() as u8).map(DomainId);
+    let alive = domains.find(|&domain| !is_dead(domain));
+    let reader = alive.filter(|_| kernel.devices.shares(device::CONSOLE));
+    reader.unwrap_or(DomainId(console.home as u8)) == kernel.me
+}
+
+/// Returns whether this kernel is the console's home.
+pub fn is_console_home(kernel: &Kernel) -> bool {
+    let console = kernel.devices.numbered(kernel, device::CONSOLE);
+    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0))
+}
+
+/// Waits until this kernel reads the console.
+pub fn await_console(kernel: &Kernel) {
+    kernel.scheduler.wait(&CONSOLE, || reads_console(kernel));
 }
 
 /// Decides whether the doorbells of shared devices end the coming rest of this domain, and

@@ -289,6 +289,11 @@ impl Services {
         self.changed.wake_all(&platform.scheduler);
     }
 
+    /// Lets callers whose requests are parked look whether their patience has ended.
+    pub(crate) fn look_at_patience(&self, platform: &Platform) {
+        self.parked.wake_all(&platform.scheduler);
+    }
+
     /// Lets the thread of [`Services::keep`] read the timers again.
     fn look_at_timers(&self, platform: &Platform) {
         self.changed.wake_all(&platform.scheduler);

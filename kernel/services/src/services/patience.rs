@@ -33,6 +33,12 @@ impl<'a> Patience<'a> {
         Patience { deadline: None, given_up, is_idle: false }
     }
 
+    /// Requests again only when woken.
+    #[inline]
+    pub fn idle(self) -> Patience<'a> {
+        Patience { is_idle: true, ..self }
+    }
+
     /// Adds a deadline, in chip time.
     #[inline]
     pub fn until(self, deadline: u64) -> Patience<'a> {
