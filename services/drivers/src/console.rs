@@ -18,20 +18,15 @@ use base::bytes;
 use core::mem::offset_of;
 use share::{Device, Token};
 
+mod buffers;
 mod last;
 
+pub use buffers::MEMORY;
+use buffers::{BUFFER, BUFFERS, DEVICE_ID, buffer_at, transmit, transmit_queue_at};
 pub use last::last_words;
 
-const DEVICE_ID: u64 = 3;
-/// Number of buffers in each direction.
-const BUFFERS: usize = 8;
-/// Size of a buffer.
-const BUFFER: usize = 512;
 /// Maximum bytes of input that wait for readers.
 pub const INPUT: usize = BUFFERS * BUFFER;
-/// Size of the device memory that this driver needs: the receive and the transmit queue, receive
-/// buffers, transmit buffers.
-pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
 
 /// The service.
 pub type Console = Driven<Port>;
@@ -57,11 +52,6 @@ pub struct Port {
     input: [u8; INPUT],
     first: usize,
     length: usize,
-}
-
-/// Returns the offset in the window of a buffer: receive buffers, then transmit buffers.
-fn buffer_at(device: &Device<'_>, buffer: usize) -> usize {
-    device.memory + 2 * queue::BYTES + buffer * BUFFER
 }
 
 /// Returns the number of a free buffer.
@@ -138,18 +128,6 @@ impl Port {
         }
         taken
     }
-}
-
-/// Puts bytes, at most a buffer, into a transmit buffer, and that into its queue.
-fn transmit(device: &Device<'_>, queue: &mut Queue, buffer: usize, chunk: &[u8]) -> Option<u16> {
-    let at = buffer_at(device, BUFFERS + buffer);
-    bytes::store_bytes(&device.words, at, chunk);
-    let (address, bytes) = (device.window + at as u64, chunk.len() as u32);
-    queue.submit(&device.words, &[Piece { address, bytes, device_writes: false }])
-}
-
-fn transmit_queue_at(device: &Device<'_>) -> usize {
-    device.memory + queue::BYTES
 }
 
 impl Driver for Port {

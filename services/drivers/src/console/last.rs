@@ -1,6 +1,6 @@
 //! The last words of a kernel that panics, without any state.
 
-use super::{BUFFER, BUFFERS, DEVICE_ID, MEMORY, transmit, transmit_queue_at};
+use super::buffers::{BUFFER, BUFFERS, DEVICE_ID, MEMORY, transmit, transmit_queue_at};
 use crate::queue::Queue;
 use crate::transport::Registers;
 use abi::soc::QueueRegisters;

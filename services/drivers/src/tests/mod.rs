@@ -7,6 +7,7 @@ mod basics;
 mod console;
 mod disk;
 mod host;
+mod random;
 
 /// A disk over an array.
 pub struct DiskModel(pub Vec<u8>);
