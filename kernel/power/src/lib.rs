@@ -3,7 +3,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod duty;
 pub mod governor;
 pub mod rest;
 
