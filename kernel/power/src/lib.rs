@@ -1,8 +1,9 @@
-//! When a kernel rests, and the steps to a rest and back: state machines without I/O
-//! (docs/design/rest.md).
+//! When a kernel rests, the steps to a rest and back, and who serves the devices meanwhile: state
+//! machines without I/O (docs/design/rest.md).
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod duty;
 pub mod governor;
 pub mod rest;
 

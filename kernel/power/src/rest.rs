@@ -13,7 +13,7 @@
 //! its rest, or the peer finds the rest and has the soc end it. The soc refuses to stop a domain
 //! (Sleep) whose rest has ended since Announce.
 //!
-//! `host/soc/tests/model_rest.rs` explores this with the soc's power controller and several peers.
+//! `host/soc/tests/model_rest/` explores this with the soc's power controller and several peers.
 
 /// What the kernel does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,6 +2,8 @@
 //! that send messages, and a device that completes requests, one access at a time. No message may
 //! be left with a domain that is stopped.
 
+mod duty;
+
 use abi::soc::{command, error, state, unpack_state};
 use kernel_power::{Rest, Step};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};

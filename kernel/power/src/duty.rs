@@ -1,0 +1,126 @@
+//! Which kernel serves the devices that all kernels can serve (docs/design/rest.md).
+//!
+//! Contract: the *server* is the first domain that is RUNNING. If none is, it is the last one that
+//! is RESTING, which the soc wakes when a device rings. So the strong domain, the first one, is
+//! not woken while another one can serve.
+//!
+//! A device stores its completions before it rings. All kernels look at the same completions.
+//! - A kernel that becomes the server unmasks the devices' interrupts, **then** looks for
+//!   completions once. One that is not the server any more masks them. After a rest it begins anew.
+//! - A kernel that begins to rest decides whether the devices end its rest ([`listens`]), writes
+//!   this to a word that the others read, and only then requests REST. After its RESTING is
+//!   published it looks again ([`look`]), because the states may have changed.
+
+/// The state of a domain, as the soc publishes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Running,
+    Resting,
+    /// It cannot serve: it is off, dead, INACTIVE or boots.
+    Other,
+}
+
+/// What a kernel whose RESTING is published does about the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Look {
+    /// It rests.
+    Rest,
+    /// It sends a WAKE to this domain, which has to serve but does not listen, and rests.
+    WakeAndRest(usize),
+    /// It withdraws its rest: it has to serve.
+    Withdraw,
+}
+
+/// Returns the domain that serves the devices, if any can.
+pub fn server(states: &[State]) -> Option<usize> {
+    chosen(states.iter().copied())
+}
+
+/// Returns whether the devices must end the rest that domain `me` begins.
+pub fn listens(states: &[State], me: usize) -> bool {
+    server_beside(states, me) == Some(me)
+}
+
+/// Decides what domain `me` does after its RESTING is published. `states` were read since then.
+/// `listens` returns what a domain has written before its rest, `has_completions` whether a device
+/// has completed something that no kernel has handled: both read memory, after the states.
+pub fn look(
+    states: &[State],
+    me: usize,
+    listens: impl Fn(usize) -> bool,
+    has_completions: impl FnOnce() -> bool,
+) -> Look {
+    let Some(server) = server_beside(states, me) else { return Look::Withdraw };
+    if states.get(server) == Some(&State::Running) && server != me {
+        // It looks when it becomes the server. If it is about to rest, it looks after us.
+        return Look::Rest;
+    }
+    // An interrupt may have come to a kernel that was already on its way to rest.
+    if has_completions() {
+        return Look::Withdraw;
+    }
+    match listens(server) {
+        true => Look::Rest,
+        false if server == me => Look::Withdraw,
+        false => Look::WakeAndRest(server),
+    }
+}
+
+/// Returns the server if domain `me` rests.
+fn server_beside(states: &[State], me: usize) -> Option<usize> {
+    let taken = states.iter().enumerate();
+    chosen(taken.map(|(at, state)| if at == me { State::Resting } else { *state }))
+}
+
+fn chosen(states: impl Iterator<Item = State> + Clone) -> Option<usize> {
+    let mut running = states.clone().enumerate().filter(|(_, state)| *state == State::Running);
+    let resting = states.enumerate().filter(|(_, state)| *state == State::Resting);
+    running.next().or_else(|| resting.last()).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State::{Other, Resting, Running};
+    use super::*;
+
+    #[test]
+    fn the_first_that_runs_serves_else_the_last_that_rests() {
+        for (states, expected) in [
+            ([Running, Running, Running], Some(0)),
+            ([Resting, Running, Running], Some(1)),
+            ([Resting, Resting, Running], Some(2)),
+            ([Resting, Resting, Resting], Some(2)),
+            ([Resting, Resting, Other], Some(1)),
+            ([Resting, Other, Other], Some(0)),
+            ([Other, Running, Resting], Some(1)),
+            ([Other, Other, Other], None),
+        ] {
+            assert_eq!(server(&states), expected, "{states:?}");
+        }
+        assert_eq!(server(&[]), None);
+    }
+
+    #[test]
+    fn only_the_server_listens() {
+        assert!(!listens(&[Running, Running], 0));
+        assert!(!listens(&[Running, Running], 1));
+        assert!(!listens(&[Running, Resting], 0), "the weak one will be woken");
+        assert!(listens(&[Resting, Running], 1));
+        assert!(listens(&[Running, Other], 0));
+    }
+
+    #[test]
+    fn the_last_look_withdraws_or_wakes_the_server() {
+        let looks = |states: &[State], me, listening: &[usize], completions| {
+            look(states, me, |at| listening.contains(&at), || completions)
+        };
+        assert_eq!(looks(&[Resting, Running], 0, &[], true), Look::Rest);
+        assert_eq!(looks(&[Resting, Resting], 0, &[1], false), Look::Rest);
+        assert_eq!(looks(&[Resting, Resting], 0, &[1], true), Look::Withdraw);
+        assert_eq!(looks(&[Resting, Resting], 0, &[], false), Look::WakeAndRest(1));
+        assert_eq!(looks(&[Resting, Resting], 1, &[1], false), Look::Rest);
+        assert_eq!(looks(&[Resting, Resting], 1, &[], false), Look::Withdraw);
+        assert_eq!(looks(&[Resting, Other], 0, &[], false), Look::Withdraw);
+        assert_eq!(looks(&[Running, Other], 0, &[0], false), Look::Rest, "its rest has ended");
+    }
+}
