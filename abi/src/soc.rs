@@ -222,7 +222,9 @@ pub struct DeviceRegisters {
     /// Console: number of bytes of input that readers were given since the board was started. At a
     /// reset, the device has the input after those again.
     pub taken: u64,
-    pub spare: [u64; 4],
+    /// What `interrupts` was when the driver last looked for completions, in any kernel.
+    pub handled: u64,
+    pub spare: [u64; 3],
     pub queues: [QueueRegisters; MAX_QUEUES],
     pub rest0: [u64; 256 - 8 - 4 * MAX_QUEUES],
     // Written by the soc.

@@ -10,7 +10,7 @@
 //! opened they are answered with [`told::ABSENT`].
 
 use crate::request::{Reply, Request, told};
-use crate::transport::{Needs, POLL, Problem, Progress, Transport};
+use crate::transport::{Needs, POLL, Problem, Progress, Registers, Transport};
 use crate::waiters::{Ready, Wait, Waiters, is_of};
 use abi::soc::QueueRegisters;
 use share::{Answer, Device, Effects, Event, Service, Token};
@@ -179,6 +179,8 @@ impl<D: Driver> Service for Driven<D> {
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         self.transport.touch(now);
+        let looks = matches!(event, Event::Device);
+        let interrupts = effects.device().filter(|_| looks).map(|it| Registers(&it).interrupts());
         let mut call = None;
         match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
@@ -200,6 +202,9 @@ impl<D: Driver> Service for Driven<D> {
                     more |= self.transport.is_open() && self.collect(&device);
                 }
             }
+        }
+        if let (Some(device), Some(interrupts)) = (effects.device(), interrupts) {
+            Registers(&device).set_handled(interrupts);
         }
         self.wake(now, effects);
         if more {

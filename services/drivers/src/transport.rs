@@ -114,6 +114,19 @@ impl Registers<'_> {
         self.load(offset_of!(DeviceRegisters, device_id))
     }
 
+    /// Returns how often the device has raised its interrupt. What it had completed by then is seen
+    /// after this.
+    pub fn interrupts(&self) -> u64 {
+        let interrupts = self.load(offset_of!(DeviceRegisters, interrupts));
+        self.0.words.barrier(); // completions are visible before the count
+        interrupts
+    }
+
+    /// Says that the completions of that many interrupts were collected.
+    pub fn set_handled(&self, interrupts: u64) {
+        self.store(offset_of!(DeviceRegisters, handled), interrupts);
+    }
+
     pub fn sequence(&self) -> u64 {
         self.load(offset_of!(DeviceRegisters, sequence))
     }
