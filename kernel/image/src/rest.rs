@@ -58,7 +58,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
     if has_work(kernel) || !power::claim() {
         return Outcome::Stayed;
     }
-    let (mut rest, mut irqs_on, mut listens) = (Rest::default(), false, false);
+    let (mut rest, mut irqs_on) = (Rest::default(), false);
     let outcome = loop {
         let has_succeeded = match rest.step() {
             Step::Drain => {
@@ -74,10 +74,10 @@ fn rest(kernel: &'static Kernel) -> Outcome {
             Step::Announce => {
                 // Threads may have run since the governor was asked.
                 let until = kernel.scheduler.look(Table::next_deadline).unwrap_or(u64::MAX);
-                listens = duty::listens_at_rest(kernel);
+                let listens = duty::listens_at_rest(kernel);
                 kernel.soc.request(command::REST, until, kernel.devices.vectors(listens)).is_ok()
             }
-            Step::Look => !has_work(kernel) && duty::is_settled(kernel, listens),
+            Step::Look => !has_work(kernel) && duty::may_rest(kernel),
             Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
             Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
             Step::Return => {

@@ -29,8 +29,6 @@ struct Place {
     found: &'static Found,
     /// Other kernels use it too.
     is_shared: bool,
-    /// The device's count of interrupts when its driver looked last.
-    seen: AtomicU64,
 }
 
 impl Place {
@@ -38,10 +36,12 @@ impl Place {
         Vector(self.found.vector as u8)
     }
 
-    /// Returns how often the device has raised its interrupt.
-    fn interrupts(&self, node: &Node) -> u64 {
+    /// Returns whether the device has raised its interrupt since its driver last looked, in any
+    /// kernel.
+    fn has_news(&self, node: &Node) -> bool {
         let registers = (self.found.registers - node.blob.window.base) as usize;
-        node.window.load(registers + offset_of!(DeviceRegisters, interrupts))
+        let load = |field| node.window.load(registers + field);
+        load(offset_of!(DeviceRegisters, interrupts)) != load(offset_of!(DeviceRegisters, handled))
     }
 
     fn lent(&self, node: &'static Node) -> Device<'static> {
@@ -86,11 +86,7 @@ impl Devices {
     /// Finds the devices that domain `me` uses. `is_shared` says whether all kernels share the
     /// driver of a kind of device; otherwise its home is the only one that uses it.
     pub fn new(blob: &'static Blob, me: DomainId, is_shared: impl Fn(u32) -> bool) -> Self {
-        let place = |found: &'static Found| Place {
-            found,
-            is_shared: is_shared(found.kind),
-            seen: AtomicU64::new(0),
-        };
+        let place = |found: &'static Found| Place { found, is_shared: is_shared(found.kind) };
         let all = blob.devices().iter().filter(|found| found.kind != device::DMA).map(place);
         let is_ours = |place: &Place| place.is_shared || place.found.home == u32::from(me.0);
         Devices {
@@ -186,21 +182,23 @@ impl Devices {
             kinds = self.news.swap(0, Ordering::AcqRel);
             kinds != 0
         });
-        for place in self.places.iter().filter(|place| kinds >> place.found.kind & 1 != 0) {
-            // Counted before the driver looks: what comes later is news again.
-            place.seen.store(place.interrupts(node), Ordering::Relaxed);
-        }
         kinds
     }
 
-    /// Returns whether a device that this kernel serves has something that its driver has not
+    /// Returns whether a device that only this kernel uses has something that its driver has not
     /// looked at, or a thread of this kernel waits for the end of a request.
     pub fn are_busy(&self, node: &Node) -> bool {
-        let has_rung = |place: &Place| place.interrupts(node) != place.seen.load(Ordering::Relaxed);
+        let mut own = self.places.iter().filter(|place| !place.is_shared);
         self.news.load(Ordering::Acquire) != 0
             || self.in_flight.load(Ordering::Relaxed) != 0
             || !self.dma.waiting.is_empty()
-            || self.served().any(has_rung)
+            || own.any(|place| place.has_news(node))
+    }
+
+    /// Returns whether a device that kernels share has something that its driver has not looked at,
+    /// in any kernel.
+    pub fn have_shared_news(&self, node: &Node) -> bool {
+        self.places.iter().any(|place| place.is_shared && place.has_news(node))
     }
 
     /// Runs `work`, a request to a device that takes no longer than the device: meanwhile this

@@ -9,7 +9,7 @@ use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::sync::atomic::{AtomicBool, Ordering};
-use kernel_power::duty::{self, State};
+use kernel_power::duty::{self, Look, State};
 use kernel_sched::WaitQueue;
 
 /// Wait queue of the thread that waits until this kernel reads the console.
@@ -20,7 +20,8 @@ static READS: AtomicBool = AtomicBool::new(false);
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
     if kernel.devices.are_shared() {
-        kernel.devices.serve_shared(kernel, || server(kernel, None) == Some(kernel.me.index()));
+        let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
+        kernel.devices.serve_shared(kernel, serves);
     }
     let reads = reads_console(kernel);
     if READS.swap(reads, Ordering::Relaxed) != reads {
@@ -57,43 +58,39 @@ pub fn await_console(kernel: &Kernel) {
 /// Decides whether the doorbells of shared devices end the coming rest of this domain, and
 /// publishes that.
 pub fn listens_at_rest(kernel: &Kernel) -> bool {
-    let me = Some(kernel.me.index());
-    let listens = kernel.devices.are_shared() && server(kernel, Some(State::Resting)) == me;
+    let listens = kernel.devices.are_shared() && duty::listens(&states(kernel), kernel.me.index());
     kernel.soc.set_listens(listens);
     listens
 }
 
-/// Returns whether some domain hears the shared devices once this one is stopped. To be called
-/// after the soc has published that it rests. Another one that rests and does not listen is woken:
-/// it serves the devices then, and listens at its next rest.
-pub fn is_settled(kernel: &Kernel, listens: bool) -> bool {
-    match server(kernel, None) {
-        Some(index) if index == kernel.me.index() => listens || !kernel.devices.are_shared(),
-        Some(index) => {
-            let other = DomainId(index as u8);
-            if kernel.soc.state(other).1 == state::RESTING && !kernel.soc.listens(other) {
-                // If it is awake by now, or dies, it or another one serves the devices.
-                let _ = kernel.soc.request(command::WAKE, index as u64, 0);
-            }
+/// Returns whether this domain, which the soc has published as RESTING, may be stopped: another one
+/// serves the shared devices, or this one hears them.
+pub fn may_rest(kernel: &Kernel) -> bool {
+    if !kernel.devices.are_shared() {
+        return true;
+    }
+    let listens = |domain: usize| kernel.soc.listens(DomainId(domain as u8));
+    let has_completions = || kernel.devices.have_shared_news(kernel);
+    match duty::look(&states(kernel), kernel.me.index(), listens, has_completions) {
+        Look::Rest => true,
+        Look::WakeAndRest(server) => {
+            // If it is awake by now, or has died, it or another one looks at the devices.
+            let _ = kernel.soc.request(command::WAKE, server as u64, 0);
             true
         }
-        None => true,
+        Look::Withdraw => false,
     }
 }
 
-/// Returns which domain serves the devices, with this kernel's state taken as `mine` if given.
-pub fn server(kernel: &Kernel, mine: Option<State>) -> Option<usize> {
+/// Returns the states of all domains; places without a domain are [`State::Other`].
+fn states(kernel: &Kernel) -> [State; MAX_DOMAINS] {
     let mut states = [State::Other; MAX_DOMAINS];
-    let count = kernel.blob.domains().len().min(MAX_DOMAINS);
-    for (index, to) in states.iter_mut().enumerate().take(count) {
-        *to = match kernel.soc.state(DomainId(index as u8)).1 {
+    for index in 0..kernel.blob.domains().len().min(MAX_DOMAINS) {
+        states[index] = match kernel.soc.state(DomainId(index as u8)).1 {
             state::RUNNING => State::Running,
             state::RESTING => State::Resting,
             _ => State::Other,
         };
     }
-    if let Some(mine) = mine {
-        states[kernel.me.index()] = mine;
-    }
-    duty::server(&states[..count])
+    states
 }
