@@ -336,6 +336,33 @@ fn console_goes_to_everybody_and_comes_from_anybody() {
 }
 
 #[test]
+fn input_that_no_reader_was_given_comes_again_after_a_reset() {
+    let mut driver =
+        Driver::new(|folder| Console::open(&folder.join("sock"), &folder.join("log")).unwrap().0);
+    let mut user = client(&driver);
+    user.write_all(b"abcdef").unwrap();
+    driver.offer(0, 0, &[(DATA, 4, true)]);
+    driver.device.turn();
+    assert_eq!(driver.bytes(DATA, 4), b"abcd");
+    // A kernel gives a reader two bytes and prints; then the driver's state is lost with it.
+    driver.set(offset_of!(DeviceRegisters, taken), 2);
+    driver.ram.write(BUFFERS, b"seen").unwrap();
+    driver.offer(1, 0, &[(BUFFERS, 4, false)]);
+    driver.start();
+    driver.offer(0, 0, &[(DATA, 16, true)]);
+    driver.device.turn();
+    assert_eq!(driver.bytes(DATA, 4), b"cdef");
+    reads(&mut user, b"seen");
+    // A count that cannot be is of no use to anybody, and of no harm.
+    driver.set(offset_of!(DeviceRegisters, taken), u64::MAX);
+    driver.start();
+    user.write_all(b"g").unwrap();
+    driver.offer(0, 0, &[(DATA, 16, true)]);
+    driver.device.turn();
+    assert_eq!(driver.bytes(DATA, 1), b"g");
+}
+
+#[test]
 fn console_backlog_is_bounded() {
     let mut driver =
         Driver::new(|folder| Console::open(&folder.join("sock"), &folder.join("log")).unwrap().0);

@@ -346,7 +346,8 @@ impl<S: Service + Shareable> Registered for Served<S> {
     fn look_at_device(&self, services: &Services, platform: &'static Platform, kinds: u64) {
         if self.drives.is_some_and(|kind| kinds >> kind & 1 != 0) && self.is_local() {
             // No caller waits for the result. A state that was lost starts again, and has to look.
-            while self.step(services, platform, Event::Device) == Err(ServiceFailure::Restarted) {}
+            let look = || self.step(services, platform, Event::Device);
+            while matches!(look(), Err(ServiceFailure::Restarted)) {}
         }
     }
 
