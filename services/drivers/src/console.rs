@@ -2,10 +2,9 @@
 //!
 //! - A WRITE copies at least one byte to transmit buffers, and waits if all of them are in flight.
 //!   Bytes that it took and the device had not when it was opened again are lost.
-//! - Input is collected in the state, at most [`INPUT`] bytes, until somebody reads it. Only the
-//!   buffers that this leaves room for are with the device, so the host is not read further. What
-//!   was read is counted in a register: a device that is opened again, perhaps because the state was
-//!   lost, has the input after that once more.
+//! - Input is collected in the state, at most [`INPUT`] bytes. It stays there until a reader takes
+//!   it, also if the device is opened again. Only the buffers that this leaves room for are with
+//!   the device, so the host is not read further.
 //! - A kernel that panics prints with [`last_words`], by force.
 
 use crate::driver::{Call, Collected, Driven, Driver};

@@ -5,7 +5,9 @@
 //! - Data pass through buffers in the device's memory in the uncached window. The step that begins
 //!   a WRITE copies its data there; the data of a READ are copied to the caller when it asks again.
 //! - A completed write is durable only after a flush that was issued later has completed.
-//! - If the device is opened again, requests without a result are repeated from the start.
+//! - If the device is opened again, requests without a result are repeated from the start. So a
+//!   write may be carried out twice before its caller gets the reply: callers must not write sectors
+//!   for which another write has no reply yet.
 //! - A write of a caller that is gone may still be carried out. Until it is, requests for the same
 //!   sectors wait, so that it cannot overtake them.
 
@@ -240,7 +242,7 @@ impl Driver for Block {
         if let Some(slot) = self.conflict(&job) {
             return Err(For::Orphan(slot));
         }
-        // Those who were woken for a slot get it.
+        // Callers that were woken for a slot get it.
         if self.slots.free() <= waiters.coming(now, Wait::For(For::Slot), token) {
             return Err(For::Slot);
         }

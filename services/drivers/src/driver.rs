@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   event --> callers that are gone are forgotten
-//!         --> opening goes on as far as the device has acknowledged; completions are collected
+//!         --> opening continues as far as the device has acknowledged; completions are collected
 //!         --> a request is answered, or its caller parked
 //!         --> those whose waits are over are woken
 //! ```

@@ -13,7 +13,7 @@
 //! - [`request`]   requests and replies, the same for all drivers
 //! - [`console`], [`disk`], [`host`], [`random`]: the services
 //! - [`driver`]    what their steps have in common
-//! - [`waiters`]   parked callers, and whom to wake
+//! - [`waiters`]   parked callers, and which of them to wake
 //! - [`transport`] the registers, and the opening of a device
 //! - [`queue`]     virtqueues; [`slots`]: the callers of requests in flight
 //! - [`streams`]   streams as a state machine over packets; [`vsock`]: packets

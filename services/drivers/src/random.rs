@@ -27,7 +27,7 @@ pub type Random = Driven<Rng>;
 pub enum For {
     /// The device has its request.
     Done,
-    /// The device has somebody else's.
+    /// The device has another caller's.
     Turn,
 }
 

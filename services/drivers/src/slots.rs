@@ -10,7 +10,7 @@
 //!     +---------------------------------------------+
 //! ```
 //! The device may use the buffer of a busy slot until it has completed it or was reset, even if
-//! nobody waits for it any more.
+//! no caller waits for it any more.
 
 use crate::queue::{Completion, ENTRIES};
 use share::Token;

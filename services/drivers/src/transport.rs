@@ -11,7 +11,7 @@
 //! ```
 //! To write registers, the driver stores the fields and then `sequence`, and rings the device's
 //! doorbell at the soc. The write is complete when `acknowledged` equals `sequence`. Each step that
-//! finds it complete goes on; until then the driver looks again every [`POLL`].
+//! finds it complete continues; until then the driver looks again every [`POLL`].
 
 use abi::soc::{DeviceRegisters, MAX_QUEUES, QueueRegisters};
 use core::mem::offset_of;
@@ -282,7 +282,7 @@ impl Transport {
         self.follow(now, &registers, needs)
     }
 
-    /// Goes on with the opening while the soc has acknowledged.
+    /// Continues the opening while the soc has acknowledged.
     fn follow(&mut self, now: u64, registers: &Registers<'_>, needs: &Needs) -> Progress {
         while self.stage != Stage::Open {
             if !registers.has_acknowledged(self.sequence) {

@@ -3,8 +3,8 @@
 //! Contract: a caller is woken only when its own wait is over, because a needless wake ends the
 //! rest of another kernel. Of several callers that wait for the same thing, as many are woken as
 //! can be served. A woken caller stays recorded until it repeats its request, is cancelled or dies
-//! with its kernel; until then nobody else is woken in its place, and afterwards somebody is, if
-//! the thing is still there. A caller repeats its request after a second even if its wake was lost.
+//! with its kernel; until then no other caller is woken in its place, and afterwards one is, if the
+//! thing is still there. A caller repeats its request after a second even if its wake was lost.
 //! One that has not come after [`OVERDUE`] is not waited for.
 
 use base::id::{DomainId, Epoch};

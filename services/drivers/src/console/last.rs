@@ -45,7 +45,7 @@ fn attempt(device: &Device<'_>, text: &[u8]) -> Option<usize> {
 }
 
 /// Announces a step of the opening and looks for its acknowledgement. `None` if it does not come,
-/// or if somebody else writes the registers.
+/// or if another kernel writes the registers.
 fn announce(registers: &Registers<'_>, step: usize, sequence: &mut u64) -> Option<()> {
     *sequence = sequence.wrapping_add(1);
     registers.announce(step, *sequence);

@@ -7,9 +7,10 @@ use crate::request::kind;
 use crate::world::{Ended, World};
 use base::prng::Prng;
 use share::{Event, Token};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// What is printed, and a user who types numbered bytes.
+/// What is printed, and a user that types numbered bytes.
 #[derive(Default)]
 struct User {
     printed: Vec<u8>,
@@ -57,7 +58,7 @@ struct Record {
     /// Number of resets when the state was lost, if no input has come since.
     lost_at: Option<usize>,
     /// Words of output that were taken, with their places in the order; words that may be printed
-    /// although nobody was told.
+    /// although their write got no reply.
     taken: Vec<u32>,
     maybe: Vec<u32>,
     words: u32,
@@ -146,8 +147,8 @@ fn panic(world: &mut Console<'_>, who: usize) {
     world.die(who, false);
 }
 
-/// Random input and output of two kernels. Input comes once and in order to whoever reads; output
-/// is printed once and in order; no caller waits forever although there is input or room.
+/// Random input and output of two kernels. Input comes once and in order, whichever kernel reads;
+/// output is printed once and in order; no caller waits forever although there is input or room.
 #[test]
 fn input_and_output_come_once_and_in_order() {
     for seed in 0..1500 {
@@ -293,6 +294,30 @@ fn more_callers_than_places_are_all_served() {
 }
 
 #[test]
+fn last_words_are_printed_although_another_kernel_opens_the_device() {
+    for meddles in 0..8 {
+        let fake = user();
+        let (dying, other) = (Console::new(&fake), RefCell::new(Console::new(&fake)));
+        other.borrow_mut().call(0, of(kind::ABOUT), Vec::new());
+        fake.eager.set(false);
+        let rings = Cell::new(0);
+        let ring = |_| {
+            // The other kernel's driver finds that the device is not its own any more.
+            rings.set(rings.get() + 1);
+            if rings.get() == meddles {
+                other.borrow_mut().event(0, Event::Device);
+            }
+            fake.turn();
+        };
+        assert_eq!(last_words(&dying.views[1].device(MEMORY, &ring), b"last words"), 10);
+        assert!(fake.model.borrow().printed.ends_with(b"last words"), "{meddles}");
+        let mut other = other.into_inner();
+        other.settle();
+        assert!(other.call(0, write(4, 0), b"back".to_vec()).reply.is_some());
+    }
+}
+
+#[test]
 fn last_words_are_cut_and_a_silent_device_does_not_hold_them_up() {
     let fake = user();
     let mut world = Console::new(&fake);
@@ -303,7 +328,7 @@ fn last_words_are_cut_and_a_silent_device_does_not_hold_them_up() {
     assert_eq!(fake.model.borrow().printed, [b'x'; INPUT]);
     assert_eq!(last_words(&share::Device { memory_size: 100, ..device }, b"no room"), 0);
     let silent = |_| ();
-    assert_eq!(last_words(&share::Device { ring: &silent, ..device }, b"nobody"), 0);
+    assert_eq!(last_words(&share::Device { ring: &silent, ..device }, b"silence"), 0);
     // The other kernel's driver takes the device back.
     world.event(0, Event::Device);
     let wrote = world.call(0, write(4, 0), b"back".to_vec()).reply;
