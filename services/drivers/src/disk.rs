@@ -6,8 +6,8 @@
 //!   a WRITE copies its data there; the data of a READ are copied to the caller when it asks again.
 //! - A completed write is durable only after a flush that was issued later has completed.
 //! - If the device is opened again, requests without a result are repeated from the start. So a
-//!   write may be carried out twice before its caller gets the reply: callers must not write sectors
-//!   for which another write has no reply yet.
+//!   write may be carried out twice before its caller gets the reply: no other caller may write
+//!   the same sectors until then.
 //! - A write of a caller that is gone may still be carried out. Until it is, requests for the same
 //!   sectors wait, so that it cannot overtake them.
 
