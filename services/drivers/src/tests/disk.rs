@@ -2,8 +2,8 @@
 
 use super::{DiskModel, of, read, write};
 use crate::disk::{BUFFER, Block, SECTOR, SLOTS};
-use crate::fake::Fake;
-use crate::request::{Request, kind, told};
+use crate::fake::{Fake, Model};
+use crate::request::{Reply, Request, kind, told};
 use crate::world::{Ended, World};
 use base::prng::Prng;
 
@@ -249,6 +249,25 @@ fn requests_in_flight_are_repeated_when_the_device_needs_a_reset() {
     assert_eq!(fake.resets.get(), first + 1);
     for (at, token) in tokens.into_iter().enumerate() {
         assert_eq!(world.reply(token).unwrap().bytes(), contents(0, at as u64));
+    }
+}
+
+/// A device that completes requests without a status.
+struct NoStatus;
+
+impl Model for NoStatus {
+    fn serve(&mut self, _: usize, _: &[u8], _: usize) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+}
+
+#[test]
+fn a_request_that_is_completed_without_a_status_has_failed() {
+    let fake = Fake::new(2, 1 << 9, SECTORS, NoStatus);
+    let mut world: World<'_, Block, NoStatus> = World::new(&fake);
+    for request in [read(SECTOR, 0), write(SECTOR, 0), of(kind::FLUSH)] {
+        let reply = world.call(0, request, vec![0; SECTOR]).reply;
+        assert_eq!(reply, Some(Reply::of(told::FAILED)));
     }
 }
 
