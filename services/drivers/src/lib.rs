@@ -23,21 +23,23 @@ extern crate alloc;
 
 pub mod console;
 pub mod disk;
-pub mod driver;
+mod driver;
 pub mod host;
 pub mod queue;
 pub mod random;
 pub mod request;
-pub mod slots;
+mod slots;
 pub mod streams;
-pub mod transport;
+mod transport;
 pub mod vsock;
-pub mod waiters;
+mod waiters;
 
 pub use console::Console;
 pub use disk::Disk;
+pub use driver::Driven;
 pub use host::Host;
 pub use random::Random;
+pub use transport::Problem;
 
 const fn is_shareable<T: share::Shareable>() {}
 const _: () = is_shareable::<Console>();

@@ -192,8 +192,11 @@ fn a_free_slot_goes_to_who_waited_for_it_first() {
     assert_eq!(world.woken, [tokens[4]], "one slot is free, so one caller is woken");
     // Another request does not get it.
     let late = world.request(1, read(SECTOR, 9), vec![0; SECTOR]);
+    fake.take();
+    assert_eq!(fake.in_flight(), SLOTS - 1);
     world.deliver();
-    assert_eq!(world.woken, []);
+    fake.take();
+    assert_eq!((fake.in_flight(), &world.woken[..]), (SLOTS, &[][..]));
     world.settle();
     assert!(tokens[4..].iter().chain([&late]).all(|token| world.reply(*token).is_some()));
 }
