@@ -10,7 +10,7 @@ use abi::soc::state;
 use std::time::{Duration, Instant};
 
 /// How long the strong kernel is off if nothing wakes it.
-const NAP: Duration = Duration::from_secs(6);
+const NAP: Duration = Duration::from_secs(10);
 
 /// Programs on the weak kernel write and sync files; the kernel is killed. They are reported lost,
 /// one on the strong kernel continues, synced files are there, and the weak kernel runs programs
@@ -90,7 +90,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     for round in 1..=3 {
         let sync = format!("fs write disk/note-{round} here then fs sync disk/note-{round}");
-        rig.ask("main", &format!("on shadow aside nap 1000 then {sync}"), PATIENCE)?;
+        rig.ask("main", &format!("on shadow aside nap 3000 then {sync}"), PATIENCE)?;
         let nap = NAP.as_millis();
         rig.ask("main", &format!("on shadow aside domain off main {nap}"), PATIENCE)?;
         let start = Instant::now();
