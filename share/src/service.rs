@@ -90,6 +90,9 @@ pub enum Event<'a, R> {
     Gone(DomainId, Epoch),
     /// The timer that was set with [`Effects::timer`] has fired, possibly before its time.
     Timer,
+    /// The service's device may have something: its interrupt came to this kernel, or this kernel
+    /// now serves the device's interrupts instead of another one.
+    Device,
 }
 
 /// The result of a step.
@@ -98,7 +101,7 @@ pub enum Answer<R> {
     Done(R),
     /// No answer yet; the state holds the token.
     Parked,
-    /// The event needs no answer ([`Event::Cancel`], [`Event::Gone`], [`Event::Timer`]).
+    /// The event needs no answer: all but [`Event::Request`] and [`Event::Again`].
     NoReply,
 }
 
@@ -108,10 +111,14 @@ pub enum Answer<R> {
 pub struct Device<'a> {
     /// The uncached window.
     pub words: &'a dyn Words,
+    /// Physical address of the window's start.
+    pub window: u64,
     /// Offset of the device's registers in the window.
     pub registers: usize,
     /// Offset of the device's memory in the window.
     pub memory: usize,
+    /// Size of the device's memory.
+    pub memory_size: usize,
     /// Bit mask of the device's parts that this service drives.
     pub parts: u64,
     /// Rings the soc's doorbell with the given vector.
@@ -131,6 +138,12 @@ pub trait Effects {
     /// second, but a lost answer would be lost data.
     fn give(&mut self, _token: Token, _bytes: &[u8]) -> bool {
         false
+    }
+    /// Returns whether the caller parked under `token` is a thread of the kernel that executes this
+    /// step. Of several callers who would do, such a one is woken at the least cost, and without
+    /// waking a kernel that rests.
+    fn is_near(&self, _token: Token) -> bool {
+        true
     }
     /// Wakes every parked caller, because the state that recorded them is lost.
     fn wake_all(&mut self);

@@ -132,7 +132,7 @@ impl Service for Permits {
             }
             Event::Cancel(token) => self.parked.forget(token),
             Event::Gone(kernel, epoch) => self.parked.gone(kernel, epoch),
-            Event::Timer => {}
+            Event::Timer | Event::Device => {}
         }
         Answer::NoReply
     }

@@ -222,7 +222,9 @@ impl<'a> View<'a> {
     }
 
     pub fn device<'b>(&'b self, ring: &'b dyn Fn(u32)) -> Device<'b> {
-        Device { words: self, registers: 0, memory: RINGS, parts: u64::MAX, ring, kick: 6 }
+        let memory_size = CHANNELS * abi::dma::RING_BYTES as usize;
+        let (window, registers, memory, parts, kick) = (0, 0, RINGS, u64::MAX, 6);
+        Device { words: self, window, registers, memory, memory_size, parts, ring, kick }
     }
 
     /// Makes a random part of the pending stores visible; stores to the same word stay in order.

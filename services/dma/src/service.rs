@@ -407,7 +407,7 @@ impl Service for Dma {
             }
             Event::Cancel(token) => self.forget(|other| *other == token),
             Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
-            Event::Timer => {}
+            Event::Timer | Event::Device => {}
         }
         Answer::NoReply
     }

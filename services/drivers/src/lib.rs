@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod block;
 pub mod console;
 pub mod queue;
+pub mod request;
 pub mod rng;
 pub mod streams;
 pub mod transport;

@@ -217,7 +217,7 @@ impl Service for Net {
                 }
                 Answer::NoReply
             }
-            Event::Timer => Answer::NoReply,
+            Event::Timer | Event::Device => Answer::NoReply,
         };
         self.settle(effects);
         answer

@@ -301,6 +301,7 @@ impl Processes {
             Event::Cancel(token) => self.cancel(token, effects),
             Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
             Event::Timer => self.remind(now, effects),
+            Event::Device => {}
         }
         Answer::NoReply
     }

@@ -16,6 +16,7 @@ use share::{Device, Mode};
 struct Place {
     registers: usize,
     memory: usize,
+    memory_size: usize,
     kick: u32,
     parts: u64,
 }
@@ -43,7 +44,8 @@ impl Slot {
     pub fn start(&self, node: &'static Node, found: &Found, mode: Mode) -> Result<(), NotOurs> {
         let offset = |at: u64| (at - node.blob.window.base) as usize;
         let (registers, memory) = (offset(found.registers), offset(found.memory));
-        let mut place = Place { registers, memory, kick: found.kick, parts: u64::MAX };
+        let memory_size = found.memory_size as usize;
+        let mut place = Place { registers, memory, memory_size, kick: found.kick, parts: u64::MAX };
         let port = Port(place.device(node));
         let parts = match mode {
             Mode::Private | Mode::Independent => port.dealt_to(node.me),
@@ -68,9 +70,9 @@ impl Slot {
 
 impl Place {
     fn device(&self, node: &'static Node) -> Device<'static> {
-        let Place { registers, memory, kick: vector, parts } = *self;
-        let ring = &*node.kick;
-        Device { words: &node.window, registers, memory, parts, ring, kick: vector }
+        let Place { registers, memory, memory_size, kick, parts } = *self;
+        let (words, window, ring) = (&node.window, node.blob.window.base, &*node.kick);
+        Device { words, window, registers, memory, memory_size, parts, ring, kick }
     }
 }
 

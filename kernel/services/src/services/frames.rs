@@ -101,7 +101,7 @@ impl Service for SharedFrames {
                 Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
             }
             // Frames have no owners, so those of a dead kernel are lost until the service restarts.
-            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::NoReply,
+            Event::Cancel(_) | Event::Gone(..) | Event::Timer | Event::Device => Answer::NoReply,
         }
     }
 }

@@ -51,6 +51,9 @@ impl Effects for Asked<'_> {
         }
         is_given
     }
+    fn is_near(&self, token: Token) -> bool {
+        token.kernel() == self.node.me
+    }
     fn wake_all(&mut self) {
         self.outbox.wake_all();
     }

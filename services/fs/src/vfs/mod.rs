@@ -456,6 +456,7 @@ impl Service for Vfs {
                 }
                 Answer::NoReply
             }
+            Event::Device => Answer::NoReply,
         };
         // Other steps do not touch the disks' state: its pages may be with another kernel.
         if core::mem::take(&mut self.stirred) {
