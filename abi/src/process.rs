@@ -11,7 +11,7 @@
 //!
 //! | op | fields | bulk | reply |
 //! | --- | --- | --- | --- |
-//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid` |
+//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid`, epoch of its kernel in `status` |
 //! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
 //! | Begun | pid, status: an error or 0; memory; quota, lowered | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
@@ -22,10 +22,12 @@
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: only those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | |
-//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, length | in: its name | |
+//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, length; status: the watcher's life, if known | in: its name | |
+//! | Adopt, kind Lost | pid, parent, group, kernel | | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
 //!
-//! Where the table says quota, `cpu` and `messages` are the process's [`Quota`].
+//! Where the table says quota, `cpu` and `messages` are the process's [`Quota`]. A life is that of a
+//! kernel ([`pack_life`]).
 
 use crate::codes::codes;
 pub use crate::quota::PROCESSES;
@@ -59,7 +61,8 @@ codes! {
         List = 10,
         /// Gives up waiting for a process that was spawned as WATCHED.
         Leave = 11,
-        /// Tells a restarted table of a process that the calling kernel runs.
+        /// Tells a restarted table of a process that the calling kernel runs; or of a child of such
+        /// a process that was lost with its kernel.
         Adopt = 12,
         /// Counts the processes of each kernel.
         Load = 13,
@@ -127,8 +130,8 @@ impl Errno {
 codes! {
     /// Tasks that [`Op::Next`] returns.
     News {
-        /// Start a process: `pid`, `parent` in `value`, its quota in `cpu` and `memory`, start data
-        /// in the bulk.
+        /// Start a process: `pid`, `parent` in `value`, its quota in `cpu` and `memory`, the life of
+        /// its watcher in `status`, start data in the bulk.
         Begin = 1,
         /// Stop a process: `pid`, the signal in `status`.
         Stop = 2,
@@ -198,6 +201,17 @@ pub mod signal {
     /// Bit mask of the signals that do not end a process: CHLD, CONT, URG, WINCH. (Programs cannot
     /// install handlers.)
     pub const IGNORED: u32 = 1 << 16 | 1 << 17 | 1 << 22 | 1 << 27;
+}
+
+/// Packs a kernel and its epoch, which is never 0. 0 is no life.
+pub const fn pack_life(kernel: u8, epoch: u16) -> u32 {
+    (kernel as u32) << 16 | epoch as u32
+}
+
+/// Undoes [`pack_life`]; `None` for 0 and what is no life.
+pub const fn unpack_life(life: u32) -> Option<(u8, u16)> {
+    let (kernel, epoch) = (life >> 16, life as u16);
+    if kernel <= u8::MAX as u32 && epoch != 0 { Some((kernel as u8, epoch)) } else { None }
 }
 
 /// Maximum bytes of the name of a process.

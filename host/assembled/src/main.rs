@@ -38,10 +38,10 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 
 const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]
-          [--kill 1@K] [--stop D@K] [--points N | --pairs N]
+          [--kill D@K] [--stop D@K] [--points N | --pairs N]
   --seeds N     run N seeds (10), from --start (0), on all cores
   --seed X      run one seed; with --trace, print the kernels' logs
-  --kill 1@K    let domain 1 die at its K-th step, and nothing else happen
+  --kill D@K    let domain D die at its K-th step, and nothing else happen
   --stop D@K    the same for a stop of domain D; both options together: each at its step
   --points N    N runs: in each, one domain is killed or stopped at a random step
   --pairs N     the same, one domain stopped and the other one killed

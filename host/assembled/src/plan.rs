@@ -71,7 +71,8 @@ impl Plan {
         let offset = [(); 2].map(|()| random.below(1 << 40) as i64);
         let mut acts = Vec::new();
         for _ in 0..random.below(3) {
-            acts.push((1_000_000 + random.below(SPAN), Act::Kill(1)));
+            let (at, d) = (1_000_000 + random.below(SPAN), random.below(2) as usize);
+            acts.push((at, Act::Kill(d)));
         }
         for _ in 0..random.below(4) {
             let (at, d) = (1_000_000 + random.below(SPAN), random.below(2) as usize);

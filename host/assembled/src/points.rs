@@ -12,8 +12,6 @@ pub struct Point {
     pub kills: bool,
 }
 
-/// Only this domain can be killed: the board ends with the other one.
-const MORTAL: usize = 1;
 /// Sampled points are within so many steps of a domain. Most runs have more.
 const SAMPLED_STEPS: u64 = 60_000;
 /// A domain that was stopped is woken so much later, if no peer has done so, in ns.
@@ -25,9 +23,8 @@ impl Point {
         let wrong = || format!("{text} is not DOMAIN@STEP, such as 1@1000");
         let (domain, step) = text.split_once('@').ok_or_else(wrong)?;
         let (Ok(domain), Ok(step)) = (domain.parse(), step.parse()) else { return Err(wrong()) };
-        match (domain, kills) {
-            (0 | 1, false) | (MORTAL, true) => Ok(Point { domain, step, kills }),
-            (0, true) => Err("the board ends with domain 0; kill domain 1".into()),
+        match domain {
+            0 | 1 => Ok(Point { domain, step, kills }),
             _ => Err(format!("there is no domain {domain}")),
         }
     }
@@ -44,16 +41,20 @@ impl Point {
 pub fn of(seed: u64, options: &Options) -> Vec<Point> {
     let mut random = Prng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
     let mut step = || 1 + random.below(SAMPLED_STEPS);
-    let kill = |step| Point { domain: MORTAL, step, kills: true };
+    let kill = |domain, step| Point { domain, step, kills: true };
     let stop = |domain, step| Point { domain, step, kills: false };
     match options.sample {
         None => options.points.clone(),
-        Some(Sample::One) => match seed % 3 {
+        Some(Sample::One) => match seed % 4 {
             0 => vec![stop(0, step())],
             1 => vec![stop(1, step())],
-            _ => vec![kill(step())],
+            2 => vec![kill(0, step())],
+            _ => vec![kill(1, step())],
         },
-        Some(Sample::Pair) => vec![stop(0, step()), kill(step())],
+        Some(Sample::Pair) => {
+            let killed = (seed % 2) as usize;
+            vec![stop(1 - killed, step()), kill(killed, step())]
+        }
     }
 }
 

@@ -105,7 +105,7 @@ pub fn serve(_: usize) {
     let mut room = [0; START];
     loop {
         match with_table(&session, SERVER, |client| client.next(&mut room)) {
-            Ok(News::Begin { pid, parent, group, quota, bytes }) => {
+            Ok(News::Begin { pid, parent, group, quota, bytes, .. }) => {
                 let status = room[..bytes].first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
                 let group = AtomicU32::new(group);
                 let (stop, ended) = (AtomicU32::new(0), OnceLock::new());

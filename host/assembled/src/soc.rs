@@ -80,8 +80,8 @@ pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Resul
         Domain { pid: None, cache: file, handled: 0, epoch: 0, stopped_at: 0 }
     });
     let domains: Vec<Domain> = domains.collect();
-    let policy = |d| Policy { restart: true, essential: d == 0, max_deaths: 100 };
-    let policies: Vec<Policy> = (0..domains.len()).map(policy).collect();
+    let policy = Policy { restart: true, essential: false, max_deaths: 100 };
+    let policies = vec![policy; domains.len()];
     let acts = plan.acts.iter().copied().collect();
     for point in points {
         control.cores[point.domain].point.store(point.step, Relaxed);

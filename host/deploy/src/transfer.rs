@@ -126,13 +126,21 @@ impl Stream {
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> anyhow::Result<()> {
-        let read = self.reader.read_exact(bytes);
-        if read.is_err() && self.life.as_ref().is_some_and(Life::is_over) {
-            bail!("board {} was restarted; what ran there has ended with it", self.board);
+        let (read, board) = (self.reader.read_exact(bytes), &self.board);
+        if read.is_err()
+            && let Some(life) = &self.life
+        {
+            if life.is_over() {
+                bail!("board {board} was restarted; what ran there has ended with it");
+            }
+            if let [died, ..] = &life.died()[..] {
+                bail!(
+                    "the kernel {died} of board {board} died, and what ran for this client has \
+                     ended; try again, and see soc.log and {died}.log"
+                );
+            }
         }
-        read.with_context(|| {
-            format!("board {} ended the stream; see `pen ps` and its log", self.board)
-        })
+        read.with_context(|| format!("board {board} ended the stream; see `pen ps` and its log"))
     }
 
     /// Stores the bytes of `from` as `path`. Returns their number.

@@ -5,7 +5,8 @@
 //!                                  |
 //!                    scenario: types at its console, runs programs on it (deploy)
 //! ```
-//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`: kernels and the chip
+//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`, `lives`: kernels and the
+//!   chip
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
@@ -38,6 +39,7 @@ mod hangs;
 mod host;
 mod hostile;
 mod left;
+mod lives;
 mod machine;
 mod net;
 mod overlap;
@@ -91,6 +93,8 @@ const TRIO_LOST: &str = "200 rounds instead of 3";
 const REST: &str = "100 rounds instead of 3, and 50 kills";
 const RESTS: &str = "what duo does daily, with domains that rest at every pause";
 const TRIO: &str = "what duo does daily, on three kernels";
+const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
+                     interrupted run continues and each run makes others";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
 const GENERATED: &str = "500 generated modules instead of 24";
@@ -233,5 +237,14 @@ pub const ALL: &[Scenario] = &[
     on("domain.main-hangs", "duo", hangs::strong),
     on("domain.held", "duo", hangs::held),
     on("domain.main-killed", "duo", peers::main_killed),
+    on("lives.idle", "duo-lives", lives::idle),
+    on("lives.all", "duo-lives", lives::all),
+    on("lives.programs", "duo-lives", lives::programs),
+    on("lives.loaded", "duo-lives", |rig| lives::loaded(rig, 5)),
+    on("lives.three", "trio-lives", |rig| lives::three(rig, 4)),
+    nightly("lives.loaded-often", "duo-lives", LIVES, lives::loaded_often),
+    on("lives.disk", "duo-lives", lives::disk),
+    on("lives.hangs", "duo-lives", lives::hangs),
+    on("lives.exec", "duo-lives", lives::exec),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];

@@ -1,7 +1,7 @@
 //! `soc RUNDIR`: the chip of the board described by `RUNDIR/soc.toml`.
 //!
-//! Exit code 0: shut down; 1: an essential domain was lost; 2: could not start. A board that starts
-//! again keeps its process, which executes this program again.
+//! Exit code 0: shut down; 1: an essential domain was lost, or the last one; 2: could not start. A
+//! board that starts again keeps its process, which executes this program again.
 
 use rustix::fs::{FlockOperation, Mode, flock};
 use std::fs::{File, OpenOptions};

@@ -102,6 +102,8 @@ pub enum Fate {
     GivenUp,
     /// It stays dead and the board ends.
     Essential,
+    /// It stays dead, and so have all other domains: the board ends.
+    Last,
 }
 
 /// An effect, in order of execution.

@@ -172,6 +172,26 @@ fn an_essential_domain_takes_the_board_with_it() {
 }
 
 #[test]
+fn the_board_ends_with_the_last_domain_that_is_not_started_again() {
+    let mut power = board(false);
+    let effects = power.step(1, Event::Ended(0));
+    assert!(effects.ends_with(&[Effect::Died(0, Fate::Stays)]));
+    let effects = power.step(2, Event::Ended(1));
+    assert!(effects.ends_with(&[Effect::Died(1, Fate::Last), Effect::End(false)]));
+    // All at once, and each is started again.
+    let mut power = board(true);
+    for d in 0..2 {
+        assert!(power.step(1, Event::Ended(d)).contains(&Effect::Spawn(d)));
+    }
+    // One that is off, and one that crashes too often.
+    let mut power = board(true);
+    ask(&mut power, OTHER, command::OFF, 1, 0x8000_0000);
+    (0..=CRASH_LOOP).for_each(|n| drop(power.step(n as u64, Event::Ended(0))));
+    assert_eq!(state_of(&power, 0).1, state::DEAD);
+    assert!(ask(&mut power, CLIENT, command::WAKE, 0, 0).contains(&Effect::Spawn(0)));
+}
+
+#[test]
 fn a_crash_loop_ends_but_slow_deaths_and_deaths_after_ready_do_not() {
     for (gap, ready, survives) in
         [(1_000, false, false), (CRASH_WINDOW_NS, false, true), (1_000, true, true)]

@@ -477,12 +477,13 @@ impl Supervisor {
             Fate::Stays => format!("{name} died and stays dead, as the board file says."),
             Fate::GivenUp => format!("{name} died too often and stays dead; see soc.log."),
             Fate::Essential => format!("{name} died and the board cannot continue without it."),
+            Fate::Last => format!("{name} died, and no domain of the board is left."),
         };
         log::error!("{sentence}");
         if let Some(voice) = &self.parts.voice {
             voice.say(&sentence);
         }
-        if fate == Fate::Essential {
+        if matches!(fate, Fate::Essential | Fate::Last) {
             self.end = Some(End::Lost(name));
         }
     }

@@ -137,6 +137,14 @@ fn a_crash_loop_is_given_up_and_the_board_goes_on() {
 }
 
 #[test]
+fn a_board_whose_domains_all_crash_too_often_ends() {
+    let domains = vec![domain(0, "strong", &["false"]), domain(1, "weak", &["false"])];
+    let mut soc = Soc::start(&config(domains));
+    assert_eq!(soc.ended(), Some(1));
+    assert!(soc.log().contains("no domain of the board is left"));
+}
+
+#[test]
 fn an_essential_death_ends_the_board_and_leaves_nothing() {
     let mut config = two();
     config.domains[0].essential = true;

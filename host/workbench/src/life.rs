@@ -16,6 +16,8 @@ const MISSES: u32 = 5;
 pub struct Life {
     instance: Instance,
     number: u64,
+    /// The deaths of each domain.
+    deaths: Vec<u64>,
 }
 
 impl Life {
@@ -23,12 +25,28 @@ impl Life {
     pub fn is_over(&self) -> bool {
         soc::lives::count(&self.instance.folder) > self.number
     }
+
+    /// Returns the names of the domains that have died since.
+    pub fn died(&self) -> Vec<String> {
+        let Ok(board) = self.instance.board() else { return vec![] };
+        let now = self.instance.deaths();
+        let died = now.iter().zip(&self.deaths).map(|(now, then)| now > then);
+        let all = board.domains.into_iter().zip(died).filter(|(_, died)| *died);
+        all.map(|(domain, _)| domain.name).collect()
+    }
 }
 
 impl Instance {
     /// Returns the current life.
     pub fn life(&self) -> Life {
-        Life { instance: self.clone(), number: soc::lives::count(&self.folder) }
+        let (number, deaths) = (soc::lives::count(&self.folder), self.deaths());
+        Life { instance: self.clone(), number, deaths }
+    }
+
+    /// Returns how often each domain has died; nothing if the board does not run.
+    fn deaths(&self) -> Vec<u64> {
+        let states = self.board().map(|board| self.states(&board)).unwrap_or_default();
+        states.into_iter().map(|(_, _, deaths)| deaths).collect()
     }
 
     /// Connects to a socket of the board; waits while the board restarts.

@@ -139,7 +139,8 @@ impl<P: Ports> Coherence<P> {
         let dsm = Dsm::new(config, epoch, vec![0; words])?;
         let machine = Machine::new(ports, outboxes, vector, base, pages);
         let (instructions, told) = ([Instruction::default(); MAX_CORES], [0; MAX_DOMAINS]);
-        let state = State { chip, dsm, links, machine, instructions, told };
+        let (known, has_joined) = ([0; MAX_DOMAINS], false);
+        let state = State { chip, dsm, links, machine, instructions, told, known, has_joined };
         Some(Coherence {
             base,
             index,
@@ -166,6 +167,7 @@ impl<P: Ports> Coherence<P> {
     pub fn come_back(&self) {
         let mut state = self.state.lock();
         state.machine.leaving = Leaving::No;
+        state.has_joined = false;
         state.drop_messages();
         drop(state);
         let running = |id| {
@@ -181,6 +183,7 @@ impl<P: Ports> Coherence<P> {
         let mut state = self.state.lock();
         state.chip();
         state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
+        state.has_joined = true;
         self.poll_locked(&mut state);
     }
 

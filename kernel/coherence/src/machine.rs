@@ -124,8 +124,12 @@ pub struct State<P: Ports> {
     pub machine: Machine<P>,
     /// The last instruction that faulted on each core.
     pub instructions: [Instruction; MAX_CORES],
-    /// For each domain, the state word last passed to the protocol.
+    /// For each domain, the state word that was last read for the protocol.
     pub told: [u64; MAX_DOMAINS],
+    /// For each domain, the last epoch that the protocol knows of.
+    pub known: [u64; MAX_DOMAINS],
+    /// Whether this domain has joined the others and not left since.
+    pub has_joined: bool,
 }
 
 impl<P: Ports> Perform for Machine<P> {
@@ -410,13 +414,24 @@ impl<P: Ports> State<P> {
 
     /// Reads the states of all peers from the chip page: an array, because the fault path must not
     /// allocate, and its length.
+    ///
+    /// To a domain that has joined, a peer that boots again is dead until it runs, as if the change
+    /// was noticed late: nobody waits for a kernel that boots. That kernel waits for the answers of
+    /// all domains that had joined before. Domains that boot at once wait for each other.
     fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
         let empty = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([empty; MAX_DOMAINS], 0);
         for domain in self.chip.others() {
             let word = self.chip.ports.state_word(domain);
             self.told[domain.index()] = word;
-            let (epoch, now) = unpack_state(word);
+            let known = &mut self.known[domain.index()];
+            let (epoch, now) = match unpack_state(word) {
+                (epoch, state::BOOTING) if self.has_joined && *known != 0 && epoch > *known => {
+                    (*known, state::DEAD)
+                }
+                found => found,
+            };
+            *known = epoch;
             let down = match now {
                 now if state::is_over(now) => Some(Down::Died),
                 now if state::has_left(now) => Some(Down::Slept),

@@ -53,8 +53,9 @@ fn words(bytes: usize) -> Window {
 
 type Board = (Chip2, [Coherence<Chip2>; 2]);
 
-fn board() -> Board {
-    let running = || AtomicU64::new(pack_state(1, state::RUNNING));
+/// Returns two kernels in this epoch.
+fn board(epoch: u16) -> Board {
+    let running = || AtomicU64::new(pack_state(epoch.into(), state::RUNNING));
     let chip = Chip2(Box::leak(Box::new([running(), running()])));
     let slots = abi::dsm::slots(2, CORES.into());
     let ways: [[Window; 2]; 2] =
@@ -62,11 +63,11 @@ fn board() -> Board {
     let kernel = |me: u8| {
         let config = config(Protocol::ThreeState, DomainId(me), 2, CORES);
         let link = |from: DomainId, to: DomainId| Some(ways[from.index()][to.index()]);
-        let links = links(&config, Epoch(1), slots as u32, link, |id| id.0.into(), 1).unwrap();
+        let links = links(&config, Epoch(epoch), slots as u32, link, |id| id.0.into(), 1).unwrap();
         let mut table = PageTable::new(&OneFrame).unwrap();
         let pages = table.pages(&OneFrame, BASE.to_virt(), BASE, BLOCK, Memory::Cached).unwrap();
         let block = Block { base: BASE, index: 0, pages };
-        Coherence::over(config, Epoch(1), (chip, RANK), block, links).unwrap()
+        Coherence::over(config, Epoch(epoch), (chip, RANK), block, links).unwrap()
     };
     (chip, [kernel(0), kernel(1)])
 }
@@ -115,7 +116,7 @@ fn beside<R: Send>(
 }
 
 fn started() -> Board {
-    let board = board();
+    let board = board(1);
     thread::scope(|scope| {
         for kernel in &board.1 {
             scope.spawn(|| {
@@ -174,6 +175,47 @@ fn a_dead_owner_loses_its_dirty_pages_until_they_are_mended() {
             home.mend(at, bytes);
             assert!(home.is_whole(at, bytes));
             assert_eq!(touch(home, 5, Touch::Read), FaultOutcome::Page);
+        });
+    });
+}
+
+/// The next life of a dead home boots for a long time. Until it runs, its peer does without it.
+#[test]
+fn a_home_that_boots_again_is_not_waited_for() {
+    let board = started();
+    assert_eq!(beside(&board, 1, |it| touch(it, 5, Touch::Write)), FaultOutcome::Page);
+    board.0.0[0].store(pack_state(2, state::BOOTING), Ordering::SeqCst);
+    let survivor = &board.1[1];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            enter();
+            survivor.look_at_chip();
+            assert_eq!(touch(survivor, 5, Touch::Read), FaultOutcome::Page, "it holds this page");
+            assert_eq!(touch(survivor, 6, Touch::Read), FaultOutcome::Loss);
+            survivor.mend(survivor.base().0 as usize, 8 * PAGE as usize);
+            assert_eq!(touch(survivor, 6, Touch::Write), FaultOutcome::Page);
+        });
+    });
+}
+
+/// A domain that starts itself, beside one that boots, must not become the home on its own.
+#[test]
+fn domains_that_boot_at_once_wait_for_each_other() {
+    let board = board(2);
+    for word in board.0.0 {
+        word.store(pack_state(2, state::BOOTING), Ordering::SeqCst);
+    }
+    let [first, second] = &board.1;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            enter();
+            first.start();
+            second.start();
+            for kernel in [first, second, first, second] {
+                kernel.serve();
+            }
+            assert!(first.state.lock().dsm.is_home());
+            assert!(!second.state.lock().dsm.is_home());
         });
     });
 }

@@ -1,13 +1,14 @@
 //! Connects the driver of the shared block, `kernel_coherence`, to this kernel.
 
+use crate::balloon::Balloons;
 use abi::boot::Blob;
-use arch::shared::Window;
 use base::addr::VirtAddr;
 use base::id::{DomainId, Epoch};
 pub use kernel_coherence::FaultOutcome;
 pub use kernel_coherence::Trip;
 use kernel_coherence::{Ports, Thrashing};
-use kernel_mem::blocks::{Blocks, Kind};
+use kernel_mem::blocks::{Kind, State};
+use kernel_node::Node;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_node::ranks;
 use kernel_node::shootdown::{self, Flushed};
@@ -50,11 +51,19 @@ pub fn new(blob: &Blob, kernel: (DomainId, Epoch), soc: &'static Soc) -> Option<
     kernel_coherence::new(blob, kernel, Here(soc), ranks::COHERENCE, (table, &FRAMES))
 }
 
-/// Marks the shared block as coherent in the block table. The kernel of domain 0 does so for all.
-pub fn claim(coherence: &Coherence, me: DomainId, blocks: Option<&Blocks<Window>>) {
-    if me.0 == 0
-        && let Some(blocks) = blocks
-        && let Err(why) = blocks.claim(coherence.index(), Kind::Coherent)
+/// Marks the shared block as coherent in the block table. The kernel of domain 0 does so for all,
+/// unless one of its earlier lives has done it.
+pub fn claim(node: &Node, coherence: &Coherence, balloons: &Balloons) {
+    if node.me.0 != 0 {
+        return;
+    }
+    let index = coherence.index();
+    let is_marked = || {
+        let found = balloons.state(node, index);
+        matches!(found, State::Held(_, Kind::Coherent) | State::Orphan(_, Kind::Coherent))
+    };
+    if let Err(why) = balloons.pure().blocks().claim(index, Kind::Coherent)
+        && !is_marked()
     {
         kernel_node::log!("the shared block is not marked coherent in the block table: {why:?}");
     }

@@ -17,7 +17,8 @@
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
 //! - [`launch`]: processes that the system starts
 //! - `place`: which kernel runs a new process
-//! - [`accounts`]: reports to the table what processes use
+//! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
+//!   restarted, which there are, and which were lost
 
 mod accounts;
 mod begin;
@@ -25,11 +26,12 @@ mod guest;
 pub mod launch;
 mod pipes;
 mod place;
+mod reports;
 
 use crate::programs::{Loaded, Programs, Short, is_inside};
-use ::processes::client::{Client, News, Running};
+use ::processes::client::{Client, News};
 use abi::boot::MAX_CORES;
-use abi::process::{End, Errno, Reply, Request, flag, signal};
+use abi::process::{End, Errno, Reply, Request, signal};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
 use alloc::boxed::Box;
@@ -51,6 +53,7 @@ use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::{Failure, Session};
 use pipes::Pipes;
 pub use place::place;
+use reports::Children;
 
 /// A process of this kernel. It exists as long as the process's thread.
 pub struct LocalProcess {
@@ -79,6 +82,10 @@ pub struct LocalProcess {
     memory: AtomicU64,
     /// The words of its [`Quota`].
     quota: [AtomicU64; 2],
+    /// The life that watches it (`abi::process::pack_life`); 0: none does.
+    watcher: u32,
+    /// Its children, as far as it has not waited for them.
+    children: Children,
     /// How it has ended. Set before it leaves [`Processes::living`].
     ended: Once<(End, u32)>,
 }
@@ -171,6 +178,8 @@ pub struct Processes {
     some: WaitQueue,
     /// Private pipes.
     pipes: Pipes,
+    /// When this kernel last learnt that the table has restarted, in chip time; 0: never.
+    restarted: AtomicU64,
 }
 
 static PROCESSES: Once<Box<Processes>> = Once::new();
@@ -202,8 +211,15 @@ impl Processes {
     pub fn new() -> Processes {
         let living = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
         let begun = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
-        let (count, some) = (AtomicU32::new(0), WaitQueue::new());
-        Processes { programs: Once::new(), living, begun, count, some, pipes: Pipes::new() }
+        Processes {
+            programs: Once::new(),
+            living,
+            begun,
+            count: AtomicU32::new(0),
+            some: WaitQueue::new(),
+            pipes: Pipes::new(),
+            restarted: AtomicU64::new(0),
+        }
     }
 
     /// Returns the engine, which the first call creates. Logs why it cannot be created.
@@ -350,8 +366,8 @@ pub fn listen(_: usize) {
         }
         let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
-            Ok(News::Begin { pid, parent, group, quota, bytes }) => {
-                let ids = (pid, parent, group);
+            Ok(News::Begin { pid, parent, group, quota, watcher, bytes }) => {
+                let ids = begin::Ids { pid, parent, group, watcher };
                 begin::begin(&session, processes, ids, quota, &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
@@ -359,7 +375,7 @@ pub fn listen(_: usize) {
             // The processes that must end run at a lower priority than this thread. Sleeping leaves
             // them the core, even where a request to the table takes longer than STOP_NS.
             Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),
-            Err(Errno::Restarted) => name_all(&session, processes),
+            Err(Errno::Restarted) => reports::name_all(&session, processes),
             Err(_) => {
                 let pause = if any_must_end() { STOP_NS } else { AWAY_NS };
                 kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
@@ -372,33 +388,6 @@ pub fn listen(_: usize) {
 const STOP_NS: u64 = 10_000_000;
 /// Backoff when the table does not answer.
 const AWAY_NS: u64 = 1_000_000_000;
-
-/// Reports all processes of this kernel to a table that has restarted.
-fn name_all(session: &Session, processes: &Processes) {
-    let kernel = session.kernel;
-    let all: Vec<_> = processes.living.lock().values().cloned().collect();
-    for life in all {
-        let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
-        let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
-        let running = Running {
-            pid: life.pid,
-            parent: life.parent,
-            group: life.group.load(Ordering::Relaxed),
-            kernel: kernel.me.0.into(),
-            flags: watched | doomed,
-            memory: life.memory.load(Ordering::Relaxed),
-            quota: life.quota(),
-            name: &life.name,
-        };
-        if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
-            kernel_node::log!("process {}: the restarted process table refused it", life.pid);
-        }
-        // It may have been reported before the table knew the process.
-        if let Some(&(end, status)) = life.ended.get() {
-            begin::report_end(session, life.pid, end, status);
-        }
-    }
-}
 
 /// Starts the threads that take work from the table and report to it.
 pub fn start(kernel: &'static Kernel) {

@@ -105,8 +105,9 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     hooks::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
     if let Some(coherence) = &kernel.coherence {
-        let blocks = kernel.balloons.as_ref().map(|balloons| balloons.pure().blocks());
-        coherence::claim(coherence, kernel.me, blocks);
+        if let Some(balloons) = &kernel.balloons {
+            coherence::claim(kernel, coherence, balloons);
+        }
         coherence.start();
     }
     kernel.services.start(kernel);

@@ -16,7 +16,7 @@
 //! - [`bench`], [`blocks`], [`steps`], [`faults`], [`table6`], [`section93`], [`pingpong`],
 //!   [`sequence`]: measurements; [`measure`] has the watch, [`beside`] runs a command on a peer
 //!   meanwhile
-//! - [`aside`]: runs a command on a thread of its own
+//! - [`aside`]: runs a command on a thread of its own; [`program`]: runs a program
 //! - [`exhaust`]: takes a kernel's memory; [`hang`]: hangs
 #![no_std]
 
@@ -42,6 +42,7 @@ mod overlap;
 pub mod pingpong;
 mod pipes;
 mod planted;
+mod program;
 #[cfg(feature = "seeded")]
 mod remap;
 mod section93;
@@ -71,6 +72,7 @@ pub const COMMANDS: &[&[Command]] = &[
     twins::COMMANDS,
     pingpong::COMMANDS,
     aside::COMMANDS,
+    program::COMMANDS,
     exhaust::COMMANDS,
     hang::COMMANDS,
     mixed::COMMANDS,

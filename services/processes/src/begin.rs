@@ -8,7 +8,7 @@ use crate::service::{
     TREE_BEGINNINGS,
 };
 use abi::boot::MAX_DOMAINS;
-use abi::process::{Errno, News, Reply, State, flag};
+use abi::process::{End, Errno, News, Reply, State, flag, pack_life, unpack_life};
 use abi::quota::Quota;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -89,7 +89,8 @@ impl Processes {
         let outcome = outcome.ok_or(Halt::Wait)?;
         self.spawns.remove(&token);
         outcome?;
-        Ok(Reply { pid, ..Reply::default() })
+        let epoch = self.records.get(pid).map_or(0, |record| record.epoch);
+        Ok(Reply { pid, status: epoch.into(), ..Reply::default() })
     }
 
     /// Next: returns the oldest task of the calling kernel.
@@ -129,7 +130,11 @@ impl Processes {
         record.state = State::Starting;
         record.epoch = life.epoch;
         let (kind, filled) = (News::Begin as u32, bytes as u32);
-        Ok(Reply { pid, kind, filled, group, value, cpu, memory, ..Reply::default() })
+        let status = match record.watch {
+            Watch::By(life) => pack_life(life.kernel, life.epoch),
+            Watch::Nobody | Watch::Somebody => 0,
+        };
+        Ok(Reply { pid, kind, status, filled, group, value, cpu, memory, ..Reply::default() })
     }
 
     /// Begun: the kernel has started the process, or has failed to.
@@ -155,6 +160,11 @@ impl Processes {
     /// Adopt: the kernel reports a process that it runs. Repeating it has no effect.
     pub(crate) fn do_adopt(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (request, life) = (call.request, Life::of(call.token));
+        match request.kind {
+            0 => {}
+            lost if lost == End::Lost as u32 => return self.adopt_lost(call),
+            _ => return Err(Errno::Inval.into()),
+        }
         let flags = call.flags(flag::WATCHED | flag::KILLED)?;
         let (pid, is_watched) = (call.pid()?, flags & flag::WATCHED != 0);
         let group = if request.group == 0 { pid } else { request.group };
@@ -177,12 +187,52 @@ impl Processes {
         let mut record = Record::new(life.kernel, parent, group, call.now);
         record.state = State::Running;
         record.epoch = life.epoch;
-        record.watch = if is_watched { Watch::Somebody } else { Watch::Nobody };
+        let watcher = unpack_life(request.status).filter(|_| is_watched);
+        let watcher = watcher.map(|(kernel, epoch)| Life { kernel, epoch });
+        record.watch = match watcher {
+            Some(watcher) => Watch::By(watcher),
+            None if is_watched => Watch::Somebody,
+            None => Watch::Nobody,
+        };
         record.is_doomed = flags & flag::KILLED != 0;
         record.memory = request.memory;
         record.quota = request.quota();
         record.name = name;
         self.records.insert(pid, record);
+        if watcher.is_some_and(|watcher| self.is_over(watcher)) {
+            self.abandon(pid, call.effects);
+        }
+        Ok(Reply::default())
+    }
+
+    /// Adopt of a child that was lost with its kernel: the kernel of its parent reports it. It has
+    /// ended, and the parent may wait for it. Fails with `Srch` if the table does not know the
+    /// parent (yet), and with `Inval` if it knows the child.
+    fn adopt_lost(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let (request, pid) = (call.request, call.pid()?);
+        let group = if request.group == 0 { pid } else { request.group };
+        let kernel = domain(request.kernel)?;
+        let parent = self.records.get(request.parent).filter(|record| !record.is_over());
+        let parent = parent.ok_or(Errno::Srch)?;
+        if !parent.is_of(Life::of(call.token)) {
+            return Err(Errno::Perm.into());
+        }
+        if !is_number(pid) || !is_number(group) || self.records.get(pid).is_some() {
+            return Err(Errno::Inval.into());
+        }
+        if self.records.is_full() {
+            return Err(Errno::Again.into());
+        }
+        let quota = parent.quota.of_child(pid);
+        let mut record = Record::new(kernel, request.parent, group, call.now);
+        record.quota = quota;
+        record.state = State::Ended;
+        record.end = Some((End::Lost, 0));
+        record.order = self.records.tick();
+        record.name = name::padded(b"?");
+        self.records.insert(pid, record);
+        self.tell_watchers(pid, call.effects);
         Ok(Reply::default())
     }
 }

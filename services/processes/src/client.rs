@@ -38,6 +38,8 @@ pub enum News {
         parent: u32,
         group: u32,
         quota: Quota,
+        /// The life that watches it ([`process::pack_life`]); 0: none does.
+        watcher: u32,
         /// Length of the start data.
         bytes: usize,
     },
@@ -82,6 +84,8 @@ pub struct Running<'a> {
     pub kernel: u16,
     /// [`flag::WATCHED`], [`flag::KILLED`].
     pub flags: u16,
+    /// The life that watches it ([`process::pack_life`]); 0 if that is not known.
+    pub watcher: u32,
     /// Peak memory in bytes so far.
     pub memory: u64,
     pub quota: Quota,
@@ -124,7 +128,8 @@ impl Client<'_> {
         match u16::try_from(reply.kind).ok().and_then(process::News::from_code) {
             Some(process::News::Begin) => {
                 let parent = u32::try_from(reply.value).map_err(|_| Errno::Io)?;
-                Ok(News::Begin { pid, parent, group: reply.group, quota: reply.quota(), bytes })
+                let (group, quota, watcher) = (reply.group, reply.quota(), reply.status);
+                Ok(News::Begin { pid, parent, group, quota, watcher, bytes })
             }
             Some(process::News::Stop) => {
                 let signal = u16::try_from(reply.status).map_err(|_| Errno::Io)?;
@@ -248,9 +253,17 @@ impl Client<'_> {
 
     /// For a kernel: reports a process that it runs to a restarted table.
     pub fn adopt(&mut self, running: Running<'_>) -> Result<()> {
-        let Running { pid, parent, group, kernel, flags, memory, quota, name } = running;
-        let pid = number(pid)?;
-        let request = Request { pid, parent, group, kernel, ..Request::new(Op::Adopt) };
+        let Running { pid, parent, group, kernel, flags, watcher, memory, quota, name } = running;
+        let (pid, status) = (number(pid)?, watcher);
+        let request = Request { pid, parent, group, kernel, status, ..Request::new(Op::Adopt) };
         self.sending(Request { flags, memory, ..request }.with_quota(quota), name).map(|_| ())
+    }
+
+    /// For a kernel: reports to a restarted table that a child of the process `parent`, which this
+    /// kernel runs, was lost with its kernel.
+    pub fn adopt_lost(&mut self, pid: u32, parent: u32, group: u32, kernel: u16) -> Result<()> {
+        let (pid, kind) = (number(pid)?, End::Lost as u32);
+        let request = Request { pid, parent, group, kernel, kind, ..Request::new(Op::Adopt) };
+        self.ask(request, &mut []).map(|_| ())
     }
 }

@@ -126,6 +126,8 @@ pub struct Processes {
     pub(crate) newest: [u16; MAX_DOMAINS],
     /// Kernels whose newest life has ended. Processes wait for them at most [`GRACE`].
     pub(crate) away: [bool; MAX_DOMAINS],
+    /// The newest life of each kernel that is known to be over; 0 if none is.
+    over: [u16; MAX_DOMAINS],
     /// Kernels that know of this life of the table.
     told: [bool; MAX_DOMAINS],
     /// This step has woken a kernel for a task.
@@ -163,6 +165,16 @@ impl Processes {
             self.bury(Life { kernel: token.kernel, epoch: before }, effects);
         }
         Ok(())
+    }
+
+    /// Returns whether this life of a kernel is known to be over.
+    pub(crate) fn is_over(&self, life: Life) -> bool {
+        let at = usize::from(life.kernel);
+        let (over, newest) = (self.over.get(at).copied(), self.newest.get(at).copied());
+        let reaches =
+            |epoch: u16, least: u16| epoch != 0 && (epoch.wrapping_sub(least) as i16) >= 0;
+        over.is_some_and(|over| reaches(over, life.epoch))
+            || newest.is_some_and(|newest| reaches(newest, life.epoch.wrapping_add(1)))
     }
 
     /// Fails with `Restarted` unless the caller was parked in this life of the table.
@@ -256,6 +268,7 @@ impl Service for Processes {
             spawns: BTreeMap::new(),
             newest: [0; MAX_DOMAINS],
             away: [false; MAX_DOMAINS],
+            over: [0; MAX_DOMAINS],
             told: [lives <= 1; MAX_DOMAINS],
             called: false,
         }
@@ -344,6 +357,11 @@ impl Processes {
         let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
         let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
         let life = Life { kernel: kernel.0, epoch: epoch.0 };
+        if !self.is_over(life)
+            && let Some(over) = self.over.get_mut(kernel.index())
+        {
+            *over = epoch.0;
+        }
         self.asked.retain(|&token, _| Life::of(token) != life);
         // The dead kernel may have been the one that was to deliver a wake.
         self.remind(now, effects);

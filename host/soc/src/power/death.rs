@@ -15,19 +15,8 @@ impl Power {
         while domain.crashes.front().is_some_and(|&t| now.saturating_sub(t) > CRASH_WINDOW_NS) {
             domain.crashes.pop_front();
         }
-        let again = domain.again.take().unwrap_or(domain.policy.restart);
-        let fate = if domain.policy.essential {
-            Fate::Essential
-        } else if !again {
-            Fate::Stays
-        } else if domain.crashes.len() > CRASH_LOOP
-            || domain.deaths >= domain.policy.max_deaths
-            || domain.epoch == LAST_EPOCH
-        {
-            Fate::GivenUp
-        } else {
-            Fate::Restarts
-        };
+        let fate = self.fate(d);
+        let domain = &mut self.domains[d];
         let pending = domain.job.take();
         self.effects.push(Effect::Fence(d));
         self.forget_requests_of(d);
@@ -35,7 +24,7 @@ impl Power {
         self.effects.push(Effect::Died(d, fate));
         match fate {
             Fate::Essential if hung => self.effects.push(Effect::Again),
-            Fate::Essential => self.effects.push(Effect::End(false)),
+            Fate::Essential | Fate::Last => self.effects.push(Effect::End(false)),
             Fate::Restarts => self.boot(d),
             // What the dead domain would have done falls to those that are left.
             Fate::Stays | Fate::GivenUp => self.end_rests(|_, _| true),
@@ -44,5 +33,22 @@ impl Power {
             self.answer_unless_dead(d, pending.asker, error::PLATFORM);
         }
         self.serve_waiting(d);
+    }
+
+    /// Returns what happens to a domain that has just died.
+    fn fate(&mut self, d: usize) -> Fate {
+        let is_last = self.domains.iter().all(|domain| !domain.alive);
+        let domain = &mut self.domains[d];
+        let again = domain.again.take().unwrap_or(domain.policy.restart);
+        let is_given_up = domain.crashes.len() > CRASH_LOOP
+            || domain.deaths >= domain.policy.max_deaths
+            || domain.epoch == LAST_EPOCH;
+        match again {
+            _ if domain.policy.essential => Fate::Essential,
+            true if !is_given_up => Fate::Restarts,
+            _ if is_last => Fate::Last,
+            true => Fate::GivenUp,
+            false => Fate::Stays,
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::accounts::account;
 use super::guest::Guest;
+use super::reports::Children;
 use super::{LocalProcess, Processes, with_table};
 use crate::programs::{Directory, Loaded, Manifest, stack};
 use ::processes::client::Account;
@@ -37,11 +38,20 @@ const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 }
 /// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
+/// A process that the table requests, its parent and group, and the life that watches it.
+#[derive(Clone, Copy)]
+pub struct Ids {
+    pub pid: u32,
+    pub parent: u32,
+    pub group: u32,
+    pub watcher: u32,
+}
+
 /// Starts a process with the start data that the table gave. Reports a failure to the table.
 pub fn begin(
     session: &Session,
     processes: &Processes,
-    (pid, parent, group): (u32, u32, u32),
+    Ids { pid, parent, group, watcher }: Ids,
     quota: Quota,
     beginning: &[u8],
 ) {
@@ -63,6 +73,8 @@ pub fn begin(
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
         quota: quota.words().map(AtomicU64::new),
+        watcher,
+        children: Children::new(),
         ended: Once::new(),
     };
     put(&processes.living, pid, Arc::new(life));

@@ -7,7 +7,7 @@
 //! faults on a page for which there is no memory. Handles that a request creates are charged to the
 //! process's quota (`abi::quota`).
 
-use super::{LocalProcess, Processes, ask};
+use super::{LocalProcess, Processes, ask, reports};
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
@@ -114,6 +114,46 @@ impl Guest {
     }
 }
 
+impl Guest {
+    /// Makes a request to the process table. A caller that waits for children is not told of a
+    /// restart of the table: it gets their ends as soon as all kernels have reported.
+    fn ask_processes(
+        &self,
+        request: process::Request,
+        bulk: &mut [u8],
+    ) -> Result<process::Reply, Interrupted> {
+        let is_stopped = || self.is_stopped();
+        let waits = request.op == process::Op::Wait as u16;
+        loop {
+            let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
+            let reply = match answer {
+                Ok(reply) => reply.ok_or(Interrupted)?,
+                Err(_) => return Ok(process::Reply::error(Errno::Io)),
+            };
+            if !waits
+                || !reports::must_ask_again(
+                    &self.session,
+                    self.processes,
+                    &self.life,
+                    &request,
+                    &reply,
+                )
+            {
+                return Ok(reply);
+            }
+            self.pause(arch::time::soc_time() + reports::PAUSE_NS)?;
+        }
+    }
+
+    /// Sleeps until `deadline`, unless the process must end.
+    fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
+        let is_stopped = || self.is_stopped();
+        let scheduler = &self.session.kernel.scheduler;
+        scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
+        if is_stopped() { Err(Interrupted) } else { Ok(()) }
+    }
+}
+
 /// Touches as much of `bulk` as one request to the file service uses. Returns false without memory.
 #[inline]
 fn touch(bulk: &[u8]) -> bool {
@@ -182,13 +222,11 @@ impl System for Guest {
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
         }
-        let is_stopped = || self.is_stopped();
-        let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
+        let answer = self.ask_processes(request, bulk);
         idle::to_program(self.kernel());
-        match answer {
-            Ok(reply) => reply.ok_or(Interrupted),
-            Err(_) => Ok(process::Reply::error(Errno::Io)),
-        }
+        let reply = answer?;
+        self.life.children.note(&self.life, &request, &reply);
+        Ok(reply)
     }
 
     fn handle_at(
@@ -240,11 +278,9 @@ impl System for Guest {
     }
 
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
-        let is_stopped = || self.is_stopped();
-        let scheduler = &self.kernel().scheduler;
-        scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
+        let slept = self.pause(deadline);
         idle::to_program(self.kernel());
-        if is_stopped() { Err(Interrupted) } else { Ok(()) }
+        slept
     }
 
     fn yield_now(&mut self) {

@@ -12,7 +12,7 @@ use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
 /// How long all kernels may take to report their processes to a table that has restarted.
-const REPORTING_NS: u64 = 2_000_000_000;
+pub(super) const REPORTING_NS: u64 = 2_000_000_000;
 
 /// Name of the root directory in a process.
 const ROOT: &[u8] = b"/";

@@ -1,10 +1,10 @@
 //! Ends of parents, of waiting callers, of kernels, and of the table itself.
 
 use crate::common::*;
-use abi::process::{End, Errno, Op, Request, State, flag, signal};
+use abi::process::{End, Errno, Op, Request, State, flag, pack_life, signal};
 use abi::quota::Quota;
 use base::id::{DomainId, Epoch};
-use processes::client::{Account, News, Running};
+use processes::client::{Account, Client, News, Running};
 use processes::service::{GRACE, PATIENCE};
 use share::{Event, Token};
 
@@ -189,6 +189,52 @@ fn a_restarted_table_adopts_running_processes() {
     assert_eq!(world.state(10), Some(State::Ended), "it is watched");
     assert_eq!(world.with(1, |c| c.adopt(one)), Err(Errno::Inval), "it has ended");
     assert_eq!(world.with(2, |c| c.wait(0, 10)).unwrap().pid, 10);
+}
+
+/// The table was lost with the kernel that ran the child.
+#[test]
+fn a_restarted_table_learns_of_lost_children_from_the_kernels_of_their_parents() {
+    let mut world = World::of_life(2);
+    let parent = Running { pid: 10, group: 10, kernel: 1, ..Running::default() };
+    let lost = |pid| move |c: &mut Client<'_>| c.adopt_lost(pid, 10, 10, 0);
+    assert_eq!(world.with(1, lost(11)), Err(Errno::Srch), "the parent comes first");
+    world.with(1, |c| c.adopt(parent)).unwrap();
+    world.with(1, |c| c.adopt(Running { pid: 12, parent: 10, ..parent })).unwrap();
+    assert_eq!(world.with(2, lost(11)), Err(Errno::Perm), "the parent runs elsewhere");
+    for bad in [1, 10, 12] {
+        assert_eq!(world.with(1, lost(bad)), Err(Errno::Inval));
+    }
+    let waits = world.park(1, wait(10, -1), &mut []);
+    world.with(1, lost(11)).unwrap();
+    assert_eq!(world.take_woken(), [waits]);
+    assert_eq!(world.with(1, lost(11)), Err(Errno::Inval), "once");
+    let reply = world.again(waits, wait(10, -1), &mut []).unwrap();
+    assert_eq!((reply.pid, reply.kind), (11, End::Lost as u32));
+    assert_eq!(world.errno(1, wait(10, 11), &mut []), Errno::Child);
+}
+
+/// The kernels tell a restarted table which life watches a process, so it is not left behind.
+#[test]
+fn adopted_processes_end_with_their_watcher() {
+    let mut world = World::of_life(2);
+    let one = Running { kernel: 1, flags: flag::WATCHED, ..Running::default() };
+    let by = |pid, epoch| Running { pid, group: pid, watcher: pack_life(0, epoch), ..one };
+    world.tell_all();
+    world.with(1, |c| c.adopt(by(10, 1))).unwrap();
+    world.gone(0);
+    assert_eq!(world.next(1), Some(News::Stop { pid: 10, signal: signal::KILL }));
+    world.with(1, |c| c.adopt(by(11, 1))).unwrap();
+    assert_eq!(world.next(1), Some(News::Stop { pid: 11, signal: signal::KILL }), "over before");
+    world.epochs[0] = 2;
+    world.with(1, |c| c.adopt(by(12, 2))).unwrap();
+    assert_eq!(world.next(1), None, "this life goes on");
+    (10..=12).for_each(|pid| ended(&mut world, 1, pid));
+    assert_eq!((world.state(11), world.state(12)), (None, Some(State::Ended)));
+    // A process that has just been requested comes with its watcher.
+    let (request, mut bulk) = spawn(1, 0, flag::WATCHED);
+    world.park(0, request, &mut bulk);
+    let Some(News::Begin { watcher, .. }) = world.next(1) else { panic!("no process") };
+    assert_eq!(watcher, pack_life(0, 2));
 }
 
 #[test]

@@ -1,0 +1,168 @@
+//! What this kernel reports to a process table that has restarted: the processes that it runs, and
+//! children of theirs that were lost with other kernels.
+//!
+//! ```text
+//!   a kernel dies, with the table --> Next: Restarted --> Adopt, one a process
+//!   a process waits: Restarted, or Child before all have reported --> asked again a moment later
+//!                    Child, but a child's kernel is dead          --> Adopt as lost, asked again
+//! ```
+
+use super::launch::REPORTING_NS;
+use super::{LocalProcess, Processes, begin, with_table};
+use ::processes::client::Running;
+use abi::process::{Errno, Op, PROCESSES, Reply, Request, flag};
+use abi::soc::state;
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use base::id::DomainId;
+use core::sync::atomic::Ordering;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
+
+/// Time after which a process that waits for its children asks the restarted table again.
+pub const PAUSE_NS: u64 = 50_000_000;
+
+/// A child on some kernel, in that kernel's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Child {
+    pid: u32,
+    group: u32,
+    kernel: u8,
+    epoch: u16,
+}
+
+impl Child {
+    /// Returns whether its kernel's life is over.
+    fn is_lost(&self, kernel: &Kernel) -> bool {
+        let (epoch, now) = kernel.soc.state(DomainId(self.kernel));
+        epoch as u16 != self.epoch || state::is_over(now)
+    }
+}
+
+/// The children that a process has started and not waited for.
+pub struct Children(Lock<Vec<Child>>);
+
+impl Children {
+    pub fn new() -> Children {
+        Children(Lock::new(kernel_node::ranks::PROCESSES, Vec::new()))
+    }
+
+    /// Notes what a request of the process has changed.
+    pub fn note(&self, parent: &LocalProcess, request: &Request, reply: &Reply) {
+        match (Op::from_code(request.op), reply.errno()) {
+            (Some(Op::Spawn), Errno::Success) => self.add(parent, request, reply),
+            (Some(Op::Group), Errno::Success) => {
+                let mut all = self.0.lock();
+                let moved = all.iter_mut().filter(|child| child.pid == reply.pid);
+                moved.for_each(|child| child.group = reply.group);
+            }
+            (Some(Op::Wait), Errno::Success) => self.forget(|child| child.pid == reply.pid),
+            // The table has forgotten their ends.
+            (Some(Op::Wait), Errno::Child) => {
+                self.forget(|child| is_wanted(parent, request, child))
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&self, parent: &LocalProcess, request: &Request, reply: &Reply) {
+        let (pid, kernel, epoch) = (reply.pid, request.kernel as u8, reply.status as u16);
+        let group = match request.group {
+            _ if request.flags & flag::NEW_GROUP != 0 => pid,
+            0 => parent.group.load(Ordering::Relaxed),
+            group => group,
+        };
+        let mut all = self.0.lock();
+        // Its end is reported as long as the table is not lost.
+        if all.len() < PROCESSES && all.try_reserve(1).is_ok() && epoch != 0 {
+            all.push(Child { pid, group, kernel, epoch });
+        }
+    }
+
+    fn forget(&self, wanted: impl Fn(&Child) -> bool) {
+        self.0.lock().retain(|child| !wanted(child));
+    }
+
+    /// Returns the children that a request to wait accepts.
+    fn wanted(&self, parent: &LocalProcess, request: &Request) -> Vec<Child> {
+        let mut found = Vec::new();
+        let all = self.0.lock();
+        if found.try_reserve(all.len()).is_ok() {
+            found.extend(all.iter().filter(|child| is_wanted(parent, request, child)));
+        }
+        found
+    }
+}
+
+/// Returns whether a request to wait accepts this child.
+fn is_wanted(parent: &LocalProcess, request: &Request, child: &Child) -> bool {
+    match request.pid {
+        -1 => true,
+        0 => child.group == parent.group.load(Ordering::Relaxed),
+        pid @ 1.. => child.pid == pid.unsigned_abs(),
+        group => child.group == group.unsigned_abs(),
+    }
+}
+
+/// Returns whether a process that waits for its children must ask again, because the table has
+/// restarted and does not know all of them yet. Reports those that are lost.
+pub fn must_ask_again(
+    session: &Session,
+    processes: &Processes,
+    parent: &LocalProcess,
+    request: &Request,
+    reply: &Reply,
+) -> bool {
+    let now = arch::time::soc_time();
+    match reply.errno() {
+        Errno::Restarted => {
+            processes.restarted.store(now, Ordering::Relaxed);
+            return true;
+        }
+        Errno::Child | Errno::Srch => {}
+        _ => return false,
+    }
+    let wanted = parent.children.wanted(parent, request);
+    let lost = wanted.iter().filter(|child| child.is_lost(session.kernel));
+    let reported = lost.filter(|child| report_lost(session, parent, child)).count();
+    let is_early = now < processes.restarted.load(Ordering::Relaxed) + REPORTING_NS;
+    reported > 0 || !wanted.is_empty() && is_early
+}
+
+/// Reports a child that was lost with its kernel. Returns whether the parent can wait for it now.
+fn report_lost(session: &Session, parent: &LocalProcess, child: &Child) -> bool {
+    let Child { pid, group, kernel, .. } = *child;
+    let done = with_table(session, &Patience::ENDLESS, |table| {
+        table.adopt_lost(pid, parent.pid, group, kernel.into())
+    });
+    done.is_ok()
+}
+
+/// Reports all processes of this kernel to a table that has restarted.
+pub fn name_all(session: &Session, processes: &Processes) {
+    processes.restarted.store(arch::time::soc_time(), Ordering::Relaxed);
+    let all: Vec<_> = processes.living.lock().values().cloned().collect();
+    for life in all {
+        let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
+        let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
+        let running = Running {
+            pid: life.pid,
+            parent: life.parent,
+            group: life.group.load(Ordering::Relaxed),
+            kernel: session.kernel.me.0.into(),
+            flags: watched | doomed,
+            watcher: life.watcher,
+            memory: life.memory.load(Ordering::Relaxed),
+            quota: life.quota(),
+            name: &life.name,
+        };
+        if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
+            kernel_node::log!("process {}: the restarted process table refused it", life.pid);
+        }
+        // It may have been reported before the table knew the process.
+        if let Some(&(end, status)) = life.ended.get() {
+            begin::report_end(session, life.pid, end, status);
+        }
+    }
+}

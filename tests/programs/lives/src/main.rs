@@ -1,0 +1,92 @@
+//! A test program: what a program on one kernel sees while another kernel dies. Its exit code says
+//! whether all was as documented; nothing else survives a restart of the file service.
+//!
+//! ```text
+//!   sleep           sleeps for an hour
+//!   waits KERNEL    starts `sleep` on that kernel; its end must be reported as lost
+//!   works ROUNDS    computes, writes and reads a file: each read has what was written, or the
+//!                   file service says that it has restarted
+//! ```
+
+use penumbra::{Command, End, Errno};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Exit codes.
+const USAGE: u8 = 2;
+const NOT_STARTED: u8 = 3;
+const NO_END: u8 = 4;
+const OTHER_END: u8 = 5;
+const WRONG_SUM: u8 = 6;
+const WRONG_FILE: u8 = 7;
+const WRONG_ERROR: u8 = 8;
+
+/// WASI's number for a handle of an earlier life of the file service.
+const STALE: i32 = 72;
+
+/// Starts a child that sleeps, and waits for its end.
+fn waits(kernel: u32) -> Result<(), u8> {
+    let child = Command::new("/bin/lives").arg("sleep").kernel(kernel).spawn();
+    let child = child.map_err(|_| NOT_STARTED)?;
+    match child.wait() {
+        Ok(ended) if ended.end == End::Lost => {}
+        Ok(_) => return Err(OTHER_END),
+        Err(_) => return Err(NO_END),
+    }
+    // The end is reported once.
+    match child.wait() {
+        Err(Errno::CHILD) => Ok(()),
+        _ => Err(OTHER_END),
+    }
+}
+
+/// Returns a number that takes long to compute, and depends on each step.
+fn sum(seed: u64, steps: u64) -> u64 {
+    (0..steps).fold(seed, |sum, step| {
+        (sum ^ step).wrapping_mul(6_364_136_223_846_793_005).rotate_left(17)
+    })
+}
+
+/// Writes a file and reads it back. Returns whether the file service still knew this process.
+fn keeps(name: &str, text: &str) -> Result<bool, u8> {
+    let done = std::fs::write(name, text).and_then(|()| std::fs::read_to_string(name));
+    match done {
+        Ok(found) if found == text => Ok(true),
+        Ok(_) => Err(WRONG_FILE),
+        Err(why) if why.raw_os_error() == Some(STALE) => Ok(false),
+        Err(_) => Err(WRONG_ERROR),
+    }
+}
+
+fn works(rounds: u64) -> Result<(), u8> {
+    const STEPS: u64 = 300_000;
+    let (mut total, mut is_known) = (0, true);
+    for round in 0..rounds {
+        total = sum(total + round, STEPS);
+        let known = keeps("/works", &format!("round {round}: {total}\n"))?;
+        // Handles of an earlier life stay invalid.
+        if known && !is_known {
+            return Err(WRONG_ERROR);
+        }
+        is_known = known;
+    }
+    // Computed again, in one go.
+    let again = (0..rounds).fold(0, |total, round| sum(total + round, STEPS));
+    if again == total { Ok(()) } else { Err(WRONG_SUM) }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |word: &str| word.parse::<u64>().map_err(|_| USAGE);
+    let done = match words[..] {
+        ["sleep"] => {
+            std::thread::sleep(Duration::from_secs(3600));
+            Ok(())
+        }
+        ["waits", kernel] => number(kernel).and_then(|kernel| waits(kernel as u32)),
+        ["works", rounds] => number(rounds).and_then(works),
+        _ => Err(USAGE),
+    };
+    done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+}
