@@ -94,9 +94,9 @@ codes! {
         Poll = 26,
         /// Reports the size of a file system.
         Statfs = 27,
-        /// Mounts a file system on a directory. Busy if the disk or server is mounted already; Exist
-        /// if the directory has something mounted on it. Not for programs, nor are those below,
-        /// except Terminal and Mounts.
+        /// Mounts a file system on a directory. Busy: the disk or server is mounted already; Exist:
+        /// something is mounted on the directory. Not for programs, nor are those below, except
+        /// Terminal and Mounts.
         Mount = 28,
         /// Takes the next I/O of a disk, waiting for one. For the kernels that drive the disk.
         NextIo = 29,

@@ -11,8 +11,8 @@
 //!
 //!             10 REST           11 SLEEP             10, 11, by its own kernel
 //!   RUNNING ---------> RESTING ---------> RESTING    12 WAKE, a device's doorbell, the time that
-//!      ^                  | 12            stopped       REST named, a domain that stays dead
-//!      +------------------+------------------+ 12
+//!      ^                  | 12            stopped       REST named, a domain that stays dead, the
+//!      +------------------+------------------+ 12       last RUNNING one stops (OFF, INACTIVE)
 //! ```
 //! A kernel that rests looks for messages between REST and SLEEP. Its peers look at its state after
 //! they have sent one. So either the kernel finds the message, or the peer finds RESTING and sends
@@ -402,6 +402,7 @@ impl Power {
             Job::Stop => {
                 domain.before_inactive = domain.state;
                 self.set_state(d, state::INACTIVE);
+                self.wake_a_server();
             }
             Job::Reset => {
                 domain.resume = pending.resume;
@@ -412,6 +413,7 @@ impl Power {
                 } else {
                     self.set_state(d, state::OFF);
                 }
+                self.wake_a_server();
             }
             Job::Continue => {}
         }

@@ -293,9 +293,9 @@ fn rest(power: &mut Power, until: u64) {
 }
 
 #[test]
-fn a_rest_ends_by_a_wake_a_device_the_time_or_a_death() {
+fn a_rest_ends_by_a_wake_a_device_the_time_or_the_end_of_the_others() {
     type End = fn(&mut Power) -> Vec<Effect>;
-    let ends: [End; 4] = [
+    let ends: [End; 6] = [
         |power| ask(power, OTHER, command::WAKE, 0, 0),
         |power| power.step(0, Event::Rung(0)),
         |power| {
@@ -306,6 +306,15 @@ fn a_rest_ends_by_a_wake_a_device_the_time_or_a_death() {
         |power| {
             ask(power, OTHER, command::PANIC, 0, 0);
             power.step(0, Event::Ended(1))
+        },
+        // The other one served the devices, perhaps.
+        |power| {
+            let stop = ask(power, CLIENT, command::OFF, 1, 0);
+            finish(power, &stop, true)
+        },
+        |power| {
+            let stop = ask(power, CLIENT, command::INACTIVE, 1, 0);
+            finish(power, &stop, true)
         },
     ];
     for (number, end) in ends.into_iter().enumerate() {

@@ -25,8 +25,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::{log, shootdown};
 use kernel_platform::coherence::Coherence;
 use kernel_sched::WaitQueue;
-use kernel_services::hooks;
 use kernel_services::kernel::{self, Kernel};
+use kernel_services::{duty, hooks};
 
 /// Priority of the thread that powers the domain off: the highest.
 const PRIORITY: u8 = 31;
@@ -217,4 +217,6 @@ pub fn rejoin(kernel: &Kernel) {
         coherence.come_back();
     }
     kernel.peers.poll(kernel);
+    duty::look(kernel);
+    kernel.devices.look_again(kernel);
 }

@@ -195,6 +195,15 @@ impl Devices {
             || own.any(|place| place.has_news(node))
     }
 
+    /// Has the drivers look at devices that this kernel serves, if those have something: for a
+    /// domain that was stopped.
+    pub fn look_again(&self, node: &Node) {
+        let serves = *self.serves_shared.lock();
+        let ours = self.places.iter().filter(|place| serves || !place.is_shared);
+        let news = ours.filter(|place| place.has_news(node));
+        self.note(node, news.fold(0, |kinds, place| kinds | 1 << place.found.kind));
+    }
+
     /// Returns whether a device that kernels share has something that its driver has not looked at,
     /// in any kernel.
     pub fn have_shared_news(&self, node: &Node) -> bool {

@@ -32,6 +32,14 @@ impl Power {
         }
     }
 
+    /// A domain has stopped that may have served the devices. Those that rest may not listen to
+    /// them, so they wake if no other domain runs (docs/design/rest.md).
+    pub(super) fn wake_a_server(&mut self) {
+        if !self.domains.iter().any(|domain| domain.state == state::RUNNING) {
+            self.end_rests(|_, _| true);
+        }
+    }
+
     pub(super) fn rest(&mut self, asker: Asker, d: usize, [until, vectors]: [u64; 2]) {
         if self.domains[d].state != state::RUNNING {
             return self.answer(asker, error::STATE, 0);
