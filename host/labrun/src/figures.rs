@@ -49,6 +49,7 @@ const FIGURES: [(&[&str], Figure); 16] = [
     (&["hang."], hangs),
     (&["kill.points"], crash_points),
     (&["step."], steps),
+    (&["irq.handover_us."], handovers),
     (&["lock.hw_uncontended"], spinlock),
     (&["k2.t4."], table4::records),
     (&["k2.t6."], table6::records),
@@ -183,6 +184,15 @@ const SERVICES: &str = "ping shadow 2; exercise 1 2000; on shadow exercise 2 200
 fn steps(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, SERVICES, Choice::default())?;
     ensure!(outcome.values.len() == 4, "the kernels reported {:?}", outcome.values);
+    Ok(outcome.values)
+}
+
+/// Main goes to rest, and shadow takes over the devices; main wakes and takes them over again.
+fn handovers(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let run = "ping shadow 2; nap 8000; bench handover";
+    let outcome = kit.run("duo-1x1-rest", run, Choice::default())?;
+    let all = outcome.values.iter().filter(|value| value.1 > 0.0).count();
+    ensure!(all == 2, "the kernels reported {:?}", outcome.values);
     Ok(outcome.values)
 }
 

@@ -77,6 +77,8 @@ pub struct Devices {
     news: AtomicU64,
     /// The thread that waits for them.
     waiting: WaitQueue,
+    /// Chip time at which this kernel began to serve the devices that it shares.
+    taken_over: AtomicU64,
     /// Number of threads that wait for a device to complete a request.
     in_flight: AtomicU64,
     dma: dma::Slot,
@@ -94,6 +96,7 @@ impl Devices {
             serves_shared: Lock::new(kernel_node::ranks::DEVICE, false),
             news: AtomicU64::new(0),
             waiting: WaitQueue::new(),
+            taken_over: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             dma: dma::Slot::new(blob),
         }
@@ -138,13 +141,19 @@ impl Devices {
         let shared = || self.places.iter().filter(|place| place.is_shared);
         let before = core::mem::replace(&mut *serves, decide());
         let kinds = match (before, *serves) {
-            (false, true) => take_over(shared()),
+            (false, true) => {
+                self.taken_over.store(arch::time::soc_time(), Ordering::Relaxed);
+                take_over(shared())
+            }
             (true, false) => {
                 shared().for_each(|place| arch::irq::mask(place.vector()));
                 0
             }
             _ => 0,
         };
+        if before != *serves {
+            node.trace.event("devices", (*serves).into(), 0);
+        }
         drop(serves);
         self.note(node, kinds);
     }
@@ -193,6 +202,11 @@ impl Devices {
             || self.in_flight.load(Ordering::Relaxed) != 0
             || !self.dma.waiting.is_empty()
             || own.any(|place| place.has_news(node))
+    }
+
+    /// Returns the chip time at which this kernel began to serve the devices that it shares.
+    pub fn taken_over_at(&self) -> u64 {
+        self.taken_over.load(Ordering::Relaxed)
     }
 
     /// Has the drivers look at devices that this kernel serves, if those have something: for a

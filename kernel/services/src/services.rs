@@ -48,7 +48,7 @@ use kernel_platform::Platform;
 use kernel_platform::peers::CallFailure;
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 #[cfg(feature = "trials")]
-pub use longest::longest_ns;
+pub use longest::{longest_ns, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
@@ -280,6 +280,8 @@ impl Services {
             self.all()
                 .into_iter()
                 .for_each(|service| service.look_at_device(self, platform, kinds));
+            #[cfg(feature = "trials")]
+            longest::looked(platform.devices.taken_over_at());
         }
     }
 

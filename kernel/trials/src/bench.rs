@@ -6,7 +6,7 @@
 
 use super::first_peer;
 use super::measure::{Watch, record};
-use super::{Command, Failure, Outcome, Session, blocks, number};
+use super::{Command, Failure, Outcome, Session, blocks, number, steps};
 use base::id::CoreId;
 use base::port::Frames;
 use core::fmt::Write;
@@ -18,7 +18,7 @@ use kernel_services::kernel::Kernel;
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
     arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both|hang|served|\
-                op|twins|rpc|rpc-soc|steps [ROUNDS]",
+                op|twins|rpc|rpc-soc|steps|handover [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -35,8 +35,10 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"dma") => super::table6::alone(session, out),
         Some(&"frames-both") => super::section93::bench(session, out),
         Some(&"dma-both") => super::table6::both(session, out),
-        Some(&"steps") => super::steps::bench(session, out),
-        Some(&"steps-here") => super::steps::say(session, out),
+        Some(&"steps") => steps::both(session, out, steps::say, "bench steps-here"),
+        Some(&"handover") => steps::both(session, out, steps::say_handover, "bench handover-here"),
+        Some(&"handover-here") => steps::say_handover(session, out),
+        Some(&"steps-here") => steps::say(session, out),
         Some(&"hang") => super::hang::bench(session, out),
         Some(&"dsm") => super::faults::bench(session, out, rounds),
         Some(&"op") => super::faults::bench_op(session, out, rounds),

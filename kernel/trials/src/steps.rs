@@ -1,5 +1,6 @@
 //! `bench steps`: the longest step of a service in this kernel since its boot, and in its first
-//! peer. `large`: requests about a large file, none of which may be a long step.
+//! peer. `bench handover`: how long each took to take over the devices. `large`: requests about a
+//! large file, none of which may be a long step.
 
 use super::{Command, Failure, Outcome, Session, buffer, first_peer};
 use abi::fs::flag;
@@ -7,7 +8,7 @@ use alloc::vec;
 use core::fmt::Write;
 use kernel_platform::peers::Procedure;
 use kernel_services::files::with_client;
-use kernel_services::services::longest_ns;
+use kernel_services::services::{longest_ns, took_over_ns};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "large",
@@ -71,14 +72,26 @@ fn read(session: &Session) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// Prints records of both kernels.
-pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
-    say(session, out)?;
+/// Prints records of both kernels: of this one by `here`, of the other by the command `there`.
+pub fn both(
+    session: &Session,
+    out: &mut dyn Write,
+    here: impl FnOnce(&Session, &mut dyn Write) -> Outcome,
+    there: &str,
+) -> Outcome {
+    here(session, out)?;
     let mut answer = buffer(256)?;
     let peer = first_peer(session.kernel)?;
-    let bytes = session.call(peer, Procedure::Run, b"bench steps-here", &mut answer)?;
+    let bytes = session.call(peer, Procedure::Run, there.as_bytes(), &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     Ok(out.write_str(text.map_err(|_| Failure::Failed("the peer's answer is no text"))?)?)
+}
+
+/// `bench handover-here`: how long this kernel took to take over the devices, the last time.
+pub fn say_handover(session: &Session, out: &mut dyn Write) -> Outcome {
+    let us = took_over_ns().div_ceil(100);
+    let name = session.kernel.name();
+    Ok(writeln!(out, "record irq.handover_us.{name} {}.{} us", us / 10, us % 10)?)
 }
 
 /// `bench steps-here`: the records of this kernel.

@@ -1,10 +1,26 @@
-//! The longest time for which this kernel has had a service's arena, for measurements. Other
-//! callers of the service wait for so long.
+//! For measurements: the longest time for which this kernel has had a service's arena, for which
+//! other callers of the service wait; and how long it took to take over the devices.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// In ticks of the core's clock: all of it, and the part in which the core did not wait.
 static LONGEST: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Chip time of the last take-over of the devices, and ns from then until all were looked at.
+static TAKEN_OVER: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// The drivers have looked at their devices; the last take-over was at `taken_over`, in chip time.
+pub fn looked(taken_over: u64) {
+    let [last, took] = &TAKEN_OVER;
+    if last.swap(taken_over, Ordering::Relaxed) != taken_over {
+        took.store(arch::time::soc_time() - taken_over, Ordering::Relaxed);
+    }
+}
+
+/// Returns how long the last take-over of the devices took, in ns; 0: there was none.
+pub fn took_over_ns() -> u64 {
+    TAKEN_OVER[1].load(Ordering::Relaxed)
+}
 
 /// Runs a step, which stays on its core.
 pub fn measured<R>(step: impl FnOnce() -> R) -> R {
