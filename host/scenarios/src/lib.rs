@@ -5,8 +5,8 @@
 //!                                  |
 //!                    scenario: types at its console, runs programs on it (deploy)
 //! ```
-//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`, `lives`: kernels and the
-//!   chip
+//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`, `lives`, `taken`: kernels
+//!   and the chip
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
@@ -51,6 +51,7 @@ mod rest;
 mod services;
 mod statics;
 mod system;
+mod taken;
 mod trio;
 mod twins;
 mod weak;
@@ -246,5 +247,6 @@ pub const ALL: &[Scenario] = &[
     on("lives.disk", "duo-lives", lives::disk),
     on("lives.hangs", "duo-lives", lives::hangs),
     on("lives.exec", "duo-lives", lives::exec),
+    on("lives.taken", "duo-lives", |rig| taken::over(rig, 3)),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];
