@@ -43,6 +43,8 @@ pub struct Fake<M> {
     broken: Cell<bool>,
     /// Whether it acts at once when it is kicked, and may act between any two stores.
     pub eager: Cell<bool>,
+    /// Whether a test writes anything to its memory, so that it follows nothing there itself.
+    pub is_hostile: Cell<bool>,
     /// Whether it has used buffers without an interrupt until now.
     pub news: Cell<bool>,
     /// Number of resets so far.
@@ -61,6 +63,7 @@ impl<M: Model> Fake<M> {
             taken: RefCell::default(),
             broken: Cell::new(false),
             eager: Cell::new(true),
+            is_hostile: Cell::new(false),
             news: Cell::new(false),
             resets: Cell::new(0),
             prng: RefCell::new(Prng::new(id)),
@@ -310,7 +313,7 @@ impl<M: Model> Words for View<'_, M> {
         self.lasts.set(self.lasts.get().saturating_sub(u32::from(self.lasts.get() != u32::MAX)));
         self.stores.borrow_mut().push((at, value));
         // The device may look at any time.
-        if self.fake.prng.borrow_mut().chance(1, 16) {
+        if !self.fake.is_hostile.get() && self.fake.prng.borrow_mut().chance(1, 16) {
             self.leak();
             self.fake.acknowledge();
             self.fake.take();

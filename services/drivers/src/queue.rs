@@ -138,6 +138,11 @@ impl Queue {
             if produced == self.used {
                 return None;
             }
+            if produced.wrapping_sub(self.used) as usize > ENTRIES {
+                // More than can be in flight: none of it is believed.
+                (self.used, self.bogus) = (produced, self.bogus.saturating_add(1));
+                return None;
+            }
             words.barrier(); // the entry is read after the index that announces it
             let entry = USED + 4 + 8 * (self.used as usize % ENTRIES);
             let (id, bytes) = (self.load_u32(words, entry), self.load_u32(words, entry + 4));

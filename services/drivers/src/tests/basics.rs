@@ -159,6 +159,11 @@ fn invalid_completions_are_counted_and_ignored() {
     let done = queue.complete(&ram).unwrap();
     assert_eq!((done.head, done.bytes, queue.bogus), (head, 4, 2));
     assert_eq!(queue.complete(&ram), None);
+    // More completions than the queue has entries.
+    queue.submit(&ram, &[piece]).unwrap();
+    ram.store(used, 3000 << 16);
+    assert_eq!((queue.complete(&ram), queue.bogus), (None, 3));
+    assert_eq!(queue.complete(&ram), None);
 }
 
 #[test]

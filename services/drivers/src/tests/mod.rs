@@ -7,6 +7,7 @@ mod basics;
 mod console;
 mod disk;
 mod host;
+mod hostile;
 mod random;
 
 /// A disk over an array.
