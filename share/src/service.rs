@@ -140,7 +140,7 @@ pub trait Effects {
         false
     }
     /// Returns whether the caller parked under `token` is a thread of the kernel that executes this
-    /// step. Of several callers who would do, such a one is woken at the least cost, and without
+    /// step. Of several callers that would do, such a one is woken at the least cost, and without
     /// waking a kernel that rests.
     fn is_near(&self, _token: Token) -> bool {
         true

@@ -96,6 +96,7 @@ const RESTS: &str = "what duo does daily, with domains that rest at every pause"
 const TRIO: &str = "what duo does daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
+const LIVES_TRIO: &str = "what duo-lives does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
 const GENERATED: &str = "500 generated modules instead of 24";
@@ -242,11 +243,12 @@ pub const ALL: &[Scenario] = &[
     on("lives.all", "duo-lives", lives::all),
     on("lives.programs", "duo-lives", lives::programs),
     on("lives.loaded", "duo-lives", |rig| lives::loaded(rig, 5)),
-    on("lives.three", "trio-lives", |rig| lives::three(rig, 4)),
+    nightly("lives.three", "trio-lives", LIVES_TRIO, |rig| lives::three(rig, 4)),
     nightly("lives.loaded-often", "duo-lives", LIVES, lives::loaded_often),
     on("lives.disk", "duo-lives", lives::disk),
     on("lives.hangs", "duo-lives", lives::hangs),
     on("lives.exec", "duo-lives", lives::exec),
     on("lives.taken", "duo-lives", |rig| taken::over(rig, 3)),
+    on("lives.shell", "duo-lives", lives::shell),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];

@@ -1,11 +1,11 @@
 //! Boards whose strong kernel dies and starts again, as the weak one does.
 
-use super::disk::{begin as with_disk, clean, content, mounted, poweroff, same};
+use super::disk::{begin as with_disk, clean, content, mounted, off_and_clean, poweroff, same};
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
 use super::programs::{LOST, Running, install, says, wrong};
 use super::services::{OPERATIONS, exercised, logged};
-use super::{Failure, PATIENCE, Rig};
+use super::{Failure, PATIENCE, Rig, system};
 use abi::soc::state;
 use builds::apps;
 use deploy::install as deployed;
@@ -276,20 +276,39 @@ pub fn disk(rig: &mut Rig) -> Result<(), Failure> {
 /// The strong kernel hangs while the weak one waits for it: it is reset, and the board goes on.
 pub fn hangs(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect(PROMPT, PATIENCE)?;
-    for (way, waits) in [("masked", "twins clear"), ("driver", "dirty")] {
+    for round in 0..2 {
         let before = runs(rig)?;
-        // From the second time on, the strong kernel has the page that the other one will want.
-        rig.ask("main", "dirty", PATIENCE)?;
-        rig.ask("main", "dirty", PATIENCE)?;
-        demand(rig, &format!("on shadow aside nap 1000 then {waits}"), "begun")?;
-        rig.send(&format!("hang {way}"))?;
+        demand(rig, "on shadow aside nap 1000 then twins clear", "begun")?;
+        rig.send("hang masked")?;
         rig.expect("main hangs: others wait for", PATIENCE)?;
         back(rig, before)?;
-        // A page may be lost with the kernel.
-        rig.ask("main", waits, PATIENCE)?;
-        works(rig, 3)?;
+        demand(rig, "twins clear", "")?;
+        works(rig, round)?;
     }
     Ok(())
+}
+
+/// The shell on the console comes back with the strong kernel, finds what was synced, and starts
+/// programs on both kernels.
+pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
+    system::begin(rig)?;
+    for round in 1..=2 {
+        let text = format!("round {round}");
+        system::says(rig, &format!("cd /home; echo {text} > kept; KERNEL=1 sync"), "[0]")?;
+        system::ask(rig, "KERNEL=1 sleep 1000 &")?;
+        let before = runs(rig)?;
+        rig.kill("main")?;
+        rig.expect("one system on every core", PATIENCE)?;
+        rig.expect("/ $ ", PATIENCE)?;
+        if runs(rig)? != before + 1 {
+            return Err(wrong("its epoch", runs(rig)?));
+        }
+        system::says(rig, "cd /home; KERNEL=1 cat kept | cat", &format!("{text}\n[0]"))?;
+        system::says(rig, "seq 300 | KERNEL=1 wc -l", "300\n[0]")?;
+    }
+    rig.type_keys(system::AWAY)?;
+    rig.expect(PROMPT, PATIENCE)?;
+    off_and_clean(rig)
 }
 
 /// A program that the host runs ends with the kernel that serves the host, wherever it runs, and

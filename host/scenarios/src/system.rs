@@ -13,7 +13,7 @@ use workbench::instance::Instance;
 /// Ctrl-c, ctrl-d and ctrl-t.
 const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
-const AWAY: &str = "\x14";
+pub(super) const AWAY: &str = "\x14";
 
 /// End of the shell's prompt.
 const PROMPT: &str = " $ ";

@@ -65,7 +65,7 @@ fn no_epoch_is_used_twice() {
         power.step(epoch * 2 * CRASH_WINDOW_NS, Event::Ended(0));
     }
     let end = power.step(LAST_EPOCH * 2 * CRASH_WINDOW_NS, Event::Ended(0));
-    assert!(end.contains(&Effect::Died(0, Fate::GivenUp)));
+    assert!(end.contains(&Effect::Died(0, Fate::Last)));
     assert_eq!(state_of(&power, 0), (LAST_EPOCH, state::DEAD));
     let refused = [Effect::Answer(CLIENT, error::STATE, 0)];
     assert_eq!(ask(&mut power, CLIENT, command::WAKE, 0, 0), refused);
