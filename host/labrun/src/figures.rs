@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 16] = [
+const FIGURES: [(&[&str], Figure); 17] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,

@@ -16,7 +16,7 @@ use abi::soc::DeviceRegisters;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::id::{DomainId, Vector};
-use base::port::Words;
+use base::port::{Trace, Words};
 use core::fmt;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
