@@ -26,9 +26,6 @@ use share::{
 /// list.
 const FIRST_LOCK: usize = 8;
 
-/// How often a service that restarts is told of the end of a kernel's life.
-const GONE_TRIES: u32 = 3;
-
 /// A service whose steps this kernel executes.
 type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
@@ -125,8 +122,8 @@ impl<S: Service + Shareable> Served<S> {
         self.mode
     }
 
-    /// Returns how often the service has started ([`ArenaGuard::lives`]); `None` if this kernel does
-    /// not execute it.
+    /// Returns how often the service has started ([`ArenaGuard::lives`]); `None` if this kernel
+    /// does not execute it.
     pub fn lives(&self) -> Option<u32> {
         self.instance.get().map(|instance| instance.custody().lives())
     }
@@ -362,11 +359,9 @@ impl<S: Service + Shareable> Registered for Served<S> {
     }
 
     fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch)) {
-        let gone = || self.step(services, platform, Event::Gone(life.0, life.1));
-        // The next life of a service that has lost its state must know of the end, too.
-        let mut tries = if self.instance.get().is_some() { GONE_TRIES } else { 0 };
-        while tries > 0 && matches!(gone(), Err(ServiceFailure::Restarted)) {
-            tries -= 1;
+        if self.instance.get().is_some() {
+            // No caller waits for the result.
+            let _ = self.step(services, platform, Event::Gone(life.0, life.1));
         }
     }
 
