@@ -11,7 +11,7 @@
 //!
 //! | op | fields | bulk | reply |
 //! | --- | --- | --- | --- |
-//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid`, epoch of its kernel in `status` |
+//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid`, epoch |
 //! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
 //! | Begun | pid, status: an error or 0; memory; quota, lowered | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
@@ -22,12 +22,13 @@
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: only those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | |
-//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, length; status: the watcher's life, if known | in: its name | |
+//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, watcher, length | its name | |
 //! | Adopt, kind Lost | pid, parent, group, kernel | | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
 //!
-//! Where the table says quota, `cpu` and `messages` are the process's [`Quota`]. A life is that of a
-//! kernel ([`pack_life`]).
+//! Where the table says quota, `cpu` and `messages` are the process's [`Quota`]. The epoch of the
+//! process's kernel, and the life of a kernel that watches it ([`pack_life`], 0 if that is not
+//! known), are in `status`.
 
 use crate::codes::codes;
 pub use crate::quota::PROCESSES;
@@ -130,8 +131,8 @@ impl Errno {
 codes! {
     /// Tasks that [`Op::Next`] returns.
     News {
-        /// Start a process: `pid`, `parent` in `value`, its quota in `cpu` and `memory`, the life of
-        /// its watcher in `status`, start data in the bulk.
+        /// Start a process: `pid`, `parent` in `value`, its quota in `cpu` and `memory`, the life
+        /// of its watcher in `status`, start data in the bulk.
         Begin = 1,
         /// Stop a process: `pid`, the signal in `status`.
         Stop = 2,

@@ -96,7 +96,7 @@ const RESTS: &str = "what duo does daily, with domains that rest at every pause"
 const TRIO: &str = "what duo does daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
-const LIVES_TRIO: &str = "what duo-lives does daily, on three kernels";
+const LIVES_TRIO: &str = "what `lives` does daily, on three kernels";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
 const GENERATED: &str = "500 generated modules instead of 24";
@@ -236,19 +236,19 @@ pub const ALL: &[Scenario] = &[
     nightly("domain.kills-often", "duo", KILLS, |rig| peers::kills(rig, 50)),
     on("domain.hangs", "duo", |rig| hangs::weak(rig, 1)),
     nightly("domain.hangs-often", "duo", HANGS, |rig| hangs::weak(rig, 50)),
-    on("domain.main-hangs", "duo", hangs::strong),
+    on("domain.main-hangs", "duo-1x1", hangs::strong),
     on("domain.held", "duo", hangs::held),
-    on("domain.main-killed", "duo", peers::main_killed),
-    on("lives.idle", "duo-lives", lives::idle),
-    on("lives.all", "duo-lives", lives::all),
-    on("lives.programs", "duo-lives", lives::programs),
-    on("lives.loaded", "duo-lives", |rig| lives::loaded(rig, 5)),
-    nightly("lives.three", "trio-lives", LIVES_TRIO, |rig| lives::three(rig, 4)),
-    nightly("lives.loaded-often", "duo-lives", LIVES, lives::loaded_often),
-    on("lives.disk", "duo-lives", lives::disk),
-    on("lives.hangs", "duo-lives", lives::hangs),
-    on("lives.exec", "duo-lives", lives::exec),
-    on("lives.taken", "duo-lives", |rig| taken::over(rig, 3)),
-    on("lives.shell", "duo-lives", lives::shell),
+    on("domain.main-killed", "duo-1x1", peers::main_killed),
+    on("lives.idle", "duo", lives::idle),
+    on("lives.all", "duo", lives::all),
+    on("lives.programs", "duo", lives::programs),
+    on("lives.loaded", "duo", |rig| lives::loaded(rig, 5)),
+    nightly("lives.three", "trio", LIVES_TRIO, |rig| lives::three(rig, 4)),
+    nightly("lives.loaded-often", "duo", LIVES, lives::loaded_often),
+    on("lives.disk", "duo", lives::disk),
+    on("lives.hangs", "duo", lives::hangs),
+    on("lives.exec", "duo", lives::exec),
+    on("lives.taken", "duo", |rig| taken::over(rig, 3)),
+    on("lives.shell", "duo", lives::shell),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];

@@ -137,7 +137,7 @@ fn ended_well(rig: &Rig, arguments: &str, count: usize) -> Result<(), Failure> {
     }
 }
 
-/// Programs on the weak kernel go on while the strong one dies: one that computes and uses files,
+/// Programs on the weak kernel continue while the strong one dies: one that computes and uses files,
 /// and one that waits for a child on the strong kernel, whose end is reported as lost.
 pub fn programs(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect(PROMPT, PATIENCE)?;
@@ -273,7 +273,7 @@ pub fn disk(rig: &mut Rig) -> Result<(), Failure> {
         .try_for_each(|(name, text)| same(name, &content(&rig.instance, name)?, text.as_bytes()))
 }
 
-/// The strong kernel hangs while the weak one waits for it: it is reset, and the board goes on.
+/// The strong kernel hangs while the weak one waits for it: it is reset, and the board continues.
 pub fn hangs(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect(PROMPT, PATIENCE)?;
     for round in 0..2 {
@@ -295,7 +295,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     for round in 1..=2 {
         let text = format!("round {round}");
         system::says(rig, &format!("cd /home; echo {text} > kept; KERNEL=1 sync"), "[0]")?;
-        system::ask(rig, "KERNEL=1 sleep 1000 &")?;
+        system::ask(rig, "KERNEL=1 sleep 1000 & sleep 1")?;
         let before = runs(rig)?;
         rig.kill("main")?;
         rig.expect("one system on every core", PATIENCE)?;
@@ -312,7 +312,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// A program that the host runs ends with the kernel that serves the host, wherever it runs, and
-/// the host is told; a new one runs after the restart.
+/// the host gets a message; a new one runs after the restart.
 pub fn exec(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect(PROMPT, PATIENCE)?;
     for _ in 0..3 {
@@ -332,7 +332,7 @@ pub fn exec(rig: &mut Rig) -> Result<(), Failure> {
         let start = std::time::Instant::now();
         while rig.ask("main", "ps", PATIENCE)?.contains("tool") {
             if start.elapsed() > PATIENCE {
-                return Err(wrong("a program of the host goes on", ()));
+                return Err(wrong("a program of the host has not ended", ()));
             }
         }
         works_again(rig)?;

@@ -416,7 +416,7 @@ impl<P: Ports> State<P> {
     /// allocate, and its length.
     ///
     /// To a domain that has joined, a peer that boots again is dead until it runs, as if the change
-    /// was noticed late: nobody waits for a kernel that boots. That kernel waits for the answers of
+    /// was noticed late: no kernel waits for one that boots. That kernel waits for the answers of
     /// all domains that had joined before. Domains that boot at once wait for each other.
     fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
         let empty = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };

@@ -7,7 +7,7 @@
 
 use super::accounts::account;
 use super::guest::Guest;
-use super::reports::Children;
+use super::reports::{Children, report_end};
 use super::{LocalProcess, Processes, with_table};
 use crate::programs::{Directory, Loaded, Manifest, stack};
 use ::processes::client::Account;
@@ -115,13 +115,6 @@ fn report_failure(session: &Session, pid: u32, why: Errno) {
     if failed.is_err() {
         report_end(session, pid, How::Lost, 0);
     }
-}
-
-/// Reports an end again, in case the table did not know the process the first time.
-pub fn report_end(session: &Session, pid: u32, end: How, status: u32) {
-    let _ = with_table(session, &Patience::ENDLESS, |table| {
-        table.ended(pid, end, status, Account::default())
-    });
 }
 
 /// Notes that the process has ended. From here on it cannot be stopped.

@@ -115,7 +115,7 @@ impl Guest {
 }
 
 impl Guest {
-    /// Makes a request to the process table. A caller that waits for children is not told of a
+    /// Makes a request to the process table. A caller that waits for children does not notice a
     /// restart of the table: it gets their ends as soon as all kernels have reported.
     fn ask_processes(
         &self,

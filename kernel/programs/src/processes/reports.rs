@@ -8,9 +8,9 @@
 //! ```
 
 use super::launch::REPORTING_NS;
-use super::{LocalProcess, Processes, begin, with_table};
-use ::processes::client::Running;
-use abi::process::{Errno, Op, PROCESSES, Reply, Request, flag};
+use super::{LocalProcess, Processes, with_table};
+use ::processes::client::{Account, Running};
+use abi::process::{End, Errno, Op, PROCESSES, Reply, Request, flag, signal, unpack_life};
 use abi::soc::state;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -35,8 +35,7 @@ struct Child {
 impl Child {
     /// Returns whether its kernel's life is over.
     fn is_lost(&self, kernel: &Kernel) -> bool {
-        let (epoch, now) = kernel.soc.state(DomainId(self.kernel));
-        epoch as u16 != self.epoch || state::is_over(now)
+        is_over(kernel, self.kernel, self.epoch)
     }
 }
 
@@ -160,9 +159,32 @@ pub fn name_all(session: &Session, processes: &Processes) {
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
             kernel_node::log!("process {}: the restarted process table refused it", life.pid);
         }
+        if is_watcher_over(session.kernel, life.watcher) {
+            // The table may have lost its state after it learnt of that death.
+            let _ = with_table(session, &Patience::ENDLESS, |table| table.leave(life.pid));
+            processes.stop(session.kernel, life.pid, signal::KILL);
+        }
         // It may have been reported before the table knew the process.
         if let Some(&(end, status)) = life.ended.get() {
-            begin::report_end(session, life.pid, end, status);
+            report_end(session, life.pid, end, status);
         }
     }
+}
+
+/// Returns whether a process was watched by a life of a kernel that is over.
+fn is_watcher_over(kernel: &Kernel, watcher: u32) -> bool {
+    unpack_life(watcher).is_some_and(|(id, epoch)| is_over(kernel, id, epoch))
+}
+
+/// Returns whether a life of a kernel is over.
+fn is_over(kernel: &Kernel, id: u8, epoch: u16) -> bool {
+    let (now, code) = kernel.soc.state(DomainId(id));
+    now as u16 != epoch || state::is_over(code)
+}
+
+/// Reports an end again, in case the table did not know the process the first time.
+pub fn report_end(session: &Session, pid: u32, end: End, status: u32) {
+    let _ = with_table(session, &Patience::ENDLESS, |table| {
+        table.ended(pid, end, status, Account::default())
+    });
 }

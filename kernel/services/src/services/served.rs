@@ -26,9 +26,6 @@ use share::{
 /// list.
 const FIRST_LOCK: usize = 8;
 
-/// How often a service that restarts is told of the end of a kernel's life.
-const GONE_TRIES: u32 = 3;
-
 /// A service whose steps this kernel executes.
 type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
@@ -378,11 +375,9 @@ impl<S: Service + Shareable> Registered for Served<S> {
     }
 
     fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch)) {
-        let gone = || self.step(services, platform, Event::Gone(life.0, life.1));
-        // The next life of a service that has lost its state must know of the end, too.
-        let mut tries = if self.instance.get().is_some() { GONE_TRIES } else { 0 };
-        while tries > 0 && matches!(gone(), Err(ServiceFailure::Restarted)) {
-            tries -= 1;
+        if self.instance.get().is_some() {
+            // No caller waits for the result.
+            let _ = self.step(services, platform, Event::Gone(life.0, life.1));
         }
     }
 

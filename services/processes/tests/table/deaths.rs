@@ -213,7 +213,7 @@ fn a_restarted_table_learns_of_lost_children_from_the_kernels_of_their_parents()
     assert_eq!(world.errno(1, wait(10, 11), &mut []), Errno::Child);
 }
 
-/// The kernels tell a restarted table which life watches a process, so it is not left behind.
+/// The kernels tell a restarted table which life watches a process, so it ends with that life.
 #[test]
 fn adopted_processes_end_with_their_watcher() {
     let mut world = World::of_life(2);
@@ -227,7 +227,7 @@ fn adopted_processes_end_with_their_watcher() {
     assert_eq!(world.next(1), Some(News::Stop { pid: 11, signal: signal::KILL }), "over before");
     world.epochs[0] = 2;
     world.with(1, |c| c.adopt(by(12, 2))).unwrap();
-    assert_eq!(world.next(1), None, "this life goes on");
+    assert_eq!(world.next(1), None, "this life continues");
     (10..=12).for_each(|pid| ended(&mut world, 1, pid));
     assert_eq!((world.state(11), world.state(12)), (None, Some(State::Ended)));
     // A process that has just been requested comes with its watcher.
