@@ -19,7 +19,8 @@ use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
-use kernel_services::disk;
+use kernel_services::disk::{self, Use};
+use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::Session;
@@ -39,7 +40,10 @@ static SETTLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
-    if kernel.services.disk.is_local() && kernel.spawn("disk", None, thread, 0).is_err() {
+    if !kernel.services.disk.is_local() {
+        return;
+    }
+    if kernel.spawn("disk", None, thread, 0).is_err() {
         kernel_node::log!("no memory for a thread that serves the disk");
     }
 }
@@ -57,6 +61,7 @@ pub fn await_root(kernel: &'static Kernel) {
 fn thread(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     serve(kernel);
+    disk::set_use(Use::Free);
     SETTLED.store(true, Ordering::Relaxed);
 }
 
@@ -67,9 +72,9 @@ fn serve(kernel: &'static Kernel) {
     let top = kernel.option("root=") == Some(name);
     let medium = match kernel.option("ram=") == Some(name) {
         // The copy is in the memory of one kernel.
-        true if found.home != u32::from(kernel.me.0) => return,
+        true if found.home != u32::from(kernel.me.0) => return await_mount(&session, number),
         true => {
-            disk::IS_TAKEN.store(true, Ordering::Relaxed);
+            disk::set_use(Use::FileSystem);
             Medium::copied(&session)
         }
         false => Ok(Medium::Device),
@@ -77,6 +82,18 @@ fn serve(kernel: &'static Kernel) {
     match medium {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
         Err(why) => kernel_node::log!("{name}: not mounted: it cannot be copied to memory: {why}"),
+    }
+}
+
+/// Waits until another kernel has mounted disk `number`, at most for [`MOUNTING`].
+fn await_mount(session: &Session, number: u64) {
+    let deadline = arch::time::soc_time() + MOUNTING;
+    let is_mounted = || {
+        let all = with_files(session, |client| client.mounts());
+        all.is_ok_and(|all| all.iter().any(|(mounted, _)| mounted.source == number))
+    };
+    while !is_mounted() && arch::time::soc_time() < deadline {
+        session.kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK);
     }
 }
 
@@ -104,7 +121,7 @@ impl Disk {
         let mut superblock = [0; SUPERBLOCK.1];
         let read = self.medium.read(&self.session, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
-        disk::IS_TAKEN.store(true, Ordering::Relaxed);
+        disk::set_use(Use::FileSystem);
         let mut how = flag::RESTARTED;
         let mut buffer = vec![0; LONGEST];
         loop {

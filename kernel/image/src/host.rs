@@ -43,7 +43,8 @@ fn accept(_: usize) {
     crate::disk::await_root(kernel);
     let session = Session::at(kernel, Level(0));
     images::clean(&session);
-    while let Some(number) = host::accept(&session) {
+    loop {
+        let number = host::accept(&session);
         if kernel.spawn("stream", None, serve, number as usize).is_err() {
             host::Stream { session: &session, number }.close();
         }

@@ -13,6 +13,9 @@ use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
+/// Time between two attempts to read a console that does not work, in ns.
+const PAUSE: u64 = 100_000_000;
+
 /// The monitor's thread. While this kernel has the console, it reads all keys, and passes on those
 /// that are for the terminal. Does not return.
 pub fn thread(_: usize) {
@@ -21,7 +24,7 @@ pub fn thread(_: usize) {
     loop {
         duty::await_console(kernel);
         greet(kernel);
-        if core::mem::take(&mut is_first) && duty::is_console_home(kernel) {
+        if core::mem::take(&mut is_first) && duty::starts_board(kernel) {
             scripted(kernel);
         }
         let shared = terminal::start(kernel);
@@ -38,7 +41,13 @@ fn serve(kernel: &'static Kernel, shared: bool) {
     let (mut line, mut keys) = (Line::new(), Keys::new());
     let is_over = || !duty::reads_console(kernel);
     let mut bytes = [0; 64];
-    while let Some(count) = kernel.console().read(&mut bytes, &Patience::unless(&is_over).idle()) {
+    while !is_over() {
+        let patience = Patience::unless(&is_over).idle();
+        let Some(count) = kernel.console().read(&mut bytes, &patience) else {
+            // The device does not work, or another kernel has the console.
+            kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+            continue;
+        };
         for &byte in &bytes[..count] {
             match shared.then(|| terminal::press(kernel, &mut keys, byte)) {
                 Some(Pressed::Taken) => {}

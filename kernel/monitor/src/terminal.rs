@@ -82,10 +82,13 @@ pub fn leave(kernel: &'static Kernel) {
     IS_OURS.store(false, Ordering::Relaxed);
     let ends = ENDS.lock().take();
     let Some(ends) = ends else { return };
-    let session = Session::at(kernel, Level(0));
+    close(&Session::at(kernel, Level(0)), ends);
+}
+
+fn close(session: &Session, ends: Ends) {
     for handle in [ends.screen, ends.programs] {
         // Fails only if the service has restarted; then there is no such handle.
-        let _ = with_files(&session, |client| client.close(handle));
+        let _ = with_files(session, |client| client.close(handle));
     }
 }
 
@@ -181,7 +184,9 @@ fn screen(_: usize) {
         match read {
             Ok(count @ 1..) => {
                 kernel.scheduler.wait(&CAME_TO_FRONT, || IN_FRONT.load(Ordering::Relaxed));
-                kernel.console().show(bytes.get(..count).unwrap_or_default());
+                if IS_OURS.load(Ordering::Relaxed) {
+                    kernel.console().show(bytes.get(..count).unwrap_or_default());
+                }
             }
             _ => pause(kernel),
         }
@@ -207,7 +212,7 @@ fn init(_: usize) {
             continue;
         };
         if core::mem::take(&mut is_first)
-            && duty::is_console_home(kernel)
+            && duty::starts_board(kernel)
             && is_there(&session, SCRIPT)
         {
             run(&session, ends, SHELL, &format!("sh\0/{SCRIPT}\0"), true);
@@ -228,8 +233,16 @@ fn ends(session: &Session) -> Option<Ends> {
     }
     let made = with_files(session, |client| client.terminal(flag::CONSOLE)).ok();
     let ends = made.map(|(screen, programs)| Ends { screen, programs });
-    *ENDS.lock() = ends;
-    ends
+    let is_ours = {
+        let mut known = ENDS.lock();
+        *known = ends.filter(|_| IS_OURS.load(Ordering::Relaxed));
+        known.is_some()
+    };
+    if let (Some(ends), false) = (ends, is_ours) {
+        // The console has gone to another kernel meanwhile.
+        close(session, ends);
+    }
+    ends.filter(|_| is_ours)
 }
 
 fn is_there(session: &Session, path: &str) -> bool {

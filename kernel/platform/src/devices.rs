@@ -19,7 +19,7 @@ use base::id::{DomainId, Vector};
 use base::port::{Trace, Words};
 use core::fmt;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
@@ -62,17 +62,20 @@ impl Place {
 /// Unmasks interrupts. Returns the kinds of the devices, one bit each: their drivers must look once,
 /// because an interrupt that was raised before may be lost.
 fn take_over<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
-    places.fold(0, |kinds, place| {
-        arch::irq::unmask(place.vector());
-        kinds | 1 << place.found.kind
-    })
+    kinds(places.inspect(|place| arch::irq::unmask(place.vector())))
+}
+
+/// Returns the kinds of devices, one bit each.
+fn kinds<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
+    places.fold(0, |kinds, place| kinds | 1 << place.found.kind)
 }
 
 /// The devices of this kernel.
 pub struct Devices {
     places: Vec<Place>,
-    /// Whether this kernel serves the devices that it shares.
-    serves_shared: Lock<bool>,
+    /// Whether this kernel serves the devices that it shares; changed under the lock.
+    serves_shared: AtomicBool,
+    deciding: Lock<()>,
     /// Kinds of devices whose drivers are to look, one bit each.
     news: AtomicU64,
     /// The thread that waits for them.
@@ -93,7 +96,8 @@ impl Devices {
         let is_ours = |place: &Place| place.is_shared || place.found.home == u32::from(me.0);
         Devices {
             places: all.filter(is_ours).collect(),
-            serves_shared: Lock::new(kernel_node::ranks::DEVICE, false),
+            serves_shared: AtomicBool::new(false),
+            deciding: Lock::new(kernel_node::ranks::DEVICE, ()),
             news: AtomicU64::new(0),
             waiting: WaitQueue::new(),
             taken_over: AtomicU64::new(0),
@@ -137,10 +141,11 @@ impl Devices {
     /// Decides whether this kernel serves the devices that it shares. From any context; of several
     /// cores that decide at once, the last one counts.
     pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> bool) {
-        let mut serves = self.serves_shared.lock();
+        let deciding = self.deciding.lock();
         let shared = || self.places.iter().filter(|place| place.is_shared);
-        let before = core::mem::replace(&mut *serves, decide());
-        let kinds = match (before, *serves) {
+        let serves = decide();
+        let before = self.serves_shared.swap(serves, Ordering::AcqRel);
+        let kinds = match (before, serves) {
             (false, true) => {
                 self.taken_over.store(arch::time::soc_time(), Ordering::Relaxed);
                 take_over(shared())
@@ -151,10 +156,10 @@ impl Devices {
             }
             _ => 0,
         };
-        if before != *serves {
-            node.trace.event("devices", (*serves).into(), 0);
+        drop(deciding);
+        if before != serves {
+            node.trace.event("devices", serves.into(), 0);
         }
-        drop(serves);
         self.note(node, kinds);
     }
 
@@ -166,7 +171,7 @@ impl Devices {
     }
 
     fn served(&self) -> impl Iterator<Item = &Place> {
-        let serves = *self.serves_shared.lock();
+        let serves = self.serves_shared.load(Ordering::Acquire);
         self.places.iter().filter(move |place| serves || !place.is_shared)
     }
 
@@ -178,8 +183,7 @@ impl Devices {
 
     /// Handles a doorbell with `vector`.
     pub fn interrupt(&self, node: &Node, vector: u32) {
-        let rang = self.places.iter().filter(|place| place.found.vector == vector);
-        self.note(node, rang.fold(0, |kinds, place| kinds | 1 << place.found.kind));
+        self.note(node, kinds(self.places.iter().filter(|place| place.found.vector == vector)));
         self.dma.interrupt(node, vector);
     }
 
@@ -212,15 +216,13 @@ impl Devices {
     /// Has the drivers look at devices that this kernel serves, if those have something: for a
     /// domain that was stopped.
     pub fn look_again(&self, node: &Node) {
-        let serves = *self.serves_shared.lock();
-        let ours = self.places.iter().filter(|place| serves || !place.is_shared);
-        let news = ours.filter(|place| place.has_news(node));
-        self.note(node, news.fold(0, |kinds, place| kinds | 1 << place.found.kind));
+        self.note(node, kinds(self.served().filter(|place| place.has_news(node))));
     }
 
     /// Returns whether a device that kernels share has something that its driver has not looked at,
     /// in any kernel.
     pub fn have_shared_news(&self, node: &Node) -> bool {
+        node.window.barrier(); // the states of the domains were read before
         self.places.iter().any(|place| place.is_shared && place.has_news(node))
     }
 

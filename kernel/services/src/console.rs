@@ -1,7 +1,7 @@
 //! The system console: client of its driver.
 
 use crate::kernel::Kernel;
-use crate::services::{Patience, ServiceFailure};
+use crate::services::Patience;
 use crate::session::Session;
 use core::fmt;
 use drivers::request::{Reply, Request, kind, told};
@@ -20,18 +20,9 @@ impl Console {
     /// Makes a request. `None`: this kernel does not reach the console.
     fn ask(&self, kind: u32, bulk: &mut [u8], patience: &Patience<'_>) -> Option<Reply> {
         let driver = &self.0.services.console;
-        let request = Request { kind, length: bulk.len() as u32, at: 0 };
-        loop {
-            if !driver.is_local() {
-                return None;
-            }
-            match driver.request_until(&self.0, request, bulk, patience) {
-                // The state was lost with a kernel; the driver opens the device again.
-                Err(ServiceFailure::Restarted) => {}
-                Ok(reply) => return reply.filter(|reply| reply.told == told::DONE),
-                Err(_) => return None,
-            }
-        }
+        let request = Request { kind, length: bulk.len() as u32, ..Request::default() };
+        let asked = driver.is_local().then(|| driver.ask_again(&self.0, request, bulk, patience));
+        asked?.ok()?.filter(|reply| reply.told == told::DONE)
     }
 
     /// Reads input, waiting for at least one byte. Returns the number of bytes, or `None` if

@@ -1,13 +1,38 @@
 //! The disk: client of its driver. A request that is longer than the driver's is divided.
 
-use crate::services::ServiceFailure;
+use crate::services::Patience;
 use crate::session::Session;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use drivers::disk::{BUFFER, SECTOR};
 use drivers::request::{Reply, Request, flag, kind, told};
 
-/// Set when a file system uses the disk.
-pub static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// Who uses the disk, as far as this kernel knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Use {
+    /// It has not looked yet.
+    Unknown,
+    Free,
+    FileSystem,
+}
+
+static USE: AtomicU8 = AtomicU8::new(Use::Unknown as u8);
+/// How long [`check`] waits until that is known, and its polling interval, in ns.
+const SETTLING: (u64, u64) = (5_000_000_000, 10_000_000);
+
+/// Sets who uses the disk.
+pub fn set_use(to: Use) {
+    USE.store(to as u8, Ordering::Relaxed);
+}
+
+/// Returns whether no file system uses the disk. Waits until that is known.
+fn is_free(session: &Session) -> bool {
+    let deadline = arch::time::soc_time() + SETTLING.0;
+    while USE.load(Ordering::Relaxed) == Use::Unknown as u8 && arch::time::soc_time() < deadline {
+        session.kernel.scheduler.sleep_until(arch::time::soc_time() + SETTLING.1);
+    }
+    USE.load(Ordering::Relaxed) == Use::Free as u8
+}
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,21 +71,18 @@ impl DiskError {
     }
 }
 
-/// Makes a request; again, if the driver's state was lost with a kernel: what had completed is
-/// done, and doing the rest twice does no harm.
+/// Makes a request; again, if the driver's state was lost with a kernel. The driver refuses a write
+/// of an earlier life of the file service, so an old one does no harm.
 fn ask(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, DiskError> {
-    let driver = &session.services.disk;
+    let (driver, devices) = (&session.services.disk, &session.kernel.devices);
     if !driver.is_local() {
         return Err(DiskError::Absent);
     }
-    loop {
-        let asked = session.kernel.devices.during(|| driver.ask(session, request, bulk));
-        match asked {
-            Ok(reply) if reply.told == told::DONE => return Ok(reply),
-            Ok(reply) => return Err(DiskError::of(reply.told)),
-            Err(ServiceFailure::Restarted) => {}
-            Err(_) => return Err(DiskError::Device),
-        }
+    let endless = &Patience::ENDLESS;
+    match devices.during(|| driver.ask_again(session, request, bulk, endless)) {
+        Ok(Some(reply)) if reply.told == told::DONE => Ok(reply),
+        Ok(Some(reply)) => Err(DiskError::of(reply.told)),
+        Ok(None) | Err(_) => Err(DiskError::Device),
     }
 }
 
@@ -100,7 +122,7 @@ pub fn flush(session: &Session) -> Result<(), DiskError> {
 /// number of sectors. The error is a text for the user.
 pub fn check(session: &Session) -> Result<u64, &'static str> {
     let (sectors, _) = about(session).map_err(DiskError::text)?;
-    if IS_TAKEN.load(Ordering::Relaxed) {
+    if !is_free(session) {
         return Err("a file system has the disk; `fs df` shows it");
     }
     let last = sectors.checked_sub(1).ok_or("the disk is empty")?;

@@ -7,15 +7,15 @@
 use crate::kernel::Kernel;
 use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
+use arch::lock::Lock;
 use base::id::DomainId;
-use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_power::duty::{self, Look, State};
 use kernel_sched::WaitQueue;
 
 /// Wait queue of the thread that waits until this kernel reads the console.
 static CONSOLE: WaitQueue = WaitQueue::new();
 /// Whether this kernel read the console at the last look.
-static READS: AtomicBool = AtomicBool::new(false);
+static READS: Lock<bool> = Lock::new(kernel_node::ranks::DEVICE, false);
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
@@ -23,8 +23,13 @@ pub fn look(kernel: &Kernel) {
         let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
         kernel.devices.serve_shared(kernel, serves);
     }
-    let reads = reads_console(kernel);
-    if READS.swap(reads, Ordering::Relaxed) != reads {
+    let has_changed = {
+        // Of several cores that look at once, the last one counts.
+        let mut before = READS.lock();
+        let reads = reads_console(kernel);
+        core::mem::replace(&mut *before, reads) != reads
+    };
+    if has_changed {
         CONSOLE.wake_all(&kernel.scheduler);
         kernel.services.look_at_patience(kernel);
     }
@@ -44,10 +49,11 @@ pub fn reads_console(kernel: &Kernel) -> bool {
     reader.unwrap_or(DomainId(console.home as u8)) == kernel.me
 }
 
-/// Returns whether this kernel is the console's home.
-pub fn is_console_home(kernel: &Kernel) -> bool {
+/// Returns whether this kernel executes what is done once after the board's start: it is the
+/// console's home, in its first life.
+pub fn starts_board(kernel: &Kernel) -> bool {
     let console = kernel.devices.numbered(kernel, device::CONSOLE);
-    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0))
+    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0)) && kernel.epoch.0 == 1
 }
 
 /// Waits until this kernel reads the console.

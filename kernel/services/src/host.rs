@@ -30,16 +30,19 @@ fn ask(
     reply.ok_or(ServiceFailure::Nonsense)
 }
 
-/// Waits for the next stream that the host opens, and returns its number. `None`: this kernel does
-/// not drive the device.
-pub fn accept(session: &Session) -> Option<u64> {
+/// Time between two attempts while the device does not work, in ns.
+const PAUSE: u64 = 1_000_000_000;
+
+/// Waits for the next stream that the host opens, and returns its number. Looks about once a second
+/// while its kernel is awake: a stream may have been offered to a kernel that does not come.
+pub fn accept(session: &Session) -> u64 {
     let request = Request { kind: kind::ACCEPT, ..Request::default() };
     loop {
-        match ask(session, request, &mut [], &Patience::IDLE) {
-            Ok(reply) if reply.told == told::DONE => return Some(reply.value),
+        match ask(session, request, &mut [], &Patience::ENDLESS) {
+            Ok(reply) if reply.told == told::DONE => return reply.value,
             // All streams were lost with a kernel; the driver opens the device again.
             Err(ServiceFailure::Restarted) => {}
-            _ => return None,
+            _ => session.kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE),
         }
     }
 }

@@ -86,7 +86,8 @@ impl ServiceFailure {
     }
 }
 
-/// Declares the services: for each its field and its type. Everything that is done with all services goes through [`Registry::all`].
+/// Declares the services: for each its field and its type. Drivers learn of a death before the
+/// services that use them. Everything that is done with all services goes through [`Registry::all`].
 macro_rules! services {
     ($($(#[$doc:meta])* $field:ident: $service:ty;)*) => {
         /// The services of this kernel; `abi::service` has their names and arenas.
@@ -108,14 +109,6 @@ macro_rules! services {
 }
 
 services! {
-    /// Files.
-    fs: fs::Vfs;
-    /// The process table.
-    processes: Processes;
-    /// Sockets.
-    net: net::Net;
-    /// The driver of the DMA engine.
-    dma: dma::Dma;
     /// The driver of the console.
     console: drivers::console::Console;
     /// The driver of the disk.
@@ -124,6 +117,14 @@ services! {
     host: drivers::host::Host;
     /// The driver of the random number generator.
     random: drivers::random::Random;
+    /// Files.
+    fs: fs::Vfs;
+    /// The process table.
+    processes: Processes;
+    /// Sockets.
+    net: net::Net;
+    /// The driver of the DMA engine.
+    dma: dma::Dma;
     /// Frames, if the board shares them.
     frames: SharedFrames;
 }

@@ -13,7 +13,7 @@
 //! engine, and the request is repeated. If the driver's home does not answer, all batches of this
 //! kernel are aborted, and this kernel waits until the engine is done with them.
 
-use crate::services::{Caller, ServiceFailure};
+use crate::services::{Caller, Patience, ServiceFailure};
 use crate::session::Failure;
 use abi::dma::MAX_BYTES;
 use alloc::vec::Vec;
@@ -25,9 +25,6 @@ use dma::request::{Reply, Request, kind, told};
 use dma::{BATCH, Outcome, Refusal, Seen, Ticket, Transfer};
 use kernel_platform::Platform;
 use zerocopy::IntoBytes;
-
-/// Most attempts at a request while the driver restarts each time.
-const TRIES: usize = 8;
 
 /// Words in a cache line.
 const WORDS: usize = cache::LINE / 8;
@@ -193,16 +190,9 @@ fn port(platform: &'static Platform) -> Result<Port<'static>, DmaError> {
 }
 
 fn ask(caller: &Caller, request: Request, bulk: &mut [u8]) -> Result<Reply, DmaError> {
-    let mut tries = 0;
-    loop {
-        let asked = caller.services.dma.ask(caller, request, bulk);
-        tries += 1;
-        match asked {
-            // The step was aborted before it announced anything to the engine.
-            Err(ServiceFailure::Restarted) if tries < TRIES => {}
-            asked => return asked.map_err(DmaError::Driver),
-        }
-    }
+    // A step that was aborted has announced nothing to the engine.
+    let asked = caller.services.dma.ask_again(caller, request, bulk, &Patience::ENDLESS);
+    asked.and_then(|reply| reply.ok_or(ServiceFailure::Nonsense)).map_err(DmaError::Driver)
 }
 
 /// Starts a batch, when there is room for it.

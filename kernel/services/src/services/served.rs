@@ -26,6 +26,9 @@ use share::{
 /// list.
 const FIRST_LOCK: usize = 8;
 
+/// How often a step is repeated that the service's restarts abort.
+const TRIES: usize = 8;
+
 /// A service whose steps this kernel executes.
 type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
@@ -184,6 +187,24 @@ impl<S: Service + Shareable> Served<S> {
             }
             again = true;
         }
+    }
+
+    /// Makes a request that may be executed twice: again, if the service restarts without its state,
+    /// at most [`TRIES`] times.
+    pub fn ask_again(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
+        for _ in 1..TRIES {
+            match self.request_until(caller, request, bulk, patience) {
+                Err(ServiceFailure::Restarted) => {}
+                answered => return answered,
+            }
+        }
+        self.request_until(caller, request, bulk, patience)
     }
 
     /// Cancels the request parked under `token`.
@@ -347,7 +368,8 @@ impl<S: Service + Shareable> Registered for Served<S> {
         if self.drives.is_some_and(|kind| kinds >> kind & 1 != 0) && self.is_local() {
             // No caller waits for the result. A state that was lost starts again, and has to look.
             let look = || self.step(services, platform, Event::Device);
-            while matches!(look(), Err(ServiceFailure::Restarted)) {}
+            let restarted = |_: &usize| matches!(look(), Err(ServiceFailure::Restarted));
+            (0..TRIES).take_while(restarted).for_each(drop);
         }
     }
 

@@ -56,8 +56,11 @@ impl Disk {
         Disk { number, ahead, out, drivers: Listeners::default(), last: 0 }
     }
 
-    /// Wakes drivers if there are I/Os.
+    /// Wakes drivers if there are I/Os, and those that do not finish what they have taken.
     fn call(&mut self, now: u64, effects: &mut dyn Effects) {
+        if !self.out.is_empty() {
+            self.drivers.urge(now, effects);
+        }
         self.drivers.call(self.ahead.len(), now, effects);
     }
 

@@ -12,7 +12,8 @@
 //! executes the step, if there is one, because a kernel that rests need not be woken for it. Else
 //! the one that has waited longest, but only if no other caller has been called or works: that one
 //! asks for more work by itself. A kernel that does not come within [`PATIENCE`] may be dead,
-//! resting or slow, or may have lost the wake. Then the next step wakes all that wait.
+//! resting or slow, or may have lost the wake. Then the next step wakes all that wait. One that has
+//! taken work and does not report its end is woken too: its domain may have been stopped meanwhile.
 
 use abi::boot::MAX_DOMAINS;
 use alloc::vec::Vec;
@@ -37,6 +38,8 @@ enum Stage {
 struct Caller {
     token: Token,
     stage: Stage,
+    /// When it was last urged to finish its work.
+    urged: u64,
 }
 
 impl Caller {
@@ -66,7 +69,7 @@ pub struct Listeners(Vec<Caller>);
 impl Listeners {
     /// Lets this caller wait. It replaces an earlier one of its kernel.
     pub fn listens(&mut self, token: Token) {
-        self.put(Caller { token, stage: Stage::Waits });
+        self.put(Caller { token, stage: Stage::Waits, urged: 0 });
     }
 
     /// This caller has asked for work, so no thread of its kernel waits.
@@ -76,14 +79,26 @@ impl Listeners {
                 other.stage = Stage::Missed;
             }
         }
-        self.put(Caller { token, stage: Stage::Works(now) });
+        self.put(Caller { token, stage: Stage::Works(now), urged: now });
     }
 
     /// The kernel of `token` has reported the end of some work.
     pub fn finished(&mut self, token: Token, now: u64) {
         for caller in &mut self.0 {
             if caller.token.kernel == token.kernel && matches!(caller.stage, Stage::Works(_)) {
-                caller.stage = Stage::Works(now);
+                (caller.stage, caller.urged) = (Stage::Works(now), now);
+            }
+        }
+    }
+
+    /// Wakes the kernels of callers that have had work for longer than [`PATIENCE`], at most once
+    /// in that time. A caller that is at work does not wait, so its wake has no other effect.
+    pub fn urge(&mut self, now: u64, effects: &mut dyn Effects) {
+        for caller in &mut self.0 {
+            let is_late = now >= caller.urged.saturating_add(PATIENCE);
+            if matches!(caller.stage, Stage::Works(_)) && is_late {
+                caller.urged = now;
+                effects.wake(caller.token);
             }
         }
     }
@@ -266,6 +281,25 @@ mod tests {
         assert_eq!(called(&mut listeners, 1, 1, 9 + PATIENCE), []);
         assert_eq!(called(&mut listeners, 1, 1, 10 + PATIENCE), [STRONG]);
         assert_eq!(called(&mut listeners, 1, 1, 10 + 2 * PATIENCE), [STRONG]);
+    }
+
+    #[test]
+    fn one_that_does_not_finish_is_urged() {
+        let mut listeners = all_wait(&[STRONG, WEAK]);
+        let mut urged = |listeners: &mut Listeners, now| {
+            let mut step = Step { at: 0, woken: Vec::new() };
+            listeners.urge(now, &mut step);
+            step.woken
+        };
+        assert_eq!(urged(&mut listeners, 10), [], "nobody works");
+        listeners.came(WEAK, 10);
+        assert_eq!(urged(&mut listeners, 9 + PATIENCE), []);
+        assert_eq!(urged(&mut listeners, 10 + PATIENCE), [WEAK]);
+        assert_eq!(urged(&mut listeners, 9 + 2 * PATIENCE), [], "once in that time");
+        listeners.finished(WEAK, 10 + 2 * PATIENCE);
+        assert_eq!(urged(&mut listeners, 9 + 3 * PATIENCE), []);
+        listeners.listens(WEAK);
+        assert_eq!(urged(&mut listeners, 9 * PATIENCE), [], "it waits");
     }
 
     #[test]
