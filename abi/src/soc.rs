@@ -224,7 +224,10 @@ pub struct DeviceRegisters {
     pub taken: u64,
     /// What `interrupts` was when the driver last looked for completions, in any kernel.
     pub handled: u64,
-    pub spare: [u64; 3],
+    /// Disk: the newest life of the file service that the driver has had a request of, since the
+    /// board was started; 0: none. It outlives the driver's state.
+    pub life: u64,
+    pub spare: [u64; 2],
     pub queues: [QueueRegisters; MAX_QUEUES],
     pub rest0: [u64; 256 - 8 - 4 * MAX_QUEUES],
     // Written by the soc.

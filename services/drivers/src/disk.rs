@@ -8,8 +8,11 @@
 //! - If the device is opened again, requests without a result are repeated from the start. So a
 //!   write may be carried out twice before its caller gets the reply: no other caller may write
 //!   the same sectors until then.
-//! - A write of a caller that is gone may still be carried out. Until it is, requests for the same
-//!   sectors wait, so that it cannot overtake them.
+//! - A request waits for a write in flight to the same sectors. So a write whose caller is gone
+//!   cannot overtake its repetition, even if the driver has not heard of the death yet. A write
+//!   does not wait for a read: that the read finds old or new data is its caller's affair.
+//! - Once the file service has started again, no write of its earlier life reaches the disk: see
+//!   [`lives`].
 
 use crate::driver::{Call, Collected, Driven, Driver};
 use crate::queue::{self, Piece, Queue};
@@ -20,6 +23,10 @@ use crate::waiters::{Ready, Wait, Waiters};
 use abi::soc::QueueRegisters;
 use base::bytes;
 use share::{Device, Token};
+
+mod lives;
+
+pub use lives::mutant;
 
 const DEVICE_ID: u64 = 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
@@ -55,8 +62,10 @@ pub enum For {
     Done,
     /// All slots are in use.
     Slot,
-    /// This slot has a write of a caller that is gone, to the same sectors.
-    Orphan(usize),
+    /// This slot has a write to the same sectors.
+    Overlap(usize),
+    /// The device has writes of older lives of the file service than this.
+    OlderWrites(u64),
 }
 
 /// A request as the device gets it.
@@ -65,6 +74,8 @@ struct Job {
     code: u64,
     sector: u64,
     bytes: usize,
+    /// [`Request::life`].
+    life: u64,
 }
 
 impl Job {
@@ -74,9 +85,9 @@ impl Job {
     }
 }
 
-/// The driver's own state.
+/// The driver's own state. Tests plant a [`mutant`] in it.
 #[derive(Debug)]
-pub struct Block {
+pub struct Block<const MUTANT: u8 = { mutant::NONE }> {
     queue: Option<Queue>,
     slots: Slots<SLOTS>,
     jobs: [Job; SLOTS],
@@ -89,7 +100,7 @@ fn slot_at(device: &Device<'_>, slot: usize) -> usize {
     device.memory + queue::BYTES + slot * SLOT
 }
 
-impl Block {
+impl<const MUTANT: u8> Block<MUTANT> {
     fn about(&self) -> Reply {
         let flags = if self.read_only { flag::READ_ONLY } else { 0 };
         Reply { flags, value: self.sectors, ..Reply::of(told::DONE) }
@@ -98,12 +109,14 @@ impl Block {
     /// Returns what the device is to do for a request whose bulk has `room` bytes, or why the
     /// request is refused.
     fn check(&self, request: &Request, room: usize) -> Result<Job, u32> {
-        let (sector, length) = (request.at, request.length as usize);
+        let (sector, length, life) = (request.at, request.length as usize, request.life);
         let code = match request.kind {
             kind::READ => code::READ,
             kind::WRITE if self.read_only => return Err(told::READ_ONLY),
             kind::WRITE => code::WRITE,
-            kind::FLUSH if self.flushes => return Ok(Job { code: code::FLUSH, ..Job::default() }),
+            kind::FLUSH if self.flushes => {
+                return Ok(Job { code: code::FLUSH, life, ..Job::default() });
+            }
             kind::FLUSH => return Err(told::UNSUPPORTED),
             _ => return Err(told::REFUSED),
         };
@@ -112,20 +125,21 @@ impl Block {
         if bytes == 0 || !length.is_multiple_of(SECTOR) || end > self.sectors {
             return Err(told::RANGE);
         }
-        Ok(Job { code, sector, bytes })
+        Ok(Job { code, sector, bytes, life })
     }
 
-    /// Returns the slot of an orphaned write that `job` must not overtake.
-    fn conflict(&self, job: &Job) -> Option<usize> {
-        let conflicts = |slot: &usize| {
-            let orphan = &self.jobs[*slot];
-            self.is_orphaned(*slot) && orphan.code == code::WRITE && orphan.overlaps(job)
-        };
-        (0..SLOTS).find(conflicts)
+    /// Returns the slot of a write in flight to sectors of `job`.
+    fn overlap(&self, job: &Job) -> Option<usize> {
+        (0..SLOTS).find(|slot| self.is_writing(*slot) && self.jobs[*slot].overlaps(job))
     }
 
-    fn is_orphaned(&self, slot: usize) -> bool {
-        self.slots.get(slot) == Slot::Busy(None)
+    fn is_writing(&self, slot: usize) -> bool {
+        matches!(self.slots.get(slot), Slot::Busy(_)) && self.jobs[slot].code == code::WRITE
+    }
+
+    /// Returns whether a write of a known older life than `life` is in flight.
+    fn has_older_writes(&self, life: u64) -> bool {
+        (0..SLOTS).any(|slot| self.is_writing(slot) && (1..life).contains(&self.jobs[slot].life))
     }
 
     /// Gives a job to the device in a free slot.
@@ -182,13 +196,13 @@ impl Block {
     }
 }
 
-impl Driver for Block {
+impl<const MUTANT: u8> Driver for Block<MUTANT> {
     type For = For;
     const NAME: &'static str = "disk";
     const NEEDS: Needs =
         Needs { id: DEVICE_ID, memory: MEMORY, features: FEATURE_READ_ONLY | FEATURE_FLUSH };
 
-    fn start(_: u32) -> Block {
+    fn start(_: u32) -> Self {
         Block {
             queue: None,
             slots: Slots::new(),
@@ -220,6 +234,11 @@ impl Driver for Block {
         Collected { works, more: false }
     }
 
+    fn refuses(&self, device: &Device<'_>, request: &Request) -> Option<u32> {
+        let is_current = lives::record::<MUTANT>(device, request.life);
+        (!is_current).then_some(told::OLD)
+    }
+
     fn asked(
         &mut self,
         device: &Device<'_>,
@@ -232,6 +251,9 @@ impl Driver for Block {
             Some(_) => return Err(For::Done),
             None => {}
         }
+        if MUTANT != mutant::NO_WAIT && self.has_older_writes(request.life) {
+            return Err(For::OlderWrites(request.life));
+        }
         if request.kind == kind::ABOUT {
             return Ok(self.about());
         }
@@ -239,8 +261,8 @@ impl Driver for Block {
             Ok(job) => job,
             Err(told) => return Ok(Reply::of(told)),
         };
-        if let Some(slot) = self.conflict(&job) {
-            return Err(For::Orphan(slot));
+        if let Some(slot) = self.overlap(&job) {
+            return Err(For::Overlap(slot));
         }
         // Callers that were woken for a slot get it.
         if self.slots.free() <= waiters.coming(now, Wait::For(For::Slot), token) {
@@ -260,8 +282,9 @@ impl Driver for Block {
     fn ready(&self, token: Token, wait: For) -> Ready {
         match wait {
             For::Done if self.slots.is_busy(token) => Ready::No,
-            For::Orphan(slot) if self.is_orphaned(slot) => Ready::No,
-            For::Done | For::Orphan(_) => Ready::All,
+            For::Overlap(slot) if self.is_writing(slot) => Ready::No,
+            For::OlderWrites(life) if self.has_older_writes(life) => Ready::No,
+            For::Done | For::Overlap(_) | For::OlderWrites(_) => Ready::All,
             For::Slot => Ready::Oldest(self.slots.free()),
         }
     }

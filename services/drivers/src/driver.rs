@@ -50,6 +50,11 @@ pub trait Driver {
     /// Exchanges with the open device what there is, without waiting.
     fn collect(&mut self, device: &Device<'_>) -> Collected;
 
+    /// Looks at a request before anything else, open or not. Returns why it is refused.
+    fn refuses(&self, _: &Device<'_>, _: &Request) -> Option<u32> {
+        None
+    }
+
     /// Handles a request while the device is open. Returns what its caller waits for if there is no
     /// reply yet.
     fn asked(
@@ -120,10 +125,13 @@ impl<D: Driver> Driven<D> {
 
     fn ask(&mut self, device: &Device<'_>, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
-        let result = if self.transport.is_open() {
+        let absent = self.transport.has_failed().then_some(told::ABSENT);
+        let result = if let Some(told) = self.own.refuses(device, &call.request).or(absent) {
+            // It may have had a slot from before.
+            self.own.forget(&|other| other == token);
+            Ok(Reply::of(told))
+        } else if self.transport.is_open() {
             self.own.asked(device, call, &self.waiters).map_err(Wait::For)
-        } else if self.transport.has_failed() {
-            Ok(Reply::of(told::ABSENT))
         } else {
             Err(Wait::Open)
         };

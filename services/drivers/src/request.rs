@@ -40,6 +40,9 @@ pub mod told {
     pub const UNSUPPORTED: u32 = 6;
     /// The stream is not open.
     pub const GONE: u32 = 7;
+    /// Disk: the request is of an older life of the file service than one that came before it. It
+    /// is not carried out.
+    pub const OLD: u32 = 8;
 }
 
 /// Bits of [`Reply::flags`].
@@ -59,6 +62,9 @@ pub struct Request {
     pub length: u32,
     /// A sector of a disk, or the number of a stream.
     pub at: u64,
+    /// Disk: the life of the file service that issued it; 0: none is known, and none is checked.
+    /// Lives increase as long as the board runs.
+    pub life: u64,
 }
 
 #[repr(C)]

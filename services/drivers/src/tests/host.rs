@@ -168,7 +168,7 @@ struct Users {
 }
 
 fn request(kind: u32, length: usize, at: u64) -> Request {
-    Request { kind, length: length as u32, at }
+    Request { kind, length: length as u32, at, ..Request::default() }
 }
 
 impl Users {

@@ -31,7 +31,8 @@ fn scribble<M: Model>(fake: &Fake<M>, memory: usize, prng: &mut Prng) {
 
 fn request(prng: &mut Prng) -> Request {
     let length = 512 * prng.below(3) + prng.below(2) * prng.below(5000);
-    Request { kind: prng.below(8) as u32, length: length as u32, at: prng.below(70) }
+    let (kind, at, life) = (prng.below(8) as u32, prng.below(70), prng.below(3));
+    Request { kind, length: length as u32, at, life }
 }
 
 fn torment<D: Driver, M: Model>(make: impl Fn() -> Fake<M>) {

@@ -8,6 +8,7 @@ mod console;
 mod disk;
 mod host;
 mod hostile;
+mod lives;
 mod random;
 
 /// A disk over an array.
@@ -57,11 +58,11 @@ impl Model for RandomModel {
 }
 
 pub fn read(length: usize, at: u64) -> Request {
-    Request { kind: kind::READ, length: length as u32, at }
+    Request { kind: kind::READ, length: length as u32, at, life: 0 }
 }
 
 pub fn write(length: usize, at: u64) -> Request {
-    Request { kind: kind::WRITE, length: length as u32, at }
+    Request { kind: kind::WRITE, length: length as u32, at, life: 0 }
 }
 
 pub fn of(kind: u32) -> Request {
