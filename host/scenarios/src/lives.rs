@@ -298,7 +298,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
         system::ask(rig, "KERNEL=1 sleep 1000 & sleep 1")?;
         let before = runs(rig)?;
         rig.kill("main")?;
-        rig.expect("one system on every core", PATIENCE)?;
+        rig.expect("kernel main", PATIENCE)?;
         rig.expect("/ $ ", PATIENCE)?;
         if runs(rig)? != before + 1 {
             return Err(wrong("its epoch", runs(rig)?));

@@ -19,7 +19,7 @@ use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
-use kernel_services::disk::{self, Use};
+use kernel_services::disk::{self, Disk as Access, Use};
 use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -75,7 +75,7 @@ fn serve(kernel: &'static Kernel) {
         true if found.home != u32::from(kernel.me.0) => return await_mount(&session, number),
         true => {
             disk::set_use(Use::FileSystem);
-            Medium::copied(&session)
+            Medium::copied(unchecked(&session))
         }
         false => Ok(Medium::Device),
     };
@@ -83,6 +83,11 @@ fn serve(kernel: &'static Kernel) {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
         Err(why) => kernel_node::log!("{name}: not mounted: it cannot be copied to memory: {why}"),
     }
+}
+
+/// Returns the disk for requests that are not the file service's.
+fn unchecked(session: &Session) -> Access<'_> {
+    Access { session, life: 0 }
 }
 
 /// Waits until another kernel has mounted disk `number`, at most for [`MOUNTING`].
@@ -119,7 +124,11 @@ struct Disk {
 impl Disk {
     fn serve(&mut self) {
         let mut superblock = [0; SUPERBLOCK.1];
-        let read = self.medium.read(&self.session, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
+        let read = self.medium.read(
+            unchecked(&self.session),
+            SUPERBLOCK.0 / SECTOR as u64,
+            &mut superblock,
+        );
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
         disk::set_use(Use::FileSystem);
         let mut how = flag::RESTARTED;
@@ -160,7 +169,7 @@ impl Disk {
 
     fn mount(&self, memory: u64) -> Result<Result<(), Errno>, ServiceFailure> {
         let on_device = matches!(self.medium, Medium::Device);
-        let read_only = on_device && disk::about(&self.session).is_ok_and(|about| about.1);
+        let read_only = on_device && unchecked(&self.session).about().is_ok_and(|about| about.1);
         let how = if read_only { flag::READ } else { 0 } | if self.top { flag::TOP } else { 0 };
         let name = if self.top { b".".as_slice() } else { self.name.as_bytes() };
         let fs = &self.kernel.services.fs;
@@ -207,11 +216,12 @@ impl Disk {
 
     /// Executes a request and reports its result.
     fn perform(&mut self, job: &Job, data: &mut [u8]) {
-        let session = &self.session;
+        // The number begins with the life of the service.
+        let access = Access { session: &self.session, life: job.number >> 32 };
         let done = match job.what {
-            io::READ => self.medium.read(session, job.sector, data),
-            io::WRITE => self.medium.write(session, job.sector, data),
-            _ => self.medium.flush(session),
+            io::READ => self.medium.read(access, job.sector, data),
+            io::WRITE => self.medium.write(access, job.sector, data),
+            _ => self.medium.flush(access),
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { data } else { &mut [] };

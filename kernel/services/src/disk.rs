@@ -71,57 +71,67 @@ impl DiskError {
     }
 }
 
-/// Makes a request; again, if the driver's state was lost with a kernel. The driver refuses a write
-/// of an earlier life of the file service, so an old one does no harm.
-fn ask(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, DiskError> {
-    let (driver, devices) = (&session.services.disk, &session.kernel.devices);
-    if !driver.is_local() {
-        return Err(DiskError::Absent);
+/// The disk as a thread uses it.
+#[derive(Clone, Copy)]
+pub struct Disk<'a> {
+    pub session: &'a Session,
+    /// The life of the file service whose requests these are; 0: they are not the file service's.
+    /// The driver refuses those of an earlier life, whose blocks may have other uses by now.
+    pub life: u64,
+}
+
+impl Disk<'_> {
+    /// Makes a request; again, if the driver's state was lost with a kernel.
+    fn ask(&self, request: Request, bulk: &mut [u8]) -> Result<Reply, DiskError> {
+        let (driver, devices) = (&self.session.services.disk, &self.session.kernel.devices);
+        if !driver.is_local() {
+            return Err(DiskError::Absent);
+        }
+        let (request, endless) = (Request { life: self.life, ..request }, &Patience::ENDLESS);
+        match devices.during(|| driver.ask_again(self.session, request, bulk, endless)) {
+            Ok(Some(reply)) if reply.told == told::DONE => Ok(reply),
+            Ok(Some(reply)) => Err(DiskError::of(reply.told)),
+            Ok(None) | Err(_) => Err(DiskError::Device),
+        }
     }
-    let endless = &Patience::ENDLESS;
-    match devices.during(|| driver.ask_again(session, request, bulk, endless)) {
-        Ok(Some(reply)) if reply.told == told::DONE => Ok(reply),
-        Ok(Some(reply)) => Err(DiskError::of(reply.told)),
-        Ok(None) | Err(_) => Err(DiskError::Device),
+
+    /// Makes requests for all of `data`, from `sector` on.
+    fn each(&self, kind: u32, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
+        data.chunks_mut(BUFFER).enumerate().try_for_each(|(place, piece)| {
+            let at = sector + (place * BUFFER / SECTOR) as u64;
+            let length = piece.len() as u32;
+            self.ask(Request { kind, length, at, ..Request::default() }, piece).map(|_| ())
+        })
     }
-}
 
-/// Returns the number of sectors, and whether the disk is read-only.
-pub fn about(session: &Session) -> Result<(u64, bool), DiskError> {
-    let reply = ask(session, Request { kind: kind::ABOUT, ..Request::default() }, &mut [])?;
-    Ok((reply.value, reply.flags & flag::READ_ONLY != 0))
-}
-
-fn request(kind: u32, sector: u64, place: usize, length: usize) -> Request {
-    let at = sector + (place * BUFFER / SECTOR) as u64;
-    Request { kind, length: length as u32, at }
-}
-
-/// Reads whole sectors, starting with `sector`; waits.
-pub fn read(session: &Session, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
-    for (place, piece) in into.chunks_mut(BUFFER).enumerate() {
-        ask(session, request(kind::READ, sector, place, piece.len()), piece)?;
+    /// Returns the number of sectors, and whether the disk is read-only.
+    pub fn about(&self) -> Result<(u64, bool), DiskError> {
+        let reply = self.ask(Request { kind: kind::ABOUT, ..Request::default() }, &mut [])?;
+        Ok((reply.value, reply.flags & flag::READ_ONLY != 0))
     }
-    Ok(())
-}
 
-/// Writes whole sectors, starting with `sector`; waits.
-pub fn write(session: &Session, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
-    for (place, piece) in data.chunks_mut(BUFFER).enumerate() {
-        ask(session, request(kind::WRITE, sector, place, piece.len()), piece)?;
+    /// Reads whole sectors, starting with `sector`; waits.
+    pub fn read(&self, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        self.each(kind::READ, sector, into)
     }
-    Ok(())
-}
 
-/// Makes all earlier writes durable; waits.
-pub fn flush(session: &Session) -> Result<(), DiskError> {
-    ask(session, Request { kind: kind::FLUSH, ..Request::default() }, &mut []).map(|_| ())
+    /// Writes whole sectors, starting with `sector`; waits. `data` stays as it is: requests take
+    /// mutable memory.
+    pub fn write(&self, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
+        self.each(kind::WRITE, sector, data)
+    }
+
+    /// Makes all earlier writes durable; waits.
+    pub fn flush(&self) -> Result<(), DiskError> {
+        self.ask(Request { kind: kind::FLUSH, ..Request::default() }, &mut []).map(|_| ())
+    }
 }
 
 /// Tests the disk: writes, flushes and reads back the last sector, then restores it. Returns the
 /// number of sectors. The error is a text for the user.
 pub fn check(session: &Session) -> Result<u64, &'static str> {
-    let (sectors, _) = about(session).map_err(DiskError::text)?;
+    let disk = Disk { session, life: 0 };
+    let (sectors, _) = disk.about().map_err(DiskError::text)?;
     if !is_free(session) {
         return Err("a file system has the disk; `fs df` shows it");
     }
@@ -130,10 +140,10 @@ pub fn check(session: &Session) -> Result<u64, &'static str> {
     let mut pattern = [0; SECTOR];
     let mut prng = base::prng::Prng::new(arch::time::soc_time());
     pattern.iter_mut().for_each(|byte| *byte = prng.next() as u8);
-    read(session, last, &mut before).map_err(DiskError::text)?;
-    write(session, last, &mut pattern).map_err(DiskError::text)?;
-    flush(session).map_err(DiskError::text)?;
-    read(session, last, &mut after).map_err(DiskError::text)?;
-    write(session, last, &mut before).map_err(DiskError::text)?;
+    disk.read(last, &mut before).map_err(DiskError::text)?;
+    disk.write(last, &mut pattern).map_err(DiskError::text)?;
+    disk.flush().map_err(DiskError::text)?;
+    disk.read(last, &mut after).map_err(DiskError::text)?;
+    disk.write(last, &mut before).map_err(DiskError::text)?;
     if after == pattern { Ok(sectors) } else { Err("the data read differ from those written") }
 }

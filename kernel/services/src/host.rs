@@ -49,7 +49,8 @@ pub fn accept(session: &Session) -> u64 {
 
 impl Stream<'_> {
     fn ask(&self, kind: u32, bulk: &mut [u8]) -> Result<Reply, Gone> {
-        let request = Request { kind, length: bulk.len() as u32, at: self.number };
+        let length = bulk.len() as u32;
+        let request = Request { kind, length, at: self.number, ..Request::default() };
         match ask(self.session, request, bulk, &Patience::IDLE) {
             Ok(reply) if reply.told == told::DONE => Ok(reply),
             _ => Err(Gone),

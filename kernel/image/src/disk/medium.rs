@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use base::addr::PAGE;
 use drivers::disk::{BUFFER, SECTOR};
 use kernel_node::memory::FRAMES;
-use kernel_services::disk::{self, DiskError};
-use kernel_services::session::Session;
+use kernel_services::disk::{Disk, DiskError};
 
 /// Size of a piece in bytes: two requests to the device.
 const PIECE: usize = 2 * BUFFER;
@@ -23,8 +22,8 @@ pub enum Medium {
 
 impl Medium {
     /// Copies the device to memory. The error is a text for the log.
-    pub fn copied(session: &Session) -> Result<Medium, &'static str> {
-        let (sectors, _) = disk::about(session).map_err(DiskError::text)?;
+    pub fn copied(disk: Disk<'_>) -> Result<Medium, &'static str> {
+        let (sectors, _) = disk.about().map_err(DiskError::text)?;
         let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
         let most = FRAMES.free_count() * PAGE as usize / 2;
         let bytes = bytes.filter(|&bytes| bytes <= most);
@@ -37,21 +36,16 @@ impl Medium {
             piece.try_reserve_exact(length).map_err(|_| "there is no memory for it")?;
             piece.resize(length, 0);
             let sector = (from / SECTOR) as u64;
-            device.read(session, sector, &mut piece).map_err(|_| "it cannot be read")?;
+            device.read(disk, sector, &mut piece).map_err(|_| "it cannot be read")?;
             pieces.push(piece);
         }
         Ok(Medium::Memory(pieces))
     }
 
     /// Reads whole sectors, starting with `sector`.
-    pub fn read(
-        &mut self,
-        session: &Session,
-        sector: u64,
-        into: &mut [u8],
-    ) -> Result<(), DiskError> {
+    pub fn read(&mut self, disk: Disk<'_>, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
         match self {
-            Medium::Device => disk::read(session, sector, into),
+            Medium::Device => disk.read(sector, into),
             Medium::Memory(pieces) => each(pieces, sector, into.len(), |part, range| {
                 into[range].copy_from_slice(part);
             }),
@@ -59,14 +53,9 @@ impl Medium {
     }
 
     /// Writes whole sectors, starting with `sector`.
-    pub fn write(
-        &mut self,
-        session: &Session,
-        sector: u64,
-        data: &mut [u8],
-    ) -> Result<(), DiskError> {
+    pub fn write(&mut self, disk: Disk<'_>, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
         match self {
-            Medium::Device => disk::write(session, sector, data),
+            Medium::Device => disk.write(sector, data),
             Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
                 part.copy_from_slice(&data[range]);
             }),
@@ -74,9 +63,9 @@ impl Medium {
     }
 
     /// Makes all earlier writes durable, as far as the medium itself is durable.
-    pub fn flush(&mut self, session: &Session) -> Result<(), DiskError> {
+    pub fn flush(&mut self, disk: Disk<'_>) -> Result<(), DiskError> {
         match self {
-            Medium::Device => match disk::flush(session) {
+            Medium::Device => match disk.flush() {
                 // A device without a flush makes each write durable before it answers.
                 Err(DiskError::Unsupported) => Ok(()),
                 done => done,
