@@ -79,6 +79,12 @@ struct Job {
 }
 
 impl Job {
+    /// Returns how many bytes the device writes: the data of a read, and the status.
+    fn device_writes(&self) -> u32 {
+        let data = if self.code == code::READ { self.bytes as u32 } else { 0 };
+        data + 1
+    }
+
     fn overlaps(&self, other: &Job) -> bool {
         let end = |job: &Job| job.sector.saturating_add((job.bytes / SECTOR) as u64);
         self.sector < end(other) && other.sector < end(self)
@@ -173,10 +179,18 @@ impl<const MUTANT: u8> Block<MUTANT> {
         Some(())
     }
 
-    /// Returns the result in a slot, with the data of a read, and frees the slot.
-    fn finish(&mut self, device: &Device<'_>, slot: usize, bulk: &mut [u8]) -> Reply {
+    /// Returns the result in a slot, of which the device has written `written` bytes, with the data
+    /// of a read; frees the slot.
+    fn finish(
+        &mut self,
+        device: &Device<'_>,
+        (slot, written): (usize, u32),
+        bulk: &mut [u8],
+    ) -> Reply {
         let (at, job) = (slot_at(device, slot), self.jobs[slot]);
         let told = match device.words.load(at + 16) & 0xff {
+            // Else the buffer has bytes of an earlier request.
+            code::OK if written < job.device_writes() => told::FAILED,
             code::OK => told::DONE,
             code::UNSUPPORTED => told::UNSUPPORTED,
             _ => told::FAILED,
@@ -245,9 +259,11 @@ impl<const MUTANT: u8> Driver for Block<MUTANT> {
         call: Call<'_>,
         waiters: &Waiters<For>,
     ) -> Result<Reply, For> {
-        let Call { now, token, request, bulk } = call;
+        let Call { now, token, request, bulk, .. } = call;
         match self.slots.of(token) {
-            Some((slot, Slot::Done(..))) => return Ok(self.finish(device, slot, bulk)),
+            Some((slot, Slot::Done(_, written))) => {
+                return Ok(self.finish(device, (slot, written), bulk));
+            }
             Some(_) => return Err(For::Done),
             None => {}
         }

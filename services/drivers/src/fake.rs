@@ -49,6 +49,8 @@ pub struct Fake<M> {
     pub news: Cell<bool>,
     /// Number of resets so far.
     pub resets: Cell<u32>,
+    /// When a kernel next loads this word, another one resets the device first.
+    pub seized_at: Cell<Option<usize>>,
     pub prng: RefCell<Prng>,
 }
 
@@ -66,6 +68,7 @@ impl<M: Model> Fake<M> {
             is_hostile: Cell::new(false),
             news: Cell::new(false),
             resets: Cell::new(0),
+            seized_at: Cell::new(None),
             prng: RefCell::new(Prng::new(id)),
         };
         fake.set(offset_of!(DeviceRegisters, device_id), id);
@@ -147,6 +150,14 @@ impl<M: Model> Fake<M> {
         }
         self.set(offset_of!(DeviceRegisters, device_status), status);
         self.set(offset_of!(DeviceRegisters, acknowledged), sequence);
+    }
+
+    /// Another kernel resets it.
+    fn seize(&self) {
+        let field = offset_of!(DeviceRegisters, sequence);
+        self.set(field, self.get(field).wrapping_add(1 << 32));
+        self.set(offset_of!(DeviceRegisters, status), 0);
+        self.acknowledge();
     }
 
     fn find_queues(&self) {
@@ -262,11 +273,13 @@ pub struct View<'a, M> {
     stores: RefCell<Vec<(usize, u64)>>,
     /// Number of further stores before the kernel dies.
     pub lasts: Cell<u32>,
+    /// Number of loads so far.
+    pub loads: Cell<u64>,
 }
 
 impl<'a, M: Model> View<'a, M> {
     pub fn new(fake: &'a Fake<M>) -> View<'a, M> {
-        View { fake, stores: RefCell::default(), lasts: Cell::new(u32::MAX) }
+        View { fake, stores: RefCell::default(), lasts: Cell::new(u32::MAX), loads: Cell::new(0) }
     }
 
     pub fn is_dead(&self) -> bool {
@@ -302,6 +315,11 @@ impl<'a, M: Model> View<'a, M> {
 
 impl<M: Model> Words for View<'_, M> {
     fn load(&self, at: usize) -> u64 {
+        self.loads.set(self.loads.get() + 1);
+        if self.fake.seized_at.get() == Some(at) {
+            self.fake.seized_at.set(None);
+            self.fake.seize();
+        }
         let stores = self.stores.borrow();
         let own = stores.iter().rev().find(|&&(other, _)| other == at);
         own.map_or_else(|| self.fake.get(at), |&(_, value)| value)

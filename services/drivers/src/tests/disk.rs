@@ -2,7 +2,8 @@
 
 use super::{DiskModel, of, read, write};
 use crate::disk::{BUFFER, Block, SECTOR, SLOTS};
-use crate::fake::{Fake, Model};
+use crate::fake::{Fake, MEMORY, Model};
+use crate::queue;
 use crate::request::{Reply, Request, kind, told};
 use crate::world::{Ended, World};
 use base::prng::Prng;
@@ -239,6 +240,24 @@ fn a_write_of_a_caller_that_is_gone_overtakes_nothing() {
 }
 
 #[test]
+fn a_request_waits_for_a_write_in_flight_to_the_same_sectors() {
+    let fake = disk();
+    let mut world = Disk::new(&fake);
+    full(&mut world, 0);
+    // Its kernel may be dead without the driver's knowledge, and this is its repetition.
+    let first = world.request(1, write(2 * SECTOR, 5), vec![1; 2 * SECTOR]);
+    let again = world.request(0, write(SECTOR, 6), vec![2; SECTOR]);
+    fake.take();
+    assert_eq!(fake.in_flight(), 1);
+    fake.complete(0);
+    world.interrupt(0);
+    assert_eq!(world.woken, [first, again]);
+    world.settle();
+    assert!(world.reply(again).is_some());
+    assert_eq!(world.call(0, read(SECTOR, 6), vec![0; SECTOR]).bytes(), [2; SECTOR]);
+}
+
+#[test]
 fn requests_in_flight_are_repeated_when_the_device_needs_a_reset() {
     let fake = disk();
     let mut world = Disk::new(&fake);
@@ -253,6 +272,31 @@ fn requests_in_flight_are_repeated_when_the_device_needs_a_reset() {
     for (at, token) in tokens.into_iter().enumerate() {
         assert_eq!(world.reply(token).unwrap().bytes(), contents(0, at as u64));
     }
+}
+
+/// A device that writes little.
+struct Short;
+
+impl Model for Short {
+    fn serve(&mut self, _: usize, _: &[u8], _: usize) -> Option<Vec<u8>> {
+        Some(vec![1; 100])
+    }
+}
+
+#[test]
+fn a_read_that_did_not_fill_its_buffer_has_failed() {
+    let fake = Fake::new(2, 1 << 9, SECTORS, Short);
+    let mut world: World<'_, Block, Short> = World::new(&fake);
+    world.call(0, of(kind::ABOUT), Vec::new());
+    fake.eager.set(false);
+    let token = world.request(0, read(SECTOR, 0), vec![0; SECTOR]);
+    fake.take();
+    // The device says OK.
+    fake.set(MEMORY + queue::BYTES + 16, 0);
+    fake.complete(0);
+    world.interrupt(0);
+    world.deliver();
+    assert_eq!(world.reply(token).unwrap().reply, Some(Reply::of(told::FAILED)));
 }
 
 /// A device that completes requests without a status.
@@ -274,6 +318,14 @@ fn a_request_that_is_completed_without_a_status_has_failed() {
     }
 }
 
+fn fail_again(world: &mut Disk<'_>) {
+    world.now += 100_000;
+    world.fake.acknowledge();
+    world.fake.fail();
+    world.interrupt(0);
+    world.timers();
+}
+
 #[test]
 fn a_device_that_fails_each_time_is_given_up() {
     let fake = disk();
@@ -281,13 +333,30 @@ fn a_device_that_fails_each_time_is_given_up() {
     full(&mut world, 0);
     let token = world.request(0, read(BUFFER, 0), vec![0; BUFFER]);
     for _ in 0..100 {
-        world.now += 100_000;
-        fake.acknowledge();
-        fake.fail();
-        world.interrupt(0);
-        world.timers();
+        fail_again(&mut world);
         world.deliver();
     }
     assert_eq!(world.reply(token).unwrap().reply.map(|reply| reply.told), Some(told::ABSENT));
     assert!(fake.resets.get() < 12, "{} resets", fake.resets.get());
+}
+
+#[test]
+fn results_that_no_caller_gets_because_the_device_has_failed_occupy_no_slots() {
+    let fake = disk();
+    let mut world = Disk::new(&fake);
+    let tokens = full(&mut world, SLOTS);
+    fake.take();
+    while fake.complete(0) {}
+    world.interrupt(0);
+    for _ in 0..100 {
+        fail_again(&mut world);
+    }
+    for token in tokens {
+        world.again(token);
+        assert_eq!(world.reply(token).unwrap().reply, Some(Reply::of(told::ABSENT)));
+    }
+    world.event(0, share::Event::Device);
+    full(&mut world, SLOTS);
+    fake.take();
+    assert_eq!(fake.in_flight(), SLOTS);
 }
