@@ -176,7 +176,8 @@ impl Model for Console {
         queue == QUEUE_TRANSMIT
     }
 
-    /// Input that the kernels have got, but no reader was given, comes again.
+    /// Input that the kernels have got, but no reader was given, comes again. More than they have
+    /// got cannot have been given; from such a count on, both sides count alike.
     fn reset(&mut self, taken: u64) {
         let left = usize::try_from(self.count.saturating_sub(taken)).unwrap_or(usize::MAX);
         let kept = self.got.len();
@@ -184,6 +185,7 @@ impl Model for Console {
             self.input.push_front(byte);
             self.count -= 1;
         }
+        self.count = self.count.max(taken);
     }
 
     fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
@@ -202,7 +204,7 @@ impl Model for Console {
         let size = writer.available_bytes().min(self.input.len());
         let bytes: Vec<u8> = self.input.drain(..size).collect();
         writer.write_all(&bytes)?;
-        self.count += size as u64;
+        self.count = self.count.wrapping_add(size as u64);
         self.got.extend(bytes);
         let excess = self.got.len().saturating_sub(INPUT);
         self.got.drain(..excess);

@@ -363,6 +363,23 @@ fn input_that_no_reader_was_given_comes_again_after_a_reset() {
 }
 
 #[test]
+fn input_after_a_wrong_count_comes_again_after_a_reset() {
+    let mut driver =
+        Driver::new(|folder| Console::open(&folder.join("sock"), &folder.join("log")).unwrap().0);
+    let mut user = client(&driver);
+    driver.set(offset_of!(DeviceRegisters, taken), 1000);
+    driver.start();
+    user.write_all(b"gh").unwrap();
+    for _ in 0..2 {
+        driver.offer(0, 0, &[(DATA, 16, true)]);
+        driver.device.turn();
+        assert_eq!(driver.bytes(DATA, 2), b"gh");
+        driver.ram.write(DATA, b"xx").unwrap();
+        driver.start();
+    }
+}
+
+#[test]
 fn console_backlog_is_bounded() {
     let mut driver =
         Driver::new(|folder| Console::open(&folder.join("sock"), &folder.join("log")).unwrap().0);
