@@ -13,6 +13,8 @@ use crate::request::{Reply, kind, told};
 use crate::transport::{Needs, Registers};
 use crate::waiters::{Ready, Waiters};
 use abi::soc::{DeviceRegisters, QueueRegisters};
+use alloc::boxed::Box;
+use alloc::vec;
 use base::bytes;
 use core::mem::offset_of;
 use share::{Device, Token};
@@ -48,7 +50,7 @@ pub struct Port {
     receive_free: u32,
     transmit_free: u32,
     /// A ring, and the part of it that is filled.
-    input: [u8; INPUT],
+    input: Box<[u8]>,
     first: usize,
     length: usize,
 }
@@ -96,7 +98,12 @@ impl Port {
         found
     }
 
-    fn read(&mut self, device: &Device<'_>, into: &mut [u8]) -> usize {
+    /// Takes input. Returns how much; 0 if there is none, or another kernel has just reset the
+    /// device, so that it has the input again.
+    fn read(&mut self, device: &Device<'_>, sequence: u64, into: &mut [u8]) -> usize {
+        if Registers(device).sequence() != sequence {
+            return 0;
+        }
         let bytes = into.len().min(self.length);
         for byte in &mut into[..bytes] {
             *byte = self.input[self.first % INPUT];
@@ -142,7 +149,7 @@ impl Driver for Port {
             transmit_buffer: [0; queue::ENTRIES],
             receive_free: 0,
             transmit_free: 0,
-            input: [0; INPUT],
+            input: vec![0; INPUT].into_boxed_slice(),
             first: 0,
             length: 0,
         }
@@ -184,7 +191,7 @@ impl Driver for Port {
         match call.request.kind {
             kind::ABOUT => Ok(done),
             kind::READ | kind::WRITE if bytes == 0 => Ok(done),
-            kind::READ => match self.read(device, &mut call.bulk[..bytes]) {
+            kind::READ => match self.read(device, call.sequence, &mut call.bulk[..bytes]) {
                 0 => Err(For::Input),
                 filled => Ok(Reply { filled: filled as u32, ..done }),
             },

@@ -20,6 +20,8 @@ pub struct Call<'a> {
     /// Soc time.
     pub now: u64,
     pub token: Token,
+    /// What the register of that name contains while the device is this state's.
+    pub sequence: u64,
     pub request: Request,
     pub bulk: &'a mut [u8],
 }
@@ -125,6 +127,7 @@ impl<D: Driver> Driven<D> {
 
     fn ask(&mut self, device: &Device<'_>, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
+        let call = Call { sequence: self.transport.sequence(), ..call };
         let absent = self.transport.has_failed().then_some(told::ABSENT);
         let result = if let Some(told) = self.own.refuses(device, &call.request).or(absent) {
             // It may have had a slot from before.
@@ -192,7 +195,7 @@ impl<D: Driver> Service for Driven<D> {
         let mut call = None;
         match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
-                call = Some(Call { now, token, request, bulk });
+                call = Some(Call { now, token, sequence: 0, request, bulk });
             }
             Event::Cancel(token) => self.forget(&|other| other == token),
             Event::Gone(kernel, epoch) => self.forget(&|token| is_of(token, kernel, epoch)),

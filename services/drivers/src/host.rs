@@ -19,6 +19,8 @@ use crate::waiters::{Ready, Waiters};
 use abi::host::PORT;
 use abi::soc::QueueRegisters;
 use abi::vsock::{DATA, DEVICE_ID};
+use alloc::boxed::Box;
+use alloc::vec;
 use share::{Device, Token};
 
 /// Maximum number of packets that are received, or sent, by one look at the device; a step looks at
@@ -42,7 +44,8 @@ pub struct Link {
     streams: Streams,
     /// The accepted streams, and the requests that accepted them.
     owners: [Option<(Id, Token)>; STREAMS],
-    packet: [u8; DATA],
+    /// Of [`DATA`] bytes.
+    packet: Box<[u8]>,
 }
 
 impl Link {
@@ -133,7 +136,8 @@ impl Driver for Link {
 
     fn start(lives: u32) -> Link {
         let streams = Streams::new(PORT, lives);
-        Link { vsock: None, streams, owners: [None; STREAMS], packet: [0; DATA] }
+        let packet = vec![0; DATA].into_boxed_slice();
+        Link { vsock: None, streams, owners: [None; STREAMS], packet }
     }
 
     fn place_queues(&mut self, device: &Device<'_>) -> [QueueRegisters; 2] {

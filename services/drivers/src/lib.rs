@@ -4,7 +4,7 @@
 //! On this chip registers cannot trap and caches are not coherent. So a device consists of words in
 //! the uncached window, and a doorbell in each direction. A driver is a state and a step, as any
 //! service; each step is lent the device, and any kernel may execute it. The state holds offsets,
-//! never pointers, and only [`streams`] allocates. **A step never waits**: not even for the
+//! never addresses of the device; its larger buffers are on the service's heap. **A step never waits**: not even for the
 //! handshake that opens a device, which is a state machine as well.
 //!
 //! Interrupts are edges, wired to every domain and latched at a hand-over. So a step looks at
@@ -46,6 +46,13 @@ const _: () = is_shareable::<Console>();
 const _: () = is_shareable::<Disk>();
 const _: () = is_shareable::<Host>();
 const _: () = is_shareable::<Random>();
+
+/// Maximum size of a state: it begins on the stack of a kernel's thread.
+const STATE: usize = 6 * 1024;
+const _: () = assert!(size_of::<Console>() <= STATE);
+const _: () = assert!(size_of::<Disk>() <= STATE);
+const _: () = assert!(size_of::<Host>() <= STATE);
+const _: () = assert!(size_of::<Random>() <= STATE);
 
 #[cfg(test)]
 mod fake;

@@ -81,14 +81,14 @@ impl Stream {
     }
 
     /// Returns the next packet to send, with its data in `data`.
-    fn next(&mut self, data: &mut [u8; DATA]) -> Option<(Header, usize)> {
+    fn next(&mut self, data: &mut [u8]) -> Option<(Header, usize)> {
         if matches!(self.state, State::Gone | State::Offered) {
             return None;
         }
         if core::mem::take(&mut self.accepts) {
             return Some((self.header(Op::Response, 0, 0), 0));
         }
-        let bytes = self.output.len().min(DATA).min(self.credit.room() as usize);
+        let bytes = self.output.len().min(data.len()).min(self.credit.room() as usize);
         if bytes > 0 {
             let from = self.output.drain(..bytes);
             data.iter_mut().zip(from).for_each(|(to, byte)| *to = byte);
@@ -265,7 +265,7 @@ impl Streams {
     }
 
     /// Returns the next packet to send, with its data in `data`.
-    pub fn next(&mut self, data: &mut [u8; DATA]) -> Option<(Header, usize)> {
+    pub fn next(&mut self, data: &mut [u8]) -> Option<(Header, usize)> {
         if let Some(stray) = self.strays.iter_mut().find_map(Option::take) {
             return Some((Header::reset((BOARD, HOST), stray), 0));
         }

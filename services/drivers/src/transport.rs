@@ -232,6 +232,11 @@ impl Transport {
         matches!(self.stage, Stage::Failed(_))
     }
 
+    /// Returns what this state has last written to the register of that name.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Returns why the device could not be opened.
     pub fn problem(&self) -> Option<Problem> {
         if let Stage::Failed(problem) = self.stage { Some(problem) } else { None }

@@ -75,11 +75,7 @@ impl Vsock {
     }
 
     /// Returns the next received packet: its header, and how many bytes of `data` it filled.
-    pub fn receive(
-        &mut self,
-        device: &Device<'_>,
-        data: &mut [u8; DATA],
-    ) -> Option<(Header, usize)> {
+    pub fn receive(&mut self, device: &Device<'_>, data: &mut [u8]) -> Option<(Header, usize)> {
         loop {
             let Completion { head, bytes } = self.receive.complete(&device.words)?;
             let buffer = self.coming[head as usize] as usize;
@@ -89,7 +85,7 @@ impl Vsock {
             let header = Header::read_from_prefix(&words).ok().map(|(header, _)| header);
             let length = (bytes as usize).checked_sub(size_of::<Header>());
             let packet = header.zip(length).map(|(header, length)| {
-                (header, length.min(header.bytes.get() as usize).min(DATA))
+                (header, length.min(header.bytes.get() as usize).min(data.len()))
             });
             if let Some((_, length)) = packet {
                 bytes::load_bytes(&device.words, at + HEAD, &mut data[..length]);

@@ -6,8 +6,13 @@
 //! with its kernel; until then no other caller is woken in its place, and afterwards one is, if the
 //! thing is still there. A caller repeats its request after a second even if its wake was lost.
 //! One that has not come after [`OVERDUE`] is not waited for.
+//!
+//! Of more than [`PLACES`] callers, the others are not recorded, and the next wake of a recorded
+//! caller wakes all. That is correct only because callers repeat their requests by themselves: if
+//! no recorded caller is woken, an unrecorded one whose wait is over comes after its second.
 
 use base::id::{DomainId, Epoch};
+use core::num::NonZeroU64;
 use share::{Effects, Token};
 
 /// Maximum number of recorded callers. If there are more, the next wake wakes all callers.
@@ -40,14 +45,14 @@ pub enum Ready {
 struct Waiter<K> {
     token: Token,
     wait: Wait<K>,
-    /// When it was woken.
-    woken: Option<u64>,
+    /// When it was woken, in ns; never 0.
+    woken: Option<NonZeroU64>,
 }
 
 impl<K> Waiter<K> {
     /// Returns whether it was woken and will come.
     fn comes(&self, now: u64) -> bool {
-        self.woken.is_some_and(|at| now < at.saturating_add(OVERDUE))
+        self.woken.is_some_and(|at| now < at.get().saturating_add(OVERDUE))
     }
 }
 
@@ -145,7 +150,7 @@ impl<K: Copy + PartialEq> Waiters<K> {
 
     fn wake_at(&mut self, now: u64, at: usize, effects: &mut dyn Effects) -> bool {
         let Some(waiter) = &mut self.list[at] else { return false };
-        waiter.woken = Some(now);
+        waiter.woken = Some(NonZeroU64::new(now).unwrap_or(NonZeroU64::MIN));
         effects.wake(waiter.token);
         true
     }

@@ -5,10 +5,12 @@ use crate::console::{INPUT, MEMORY, Port, last_words};
 use crate::fake::{Fake, Model};
 use crate::request::kind;
 use crate::world::{Ended, World};
+use abi::soc::DeviceRegisters;
 use base::prng::Prng;
 use share::{Event, Token};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 
 /// What is printed, and a user that types numbered bytes.
 #[derive(Default)]
@@ -37,7 +39,8 @@ impl Model for User {
         (bytes > 0).then(|| (from..self.passed).map(byte).collect())
     }
     fn reset(&mut self, taken: u64) {
-        self.passed = taken;
+        // As the soc's: what it has again is not dropped.
+        self.passed = self.passed.min(taken);
         self.resets.push(taken);
     }
 }
@@ -327,12 +330,44 @@ fn last_words_are_cut_and_a_silent_device_does_not_hold_them_up() {
     assert_eq!(last_words(&device, &[b'x'; 5000]), INPUT);
     assert_eq!(fake.model.borrow().printed, [b'x'; INPUT]);
     assert_eq!(last_words(&share::Device { memory_size: 100, ..device }, b"no room"), 0);
-    let silent = |_| ();
+    let (silent, before) = (|_| (), world.views[1].loads.get());
     assert_eq!(last_words(&share::Device { ring: &silent, ..device }, b"silence"), 0);
+    assert!(world.views[1].loads.get() - before < 1_100_000);
     // The other kernel's driver takes the device back.
     world.event(0, Event::Device);
     let wrote = world.call(0, write(4, 0), b"back".to_vec()).reply;
     assert_eq!(wrote.map(|reply| reply.taken), Some(4));
     world.settle();
     assert!(fake.model.borrow().printed.ends_with(b"back"));
+}
+
+#[test]
+fn input_comes_once_although_another_kernel_resets_the_device_during_a_read() {
+    let fake = user();
+    let mut world = Console::new(&fake);
+    world.call(0, of(kind::ABOUT), Vec::new());
+    fake.model.borrow_mut().typed += 3;
+    fake.turn();
+    world.interrupt(0);
+    // After the step has found that the device is its own.
+    fake.seized_at.set(Some(offset_of!(DeviceRegisters, device_status)));
+    assert_eq!(world.call(0, read(9, 0), vec![0; 9]).bytes(), [0, 1, 2].map(byte));
+    assert_eq!(fake.seized_at.get(), None);
+    fake.model.borrow_mut().typed += 2;
+    assert_eq!(world.call(0, read(9, 0), vec![0; 9]).bytes(), [3, 4].map(byte));
+}
+
+#[test]
+fn last_words_have_sequence_numbers_that_no_driver_takes_for_its_own() {
+    let fake = user();
+    let mut world = Console::new(&fake);
+    world.call(0, of(kind::ABOUT), Vec::new());
+    let sequence = || fake.get(offset_of!(DeviceRegisters, sequence));
+    let before = sequence();
+    let ring = |_| {
+        assert_eq!(sequence() as u32, before as u32);
+        fake.turn();
+    };
+    assert_eq!(last_words(&world.views[1].device(MEMORY, &ring), b"last words"), 10);
+    assert_ne!(sequence(), before);
 }
