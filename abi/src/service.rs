@@ -83,8 +83,8 @@ pub const DISK: Kind = Kind {
 pub const HOST: Kind = Kind {
     name: "host",
     about: "the driver of the streams with the host",
-    // 16 streams with two buffers of 32 KiB each.
-    arena: Arena::Bytes((1 << 20) + (256 << 10)),
+    // 16 streams, each with 32 KiB of input and a packet of output.
+    arena: Arena::Bytes(768 << 10),
     stays: None,
     only_shared: false,
     drives: Some(device::VSOCK),

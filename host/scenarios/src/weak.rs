@@ -92,7 +92,8 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
         let sync = format!("fs write disk/note-{round} here then fs sync disk/note-{round}");
         rig.ask("main", &format!("on shadow aside nap 3000 then {sync}"), PATIENCE)?;
         let nap = NAP.as_millis();
-        rig.ask("main", &format!("on shadow aside domain off main {nap}"), PATIENCE)?;
+        // Its answer may come after the nap.
+        rig.send(&format!("on shadow aside domain off main {nap}"))?;
         let start = Instant::now();
         logged(rig, "shadow", &format!("fs sync disk/note-{round}:"), 1)?;
         let board = rig.instance.board()?;
@@ -100,6 +101,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
             return Err(wrong("the sync woke the strong kernel", start.elapsed()));
         }
         came_back(rig, round)?;
+        rig.expect("main> ", PATIENCE)?;
     }
     poweroff(rig)?;
     clean(&rig.instance)?;

@@ -33,12 +33,12 @@ fn ask(
 /// Time between two attempts while the device does not work, in ns.
 const PAUSE: u64 = 1_000_000_000;
 
-/// Waits for the next stream that the host opens, and returns its number. Looks about once a second
-/// while its kernel is awake: a stream may have been offered to a kernel that does not come.
+/// Waits for the next stream that the host opens, and returns its number. Touches the service's
+/// state only when woken: a kernel that dies with it ends the streams of all.
 pub fn accept(session: &Session) -> u64 {
     let request = Request { kind: kind::ACCEPT, ..Request::default() };
     loop {
-        match ask(session, request, &mut [], &Patience::ENDLESS) {
+        match ask(session, request, &mut [], &Patience::IDLE) {
             Ok(reply) if reply.told == told::DONE => return reply.value,
             // All streams were lost with a kernel; the driver opens the device again.
             Err(ServiceFailure::Restarted) => {}
