@@ -1,8 +1,8 @@
 //! Streams of bytes to and from the host: the vsock device and [`Streams`] as a service.
 //!
-//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. While a kernel has
-//!   streams, it gets all further ones: a client's streams belong together. When it dies, its streams
-//!   are closed, and the host sees their end.
+//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. While a kernel
+//!   has streams, it gets all further ones: a client's streams belong together. When it dies, its
+//!   streams are closed, and the host sees their end.
 //! - A READ of a stream that has ended gets what had come before, then no bytes. A READ, WRITE or
 //!   CLOSE of a stream that is not known, because it was closed or the service has lost its state,
 //!   is answered with [`told::GONE`].

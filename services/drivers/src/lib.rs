@@ -3,9 +3,9 @@
 //!
 //! On this chip registers cannot trap and caches are not coherent. So a device consists of words in
 //! the uncached window, and a doorbell in each direction. A driver is a state and a step, as any
-//! service; each step is lent the device, and any kernel may execute it. The state holds offsets,
-//! never addresses of the device; its larger buffers are on the service's heap. **A step never waits**: not even for the
-//! handshake that opens a device, which is a state machine as well.
+//! service; each step is lent the device, and any kernel may execute it. The state holds offsets
+//! into the window, never pointers into it; large buffers are on the service's heap. **A step never
+//! waits**: not even for the handshake that opens a device, which is a state machine as well.
 //!
 //! Interrupts are edges, wired to every domain and latched at a hand-over. So a step looks at
 //! memory and counts completions, never interrupts.
