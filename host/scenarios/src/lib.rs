@@ -227,7 +227,7 @@ pub const ALL: &[Scenario] = &[
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
-    on("domain.debug", "duo", debug::seen),
+    on("domain.debug", "duo-1x1", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),
     on("domain.off-busy", "duo-1x3", peers::off_busy),
