@@ -11,7 +11,7 @@
 //!
 //! | op | fields | bulk | reply |
 //! | --- | --- | --- | --- |
-//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid`, epoch |
+//! | Spawn | kernel, parent, group (0: parent's), [`flag`], length | start data | `pid`, epoch |
 //! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
 //! | Begun | pid, status: an error or 0; memory; quota, lowered | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
@@ -22,7 +22,7 @@
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: only those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | |
-//! | Adopt | pid, parent, group, kernel, memory, quota, WATCHED, KILLED, watcher, length | its name | |
+//! | Adopt | pid, parent, group, kernel, memory, quota, flags, watcher, length | its name | |
 //! | Adopt, kind Lost | pid, parent, group, kernel | | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
 //!

@@ -5,8 +5,8 @@
 //!                                  |
 //!                    scenario: types at its console, runs programs on it (deploy)
 //! ```
-//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`, `lives`, `taken`: kernels
-//!   and the chip
+//! - `boot`, `machine`, `clock`, `peers`, `calls`, `debug`, `dma`, `hangs`, `lives`, `taken`:
+//!   kernels and the chip
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs

@@ -137,8 +137,8 @@ fn ended_well(rig: &Rig, arguments: &str, count: usize) -> Result<(), Failure> {
     }
 }
 
-/// Programs on the weak kernel continue while the strong one dies: one that computes and uses files,
-/// and one that waits for a child on the strong kernel, whose end is reported as lost.
+/// Programs on the weak kernel continue while the strong one dies: one computes and uses files, and
+/// one waits for a child on the strong kernel, whose end is reported as lost.
 pub fn programs(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect(PROMPT, PATIENCE)?;
     let (works, waits) = ("works 600", "waits 0");

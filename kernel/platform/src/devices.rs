@@ -1,5 +1,5 @@
-//! The devices that this kernel may use: where they are, and who serves their interrupts. Their
-//! drivers are services, whose steps get the device from here ([`Devices::lent`]).
+//! The devices that this kernel may use: where they are, and whether it serves their interrupts.
+//! Their drivers are services, whose steps get the device from here ([`Devices::lent`]).
 //!
 //! An interrupt is an edge, wired to all domains. A kernel that serves a device has its interrupt
 //! unmasked; the others have it masked. The handler only notes the device and wakes a thread
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// Unmasks interrupts. Returns the kinds of the devices, one bit each: their drivers must look once,
+/// Unmasks interrupts. Returns the kinds of the devices, one bit each: their drivers look once,
 /// because an interrupt that was raised before may be lost.
 fn take_over<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
     kinds(places.inspect(|place| arch::irq::unmask(place.vector())))

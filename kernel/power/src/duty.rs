@@ -6,7 +6,8 @@
 //!
 //! A device stores its completions before it rings. All kernels look at the same completions.
 //! - A kernel that becomes the server unmasks the devices' interrupts, **then** looks for
-//!   completions once. One that is not the server any more masks them. After a rest it begins anew.
+//!   completions once. One that is not the server any more masks them. After a rest, this starts
+//!   again.
 //! - A kernel that begins to rest decides whether the devices end its rest ([`listens`]), writes
 //!   this to a word that the others read, and only then requests REST. After its RESTING is
 //!   published it looks again ([`look`]), because the states may have changed.

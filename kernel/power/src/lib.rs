@@ -1,5 +1,5 @@
-//! When a kernel rests, the steps to a rest and back, and who serves the devices meanwhile: state
-//! machines without I/O (docs/design/rest.md).
+//! When a kernel rests, the steps to a rest and back, and which one serves the devices meanwhile:
+//! state machines without I/O (docs/design/rest.md).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -12,11 +12,14 @@ use kernel_msg::Level;
 #[derive(Clone, Copy)]
 pub struct Console(Session);
 
-impl Console {
-    pub fn of(kernel: &'static Kernel) -> Console {
-        Console(Session::at(kernel, Level(0)))
+impl Kernel {
+    /// Returns the system console, for a thread of this kernel.
+    pub fn console(&'static self) -> Console {
+        Console(Session::at(self, Level(0)))
     }
+}
 
+impl Console {
     /// Makes a request. `None`: this kernel does not reach the console.
     fn ask(&self, kind: u32, bulk: &mut [u8], patience: &Patience<'_>) -> Option<Reply> {
         let driver = &self.0.services.console;

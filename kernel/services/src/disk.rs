@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use drivers::disk::{BUFFER, SECTOR};
 use drivers::request::{Reply, Request, flag, kind, told};
 
-/// Who uses the disk, as far as this kernel knows.
+/// What uses the disk, as far as this kernel knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Use {
@@ -20,7 +20,7 @@ static USE: AtomicU8 = AtomicU8::new(Use::Unknown as u8);
 /// How long [`check`] waits until that is known, and its polling interval, in ns.
 const SETTLING: (u64, u64) = (5_000_000_000, 10_000_000);
 
-/// Sets who uses the disk.
+/// Sets what uses the disk.
 pub fn set_use(to: Use) {
     USE.store(to as u8, Ordering::Relaxed);
 }

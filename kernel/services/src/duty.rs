@@ -91,8 +91,8 @@ pub fn may_rest(kernel: &Kernel) -> bool {
 /// Returns the states of all domains; places without a domain are [`State::Other`].
 fn states(kernel: &Kernel) -> [State; MAX_DOMAINS] {
     let mut states = [State::Other; MAX_DOMAINS];
-    for index in 0..kernel.blob.domains().len().min(MAX_DOMAINS) {
-        states[index] = match kernel.soc.state(DomainId(index as u8)).1 {
+    for ((to, _), id) in states.iter_mut().zip(kernel.blob.domains()).zip((0..).map(DomainId)) {
+        *to = match kernel.soc.state(id).1 {
             state::RUNNING => State::Running,
             state::RESTING => State::Resting,
             _ => State::Other,

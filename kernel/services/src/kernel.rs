@@ -4,7 +4,6 @@
 //! the engine, and the first line of a thread. All other code receives the kernel, or a part of it,
 //! as an argument.
 
-use crate::console::Console;
 use crate::services::Services;
 use arch::lock::Once;
 use core::ops::Deref;
@@ -40,12 +39,5 @@ impl Deref for Kernel {
     #[inline]
     fn deref(&self) -> &Platform {
         &self.platform
-    }
-}
-
-impl Kernel {
-    /// Returns the system console, for a thread of this kernel.
-    pub fn console(&'static self) -> Console {
-        Console::of(self)
     }
 }

@@ -87,7 +87,7 @@ impl ServiceFailure {
 }
 
 /// Declares the services: for each its field and its type. Drivers learn of a death before the
-/// services that use them. Everything that is done with all services goes through [`Registry::all`].
+/// services that use them. What is done with all services goes through [`Registry::all`].
 macro_rules! services {
     ($($(#[$doc:meta])* $field:ident: $service:ty;)*) => {
         /// The services of this kernel; `abi::service` has their names and arenas.

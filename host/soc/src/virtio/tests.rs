@@ -353,7 +353,7 @@ fn input_that_no_reader_was_given_comes_again_after_a_reset() {
     driver.device.turn();
     assert_eq!(driver.bytes(DATA, 4), b"cdef");
     reads(&mut user, b"seen");
-    // A count that cannot be is of no use to anybody, and of no harm.
+    // A count that cannot be is of no use, and does no harm.
     driver.set(offset_of!(DeviceRegisters, taken), u64::MAX);
     driver.start();
     user.write_all(b"g").unwrap();

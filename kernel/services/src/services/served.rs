@@ -189,8 +189,8 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
-    /// Makes a request that may be executed twice: again, if the service restarts without its state,
-    /// at most [`TRIES`] times.
+    /// Makes a request that may be executed twice: again, if the service restarts without its
+    /// state, at most [`TRIES`] times.
     pub fn ask_again(
         &self,
         caller: &Caller,

@@ -2,7 +2,7 @@
 //!
 //! A disk thread may take a write in one life of the file service and be slow. Meanwhile a kernel
 //! dies, the service starts its next life, and another thread mounts the file system and uses the
-//! same blocks anew. The old write must not land then. So each request carries its life:
+//! same blocks again. The old write must not land then. So each request carries its life:
 //! - The device's word `life` has the newest one. A request of an older life is refused.
 //! - A request of a newer life waits until the device has no write of an older one.
 //!

@@ -5,13 +5,13 @@
 //!            listens                call                 came
 //!   (none) ---------> Waits ---------------> Called ------------> Works --- listens ---> Waits
 //!                       ^  woken: it is near, or              |     |
-//!                       |  nobody is about to come            |     '--- its kernel died: (none)
+//!                       |  no other is about to come          |     '--- its kernel died: (none)
 //!                       '------- listens ---------------------'
 //! ```
 //! Contract: a waiting caller is parked. When there is work, one is woken: one in the kernel that
 //! executes the step, if there is one, because a kernel that rests need not be woken for it. Else
 //! the one that has waited longest, but only if no other caller has been called or works: that one
-//! asks for more work by itself. A kernel that does not come within [`PATIENCE`] may be dead,
+//! asks for more work without a wake. A kernel that does not come within [`PATIENCE`] may be dead,
 //! resting or slow, or may have lost the wake. Then the next step wakes all that wait. One that has
 //! taken work and does not report its end is woken too: its domain may have been stopped meanwhile.
 
@@ -210,7 +210,7 @@ mod tests {
         listeners
     }
 
-    /// Returns who is woken by a step of kernel `at` that leaves `pieces` of work.
+    /// Returns the callers that are woken by a step of kernel `at` that leaves `pieces` of work.
     fn called(listeners: &mut Listeners, at: u8, pieces: usize, now: u64) -> Vec<Token> {
         let mut step = Step { at, woken: Vec::new() };
         listeners.call(pieces, now, &mut step);
@@ -286,12 +286,12 @@ mod tests {
     #[test]
     fn one_that_does_not_finish_is_urged() {
         let mut listeners = all_wait(&[STRONG, WEAK]);
-        let mut urged = |listeners: &mut Listeners, now| {
+        let urged = |listeners: &mut Listeners, now| {
             let mut step = Step { at: 0, woken: Vec::new() };
             listeners.urge(now, &mut step);
             step.woken
         };
-        assert_eq!(urged(&mut listeners, 10), [], "nobody works");
+        assert_eq!(urged(&mut listeners, 10), [], "none works");
         listeners.came(WEAK, 10);
         assert_eq!(urged(&mut listeners, 9 + PATIENCE), []);
         assert_eq!(urged(&mut listeners, 10 + PATIENCE), [WEAK]);

@@ -189,7 +189,7 @@ fn a_restarted_driver_gets_its_own_ios_again() {
     assert_eq!(board.done(WEAK, taken.handle), Errno::Badf, "it has another number now");
 }
 
-/// A kernel rests for long with an I/O that it took. Nobody else gets it, and it counts once.
+/// A kernel rests for long with an I/O that it took. No other kernel gets it, and it counts once.
 #[test]
 fn an_io_of_a_kernel_that_rests_is_not_taken_twice() {
     let mut board = Board::new();
@@ -202,7 +202,7 @@ fn an_io_of_a_kernel_that_rests_is_not_taken_twice() {
     assert_eq!(board.done(WEAK, taken.handle), Errno::Badf);
 }
 
-/// Both kernels mount their disk. The second one is told that it is mounted, wherever it wanted it,
+/// Both kernels mount their disk. The second one learns that it is mounted, wherever it wanted it,
 /// and without waiting for the disk. A directory that is covered is another matter.
 #[test]
 fn the_second_mount_of_a_disk_is_busy_and_a_covered_directory_exists() {
