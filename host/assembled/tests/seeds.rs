@@ -76,7 +76,7 @@ fn a_wrong_option_is_explained() {
     let output = assembled(&["--break", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("the chip cannot forget nothing"), "{}", text(&output));
-    let output = assembled(&["--kill", "0@5"]);
+    let output = assembled(&["--kill", "2@5"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("kill domain 1"), "{}", text(&output));
+    assert!(text(&output).contains("there is no domain 2"), "{}", text(&output));
 }

@@ -233,7 +233,7 @@ fn services_costs_and_power_say_where_they_come_from() {
         "frames = {",
         "fraems = {",
         "fraems",
-        "services: console, disk, dma, frames, fs, net, processes, sched",
+        "services: console, disk, dma, frames, fs, host, net, processes, random, sched",
     );
     check(
         "{ mode = \"independent\" }",

@@ -352,7 +352,8 @@ impl Processes {
     }
 
     /// A life of a kernel has ended. The processes that wait for that kernel fail, unless a newer
-    /// life of it has already sent a request.
+    /// life of it has already sent a request. After a restart the table does not know the kernels'
+    /// lives, and the death may be an old one: then they wait for the next life.
     fn gone(&mut self, now: u64, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
         let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
         let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
@@ -370,7 +371,10 @@ impl Processes {
             if let Some(away) = self.away.get_mut(kernel.index()) {
                 *away = true;
             }
-            self.give_up(kernel.0, effects);
+            match newest {
+                0 => self.called = true,
+                _ => self.give_up(kernel.0, effects),
+            }
         }
     }
 }
