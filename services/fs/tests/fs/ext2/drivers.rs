@@ -196,7 +196,7 @@ fn an_io_of_a_kernel_that_rests_is_not_taken_twice() {
     board.look_up(1);
     let taken = board.next(WEAK, 0).unwrap();
     board.solo.now += 10 * PATIENCE;
-    assert_eq!(board.look_up(0), [WEAK], "the I/O is taken, so its taker has to go on");
+    assert_eq!(board.look_up(0), [WEAK], "the I/O is taken, so its taker has to continue");
     assert_eq!(board.next(STRONG, 0), None);
     assert_eq!(board.done(WEAK, taken.handle), Errno::Success);
     assert_eq!(board.done(WEAK, taken.handle), Errno::Badf);
