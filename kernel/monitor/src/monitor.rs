@@ -13,6 +13,9 @@ use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
+/// How long another kernel waits for the console's home before it takes the console, in ns: the home
+/// starts again in less.
+const GRACE: u64 = 1_000_000_000;
 /// Time between two attempts to read a console that does not work, in ns.
 const PAUSE: u64 = 100_000_000;
 
@@ -23,6 +26,12 @@ pub fn thread(_: usize) {
     let mut is_first = true;
     loop {
         duty::await_console(kernel);
+        if !duty::is_console_home(kernel) {
+            kernel.scheduler.sleep_until(arch::time::soc_time() + GRACE);
+            if !duty::reads_console(kernel) {
+                continue;
+            }
+        }
         greet(kernel);
         if core::mem::take(&mut is_first) && duty::starts_board(kernel) {
             scripted(kernel);
@@ -78,7 +87,8 @@ fn scripted(kernel: &'static Kernel) {
 }
 
 fn prompt(kernel: &'static Kernel) {
-    let _ = write!(kernel.console(), "{}> ", kernel.name());
+    // At once, so that no other kernel's output divides it.
+    kernel.console().show(alloc::format!("{}> ", kernel.name()).as_bytes());
 }
 
 fn typed(kernel: &'static Kernel, line: &mut Line, byte: u8) {

@@ -49,11 +49,16 @@ pub fn reads_console(kernel: &Kernel) -> bool {
     reader.unwrap_or(DomainId(console.home as u8)) == kernel.me
 }
 
+/// Returns whether this kernel is the console's home.
+pub fn is_console_home(kernel: &Kernel) -> bool {
+    let console = kernel.devices.numbered(kernel, device::CONSOLE);
+    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0))
+}
+
 /// Returns whether this kernel executes what is done once after the board's start: it is the
 /// console's home, in its first life.
 pub fn starts_board(kernel: &Kernel) -> bool {
-    let console = kernel.devices.numbered(kernel, device::CONSOLE);
-    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0)) && kernel.epoch.0 == 1
+    is_console_home(kernel) && kernel.epoch.0 == 1
 }
 
 /// Waits until this kernel reads the console.
