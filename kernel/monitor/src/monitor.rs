@@ -13,7 +13,7 @@ use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
-/// How long another kernel waits for the console's home before it takes the console, in ns: the home
+/// How long another kernel waits for the console's home before it takes the console, in ns: that
 /// starts again in less.
 const GRACE: u64 = 1_000_000_000;
 /// Time between two attempts to read a console that does not work, in ns.
