@@ -14,7 +14,6 @@ mod medium;
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
-use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
@@ -30,39 +29,30 @@ use medium::Medium;
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
 /// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 1_000_000_000;
-/// Most time that [`await_root`] waits, in ns.
+/// Most time that [`await_root`] and [`await_mount`] wait, in ns.
 const MOUNTING: u64 = 15_000_000_000;
-/// Polling interval of [`await_root`], in ns.
+/// Polling interval of [`await_mount`], in ns.
 const LOOK: u64 = 20_000_000;
-
-/// The disk is mounted, or will not be.
-static SETTLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
-    if !kernel.services.disk.is_local() {
-        return;
-    }
-    if kernel.spawn("disk", None, thread, 0).is_err() {
+    if kernel.services.disk.is_local() && kernel.spawn("disk", None, thread, 0).is_err() {
         kernel_node::log!("no memory for a thread that serves the disk");
     }
 }
 
-/// If the disk is to be the root, waits until it is mounted: files that are opened
-/// earlier are in another file system. Returns after [`MOUNTING`] in any case.
+/// If the disk is to be the root, waits until it is mounted: files that are opened earlier are in
+/// another file system. Returns after [`MOUNTING`] in any case.
 pub fn await_root(kernel: &'static Kernel) {
-    let is_ours = kernel.option("root=").is_some() && kernel.services.disk.is_local();
-    let deadline = arch::time::soc_time() + MOUNTING;
-    while is_ours && !SETTLED.load(Ordering::Relaxed) && arch::time::soc_time() < deadline {
-        kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK);
+    if kernel.option("root=").is_some() && kernel.services.disk.is_local() {
+        disk::await_use(kernel, MOUNTING, |now| matches!(now, Use::Free | Use::Mounted));
     }
 }
 
 fn thread(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     serve(kernel);
-    disk::set_use(Use::Free);
-    SETTLED.store(true, Ordering::Relaxed);
+    disk::set_use(kernel, Use::Free);
 }
 
 fn serve(kernel: &'static Kernel) {
@@ -74,7 +64,7 @@ fn serve(kernel: &'static Kernel) {
         // The copy is in the memory of one kernel.
         true if found.home != u32::from(kernel.me.0) => return await_mount(&session, number),
         true => {
-            disk::set_use(Use::FileSystem);
+            disk::set_use(kernel, Use::Mounting);
             Medium::copied(unchecked(&session))
         }
         false => Ok(Medium::Device),
@@ -130,7 +120,7 @@ impl Disk {
             &mut superblock,
         );
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
-        disk::set_use(Use::FileSystem);
+        disk::set_use(self.kernel, Use::Mounting);
         let mut how = flag::RESTARTED;
         let mut buffer = vec![0; LONGEST];
         loop {
@@ -139,11 +129,11 @@ impl Disk {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
                     Ok(Ok(())) => {
-                        SETTLED.store(true, Ordering::Relaxed);
+                        disk::set_use(self.kernel, Use::Mounted);
                         kernel_node::log!("{}: ext2, mounted", self.name);
                     }
                     // Another kernel was faster.
-                    Ok(Err(Errno::Busy)) => SETTLED.store(true, Ordering::Relaxed),
+                    Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => {
                         return kernel_node::log!("{}: not mounted: {why:?}", self.name);

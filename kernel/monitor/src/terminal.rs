@@ -66,7 +66,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
     }
     IS_OURS.store(true, Ordering::Relaxed);
     CAME_TO_FRONT.wake_all(&kernel.scheduler);
-    if RUNS.swap(true, Ordering::Relaxed) {
+    if RUNS.load(Ordering::Relaxed) {
         return true;
     }
     let begun = kernel.spawn("screen", None, screen, 0).is_ok();
@@ -74,6 +74,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
     if !begun {
         kernel_node::log!("no memory for the threads of the terminal");
     }
+    RUNS.store(begun, Ordering::Relaxed);
     begun
 }
 

@@ -122,9 +122,9 @@ impl Soc {
     /// Returns whether shared devices end the rest of `domain`, which was seen to be RESTING.
     pub fn listens(&self, domain: DomainId) -> bool {
         self.window.barrier(); // its state was read before, and is published later
-        let at = self.page + domain.index() * size_of::<DomainPage>();
-        let listens = offset_of!(DomainPage, listens);
-        self.window.load(at - self.me.index() * size_of::<DomainPage>() + listens) != 0
+        let first = self.page - self.me.index() * size_of::<DomainPage>();
+        let page = first + domain.index() * size_of::<DomainPage>();
+        self.window.load(page + offset_of!(DomainPage, listens)) != 0
     }
 
     fn wakes(&self) -> u64 {

@@ -119,11 +119,6 @@ impl Devices {
         }
     }
 
-    /// Returns whether this kernel uses a device of this kind.
-    pub fn uses(&self, kind: u32) -> bool {
-        self.place(kind).is_some()
-    }
-
     /// Returns the device of a kind that this kernel uses, with its number on the board, from 1.
     pub fn numbered(&self, node: &Node, kind: u32) -> Option<(&'static Found, u64)> {
         let found = self.place(kind)?.found;

@@ -34,29 +34,29 @@ impl Console {
         self.ask(kind::READ, into, patience).map(|reply| reply.filled as usize)
     }
 
-    /// Writes bytes.
+    /// Writes bytes, as few requests as possible: what fits in one is not divided by the output of
+    /// others.
     pub fn show(&self, bytes: &[u8]) {
-        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-            if index > 0 {
-                self.write(b"\r\n");
+        let (mut room, mut length) = ([0; PIECE], 0);
+        for &byte in bytes {
+            let shown: &[u8] = if byte == b'\n' { b"\r\n" } else { &[byte] };
+            if length + shown.len() > PIECE {
+                self.write(&mut room[..length]);
+                length = 0;
             }
-            self.write(line);
+            room[length..length + shown.len()].copy_from_slice(shown);
+            length += shown.len();
         }
+        self.write(&mut room[..length]);
     }
 
-    fn write(&self, from: &[u8]) {
-        let mut room = [0; PIECE];
-        for piece in from.chunks(PIECE) {
-            let mut done = 0;
-            while done < piece.len() {
-                let rest = &mut room[..piece.len() - done];
-                rest.copy_from_slice(&piece[done..]);
-                match self.ask(kind::WRITE, rest, &Patience::ENDLESS) {
-                    Some(reply) if reply.taken > 0 => done += reply.taken as usize,
-                    // Nothing else can be done if the console is gone.
-                    _ => return,
-                }
-            }
+    fn write(&self, mut from: &mut [u8]) {
+        while !from.is_empty() {
+            let reply = self.ask(kind::WRITE, from, &Patience::ENDLESS);
+            let taken = reply.map_or(0, |reply| reply.taken as usize);
+            // Nothing else can be done if the console is gone.
+            let Some(rest) = from.get_mut(taken..).filter(|_| taken > 0) else { return };
+            from = rest;
         }
     }
 }

@@ -1,37 +1,43 @@
 //! The disk: client of its driver. A request that is longer than the driver's is divided.
 
+use crate::kernel::Kernel;
 use crate::services::Patience;
 use crate::session::Session;
-use core::sync::atomic::{AtomicU8, Ordering};
+use arch::lock::Lock;
 use drivers::disk::{BUFFER, SECTOR};
 use drivers::request::{Reply, Request, flag, kind, told};
+use kernel_sched::WaitQueue;
 
 /// What uses the disk, as far as this kernel knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Use {
     /// It has not looked yet.
     Unknown,
+    /// Nothing does, or nothing that this kernel mounts.
     Free,
-    FileSystem,
+    /// A file system that is not mounted yet.
+    Mounting,
+    /// A mounted file system.
+    Mounted,
 }
 
-static USE: AtomicU8 = AtomicU8::new(Use::Unknown as u8);
-/// How long [`check`] waits until that is known, and its polling interval, in ns.
-const SETTLING: (u64, u64) = (5_000_000_000, 10_000_000);
+static USE: Lock<Use> = Lock::new(kernel_node::ranks::DEVICE, Use::Unknown);
+/// Threads that wait for a change.
+static CHANGED: WaitQueue = WaitQueue::new();
+/// How long [`check`] waits until the use is known, in ns.
+const SETTLING: u64 = 5_000_000_000;
 
 /// Sets what uses the disk.
-pub fn set_use(to: Use) {
-    USE.store(to as u8, Ordering::Relaxed);
+pub fn set_use(kernel: &Kernel, to: Use) {
+    *USE.lock() = to;
+    CHANGED.wake_all(&kernel.scheduler);
 }
 
-/// Returns whether no file system uses the disk. Waits until that is known.
-fn is_free(session: &Session) -> bool {
-    let deadline = arch::time::soc_time() + SETTLING.0;
-    while USE.load(Ordering::Relaxed) == Use::Unknown as u8 && arch::time::soc_time() < deadline {
-        session.kernel.scheduler.sleep_until(arch::time::soc_time() + SETTLING.1);
-    }
-    USE.load(Ordering::Relaxed) == Use::Free as u8
+/// Waits until `is_it` holds for the disk's use, at most for `limit` ns. Returns the use.
+pub fn await_use(kernel: &Kernel, limit: u64, is_it: impl Fn(Use) -> bool) -> Use {
+    let deadline = arch::time::soc_time() + limit;
+    kernel.scheduler.wait_until(&CHANGED, Some(deadline), || is_it(*USE.lock()));
+    *USE.lock()
 }
 
 /// Why a request failed.
@@ -132,7 +138,7 @@ impl Disk<'_> {
 pub fn check(session: &Session) -> Result<u64, &'static str> {
     let disk = Disk { session, life: 0 };
     let (sectors, _) = disk.about().map_err(DiskError::text)?;
-    if !is_free(session) {
+    if await_use(session.kernel, SETTLING, |now| now != Use::Unknown) != Use::Free {
         return Err("a file system has the disk; `fs df` shows it");
     }
     let last = sectors.checked_sub(1).ok_or("the disk is empty")?;

@@ -41,7 +41,7 @@ pub fn reads_console(kernel: &Kernel) -> bool {
     let is_dead = |domain: DomainId| match kernel.soc.state(domain) {
         // It has died before.
         (epoch, state::BOOTING) => epoch > 1,
-        (_, found) => matches!(found, state::DEAD | state::COLD),
+        (_, found) => state::is_over(found),
     };
     let mut domains = (0..kernel.blob.domains().len() as u8).map(DomainId);
     let alive = domains.find(|&domain| !is_dead(domain));

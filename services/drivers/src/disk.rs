@@ -240,12 +240,7 @@ impl<const MUTANT: u8> Driver for Block<MUTANT> {
     }
 
     fn collect(&mut self, device: &Device<'_>) -> Collected {
-        let mut works = false;
-        while let Some(done) = self.queue.as_mut().and_then(|it| it.complete(&device.words)) {
-            self.slots.complete(done);
-            works = true;
-        }
-        Collected { works, more: false }
+        self.slots.collect(&mut self.queue, device)
     }
 
     fn refuses(&self, device: &Device<'_>, request: &Request) -> Option<u32> {

@@ -77,12 +77,7 @@ impl Driver for Rng {
     fn opened(&mut self, _: &Device<'_>, _: u64) {}
 
     fn collect(&mut self, device: &Device<'_>) -> Collected {
-        let mut works = false;
-        while let Some(done) = self.queue.as_mut().and_then(|it| it.complete(&device.words)) {
-            self.slot.complete(done);
-            works = true;
-        }
-        Collected { works, more: false }
+        self.slot.collect(&mut self.queue, device)
     }
 
     fn asked(

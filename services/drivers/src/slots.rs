@@ -12,8 +12,9 @@
 //! The device may use the buffer of a busy slot until it has completed it or was reset, even if
 //! no caller waits for it any more.
 
-use crate::queue::{Completion, ENTRIES};
-use share::Token;
+use crate::driver::Collected;
+use crate::queue::{Completion, ENTRIES, Queue};
+use share::{Device, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
@@ -66,8 +67,18 @@ impl<const N: usize> Slots<N> {
         self.of_head[usize::from(head) % ENTRIES] = slot as u8;
     }
 
+    /// Takes over what the device has completed in its queue.
+    pub fn collect(&mut self, queue: &mut Option<Queue>, device: &Device<'_>) -> Collected {
+        let mut works = false;
+        while let Some(done) = queue.as_mut().and_then(|it| it.complete(&device.words)) {
+            self.complete(done);
+            works = true;
+        }
+        Collected { works, more: false }
+    }
+
     /// The device has completed a request.
-    pub fn complete(&mut self, done: Completion) {
+    fn complete(&mut self, done: Completion) {
         let slot = usize::from(self.of_head[usize::from(done.head) % ENTRIES]);
         let Some(slot) = self.slots.get_mut(slot) else { return };
         *slot = match *slot {

@@ -11,7 +11,7 @@ use fs::vfs::listener::PATIENCE;
 use share::{Event, Token};
 
 /// Runs the exercise with drivers set up by `how`. Returns how many I/Os each took, and the deaths.
-fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Drivers)) -> (Vec<u64>, u64) {
+pub fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Drivers)) -> (Vec<u64>, u64) {
     let mut solo = Solo::served(make(block, 16 * 1024, &[]), seed);
     how(solo.drivers.as_mut().unwrap());
     let mut solo = solo.mount();

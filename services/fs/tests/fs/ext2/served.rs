@@ -3,11 +3,11 @@
 use super::cuts::cut;
 use super::disk::Disk;
 use super::driver::{DISK, Drivers};
+use super::drivers::exercised;
 use super::tools::{assert_clean, make};
-use crate::common::{Pair, Solo, token};
+use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Request, flag, reply_flag};
 use base::id::{DomainId, Epoch};
-use fs::exercise::exercise;
 use fs::ext2::memory;
 use fs::vfs::devices::DELAY;
 use fs::vfs::disks::OUT;
@@ -15,19 +15,6 @@ use fs::vfs::listener::PATIENCE;
 use share::Event;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
-
-/// Runs the exercise with a driver set up by `how`.
-fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Drivers)) {
-    let mut solo = Solo::served(make(block, 16 * 1024, &[]), seed);
-    how(solo.drivers.as_mut().unwrap());
-    let mut solo = solo.mount();
-    let limits = solo.limits();
-    let mut pair = Pair::on(solo, limits);
-    exercise(seed, 600, &mut |request, bulk| pair.ask(request, bulk))
-        .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
-    pair.assert_clean();
-    assert_clean(&pair.solo.unmount(), &format!("seed {seed}, blocks of {block}"));
-}
 
 #[test]
 fn random_operations_match_the_model() {
