@@ -1,8 +1,10 @@
 //! Files between the host and a running board, by `pen push` and `pen pull`.
 
 use super::machine::demand;
+use super::programs::back;
 use super::{Failure, PATIENCE, Rig};
 use deploy::transfer::Stream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use workbench::instance::Instance;
 
@@ -129,4 +131,35 @@ fn given_up(rig: &mut Rig) -> Result<(), Failure> {
     }
     nothing_half(rig)?;
     demand(rig, "fs stat first", "300000 bytes").map(|_| ())
+}
+
+/// Streams are main's while it runs, also those that are opened while shadow starts: no client
+/// notices that shadow dies.
+pub fn others_die(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let (folder, over) = (rig.instance.folder.clone(), AtomicBool::new(false));
+    let client = || {
+        let board = Instance::at(folder.clone());
+        while !over.load(Ordering::Relaxed) {
+            match pull(&board, "missing").err() {
+                // The file service may have lost its state with shadow.
+                Some(said) if said.contains("no such file") || said.contains("restarted") => {}
+                said => return Err(Failure::Wrong(format!("a client of main: {said:?}"))),
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        let died = (0..10).try_for_each(|_| {
+            rig.kill("shadow")?;
+            back(rig)?;
+            // It listens for streams when it has a root file system.
+            demand(rig, "on shadow fs ls", "").map(|_| ())
+        });
+        over.store(true, Ordering::Relaxed);
+        let panicked = || Err(Failure::Wrong("a client panicked".to_string()));
+        let mut ended = clients.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked()));
+        died.and_then(|()| ended.try_for_each(|it| it))
+    })
 }

@@ -139,6 +139,7 @@ pub const ALL: &[Scenario] = &[
     on("files.proc", "duo", files::proc),
     on("disk.weak-lost", "duo", weak::lost),
     on("disk.strong-off", "duo", weak::alone),
+    on("host.others-die", "duo", host::others_die),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),

@@ -80,6 +80,8 @@ pub struct Devices {
     news: AtomicU64,
     /// The thread that waits for them.
     waiting: WaitQueue,
+    /// Threads that wait until this kernel serves a device.
+    serving: WaitQueue,
     /// Chip time at which this kernel began to serve the devices that it shares.
     taken_over: AtomicU64,
     /// Number of threads that wait for a device to complete a request.
@@ -100,6 +102,7 @@ impl Devices {
             deciding: Lock::new(kernel_node::ranks::DEVICE, ()),
             news: AtomicU64::new(0),
             waiting: WaitQueue::new(),
+            serving: WaitQueue::new(),
             taken_over: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             dma: dma::Slot::new(blob),
@@ -154,6 +157,7 @@ impl Devices {
         drop(deciding);
         if before != serves {
             node.trace.event("devices", serves.into(), 0);
+            self.serving.wake_all(&node.scheduler);
         }
         self.note(node, kinds);
     }
@@ -168,6 +172,15 @@ impl Devices {
     fn served(&self) -> impl Iterator<Item = &Place> {
         let serves = self.serves_shared.load(Ordering::Acquire);
         self.places.iter().filter(move |place| serves || !place.is_shared)
+    }
+
+    fn serves(&self, kind: u32) -> bool {
+        self.served().any(|place| place.found.kind == kind)
+    }
+
+    /// Waits until this kernel serves the device of a kind.
+    pub fn await_serving(&self, node: &Node, kind: u32) {
+        node.scheduler.wait(&self.serving, || self.serves(kind));
     }
 
     /// Unmasks the interrupts that this kernel serves, after its interrupt controller was set up.
@@ -254,8 +267,8 @@ impl Devices {
         let mut text = kernel_node::print::Text::<3000>::new();
         // Text that does not fit is cut.
         let _ = write!(text, "\n{what}");
-        let is_ours = self.served().any(|place| place.found.kind == device::CONSOLE);
-        if let Some(console) = self.lent(node, device::CONSOLE).filter(|_| is_ours) {
+        let is_ours = |_: &Device<'_>| self.serves(device::CONSOLE);
+        if let Some(console) = self.lent(node, device::CONSOLE).filter(is_ours) {
             drivers::console::last_words(&console, text.as_bytes());
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::services::{Patience, ServiceFailure};
 use crate::session::Session;
+use abi::boot::device;
 use drivers::request::{Reply, Request, kind, told};
 
 /// The stream has ended.
@@ -33,11 +34,13 @@ fn ask(
 /// Time between two attempts while the device does not work, in ns.
 const PAUSE: u64 = 1_000_000_000;
 
-/// Waits for the next stream that the host opens, and returns its number. Touches the service's
-/// state only when woken: a kernel that dies with it ends the streams of all.
+/// Waits for the next stream that the host opens, and returns its number. Only a kernel that serves
+/// the device asks, and it touches the service's state only when woken: a kernel that dies with
+/// that state ends the streams of all.
 pub fn accept(session: &Session) -> u64 {
     let request = Request { kind: kind::ACCEPT, ..Request::default() };
     loop {
+        session.kernel.devices.await_serving(session.kernel, device::VSOCK);
         match ask(session, request, &mut [], &Patience::IDLE) {
             Ok(reply) if reply.told == told::DONE => return reply.value,
             // All streams were lost with a kernel; the driver opens the device again.
