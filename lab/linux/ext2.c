@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "bench.h"
+#include "../../apps/light/eight.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define FILES 8
 
 static char *contents;
 
@@ -38,35 +37,23 @@ static void disk_setup(const struct bench *bench)
     memset(contents, 0x5a, bench->size);
 }
 
-static void file_name(char *name, int number)
+/* Fails if something did. */
+static void done(const char *failed)
 {
-    memcpy(name, "/mnt/file0", sizeof "/mnt/file0");
-    name[sizeof "/mnt/file0" - 2] += number;
+    if (failed)
+        fail(failed);
 }
 
 static void ext2_run(const struct bench *bench, unsigned long times)
 {
-    char name[sizeof "/mnt/file0"];
     while (times--)
-        for (int i = 0; i < FILES; i++) {
-            file_name(name, i);
-            int file = must(open(name, O_CREAT | O_TRUNC | O_WRONLY, 0644), "create a file");
-            if (write(file, contents, bench->size) != (ssize_t)bench->size)
-                fail("write a file");
-            if (bench->flag)
-                must(fsync(file), "fsync");
-            must(close(file), "close a file");
-        }
+        done(make_eight("/mnt", contents, bench->size, bench->flag));
 }
 
 static void remove_files(const struct bench *bench)
 {
-    char name[sizeof "/mnt/file0"];
     (void)bench;
-    for (int i = 0; i < FILES; i++) {
-        file_name(name, i);
-        must(unlink(name), "unlink a file");
-    }
+    done(remove_eight("/mnt"));
     sync();
 }
 

@@ -156,7 +156,11 @@ where
         if whole && found == Some(marks.lives) {
             return Ok(marks.lives);
         }
-        effects.wake_all();
+        if marks.lives != 0 {
+            // Those who wait for the former life; before the first one there are none, and a needless
+            // wake ends the rest of other kernels.
+            effects.wake_all();
+        }
         let lives = self.restart(arena, marks.lives)?;
         self.arena.renew(lives);
         Ok(lives)

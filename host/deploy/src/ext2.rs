@@ -51,6 +51,14 @@ pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyh
     tool("mke2fs", &[&MAKE[..], &own].concat(), image, 0).map(|_| ())
 }
 
+/// Creates an image of `bytes` bytes with an empty file system.
+pub fn make_empty(image: &Path, block: u64, bytes: u64) -> anyhow::Result<()> {
+    let file = File::create(image).with_context(|| image.display().to_string())?;
+    file.set_len(bytes)?;
+    let block = block.to_string();
+    tool("mke2fs", &[&MAKE[..], &["-b", &block]].concat(), image, 0).map(|_| ())
+}
+
 /// Returns the contents of a file.
 pub fn content(image: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
     tool("debugfs", &["-R", &format!("cat {path}")], image, 0)

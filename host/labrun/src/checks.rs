@@ -5,7 +5,7 @@ use super::killed::kill;
 use super::kit::Kit;
 use super::records;
 use super::run::{Outcome, cycles};
-use super::{charges, linux, points, seeds, statistical, table4, table5, table6};
+use super::{charges, figure6, linux, points, seeds, statistical, table4, table5, table6};
 use anyhow::{Context, ensure};
 use lab::energy::Share;
 use lab::page::{Count, State};
@@ -44,6 +44,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.table4", nightly: None, run: table4::within },
     Check { name: "lab.table5", nightly: None, run: table5::within },
     Check { name: "lab.table6", nightly: None, run: table6::within },
+    Check { name: "lab.figure6", nightly: None, run: figure6::within },
     Check { name: "lab.points.kills", nightly: None, run: points::kills },
     Check { name: "lab.points.stops", nightly: None, run: points::stops },
     Check { name: "lab.points.planted", nightly: None, run: points::planted },

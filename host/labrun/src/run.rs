@@ -60,6 +60,8 @@ pub struct Outcome {
 pub struct Phase {
     /// Its name.
     pub name: String,
+    /// When it begins, in picoseconds.
+    pub start: u64,
     /// Its duration in picoseconds.
     pub time: u64,
     /// Energy of each domain in picojoule; empty if a domain has several cores.
@@ -150,6 +152,14 @@ impl Bench<'_> {
 }
 
 impl Outcome {
+    /// Reads what a board that has stopped did during the phases that `text` names.
+    pub fn of_phases(folder: &Path, text: &str) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome { lab: Lab::read(folder)?, ..Outcome::default() };
+        let marks: Vec<_> = text.lines().filter_map(mark).collect();
+        outcome.account(&Page::open(&folder.join(PAGE))?, &marks)?;
+        Ok(outcome)
+    }
+
     /// Reads time and, if it is measured, energy from the page.
     fn account(&mut self, page: &Page, marks: &[(String, u64)]) -> anyhow::Result<()> {
         let domains = &self.lab.domains;
@@ -248,5 +258,5 @@ fn phase(lab: &Lab, changes: &[Change], marks: &[(String, u64)], end: u64) -> Ph
     let (name, (from, to)) = (marks[0].0.clone(), (marks[0].1, marks[1].1));
     let used = |domain| energy::between_pj(changes, domain, (from, to), end);
     let energy_pj = lab.domains.iter().map(used).collect();
-    Phase { name, time: to.saturating_sub(from), energy_pj }
+    Phase { name, start: from, time: to.saturating_sub(from), energy_pj }
 }

@@ -51,6 +51,8 @@ pub fn await_root(kernel: &'static Kernel) {
 
 fn thread(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
+    // It writes back, or works for a thread that waits.
+    kernel.scheduler.mark_upkeep();
     serve(kernel);
     disk::set_use(kernel, Use::Free);
 }

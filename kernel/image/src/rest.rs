@@ -15,19 +15,26 @@ use kernel_services::kernel::{self, Kernel};
 /// The core that the thread runs on; the others are off during a rest.
 const CORE: CoreId = CoreId(0);
 
-/// Starts the thread, if the board lets this domain rest.
+/// Returns the time without work, in ns, after which this domain rests, if it does.
+fn patience(kernel: &Kernel) -> Option<u64> {
+    let asked = kernel.option("rest=").and_then(|ms| ms.parse().ok());
+    let ms = asked.unwrap_or(kernel.domain().rest_after_ms);
+    (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
+}
+
+/// Starts the thread, if this domain rests.
 pub fn start(kernel: &'static Kernel) {
-    let rests = kernel.domain().rest_after_ms != NEVER_RESTS;
     let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CORE), thread, 0);
-    if rests && spawn().is_err() {
+    if patience(kernel).is_some() && spawn().is_err() {
         log!("no memory for the thread that lets this domain rest");
     }
 }
 
 fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
+    let Some(patience) = patience(kernel) else { return };
     kernel.scheduler.defer();
-    let mut governor = Governor::new(u64::from(kernel.domain().rest_after_ms) * 1_000_000);
+    let mut governor = Governor::new(patience);
     loop {
         let now = arch::time::soc_time();
         match governor.ask(now, facts(kernel, now)) {

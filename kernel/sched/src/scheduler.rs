@@ -339,6 +339,11 @@ impl Scheduler {
         self.table.lock().defers = true;
     }
 
+    /// See [`Table::mark_upkeep`].
+    pub fn mark_upkeep(&self) {
+        self.table.lock().mark_upkeep(here());
+    }
+
     /// Looks at the threads.
     pub fn look<R>(&self, look: impl FnOnce(&Table) -> R) -> R {
         look(&self.table.lock())

@@ -26,10 +26,11 @@ use crate::kicks::Kicks;
 use crate::runqueue::{Index, NONE, RunQueue};
 use crate::sleepers::{Deadline, Sleepers};
 use crate::wait::{append, unlink};
-use crate::{MAX_THREADS, PRIORITIES, PRIORITY_REST};
+use crate::{MAX_THREADS, PRIORITIES};
 use alloc::vec;
 use alloc::vec::Vec;
 pub use quiet::Quiet;
+use quiet::Upkeep;
 pub use timer::Event;
 use timer::Timer;
 
@@ -112,6 +113,7 @@ pub struct Entry {
     sleeps_on: u8,
     /// That deadline is [`Deadline::Deferrable`].
     is_deferrable: bool,
+    upkeep: Upkeep,
 }
 
 fn nothing(_: usize) {}
@@ -131,6 +133,7 @@ const FREE: Entry = Entry {
     waiting: false,
     sleeps_on: 0,
     is_deferrable: false,
+    upkeep: Upkeep::No,
 };
 
 /// Parameters of a new thread.
@@ -167,7 +170,7 @@ struct Core {
     sleepers: Sleepers,
     /// Those with deadlines that can be deferred.
     deferrable: Sleepers,
-    /// Tick at which a thread of more than [`PRIORITY_REST`] last stopped running here.
+    /// Tick at which a thread that does work last stopped running here ([`Table::quiet`]).
     worked_until: u64,
     current: Index,
     online: bool,
@@ -291,6 +294,7 @@ impl Table {
         let core = self.select_core(&self.entries[index as usize]);
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
+        entry.upkeep.woken();
         entry.core = core as u8;
         let priority = entry.priority;
         self.cores[core].queue.push(&mut self.links, index, priority);
@@ -363,7 +367,7 @@ impl Table {
         let here = &mut self.cores[core];
         let before = &mut self.entries[here.current as usize];
         before.ran += now.saturating_sub(here.since);
-        if before.priority > PRIORITY_REST {
+        if before.is_work() {
             here.worked_until = now;
         }
         here.since = now;

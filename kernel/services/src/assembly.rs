@@ -132,11 +132,15 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
 
 fn look_at_devices(_: usize) {
     let Some(kernel) = kernel::get() else { return };
+    // What came for a thread makes that thread ready.
+    kernel.scheduler.mark_upkeep();
     kernel.services.look_at_devices(kernel);
 }
 
 fn keep_services(_: usize) {
     let Some(kernel) = kernel::get() else { return };
+    // A write-back that is due does not postpone a rest.
+    kernel.scheduler.mark_upkeep();
     kernel.services.keep(kernel);
 }
 

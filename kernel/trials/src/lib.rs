@@ -14,7 +14,7 @@
 //! - `handover`, `moved`, `remap`: memory and mappings with seeded bugs, for the sanitizer
 //! - [`twins`], [`planted`]: references into other kernels' images
 //! - [`bench`], [`blocks`], [`steps`], [`faults`], [`table6`], [`section93`], [`pingpong`],
-//!   [`sequence`]: measurements; [`measure`] has the watch, [`beside`] runs a command on a peer
+//!   [`sequence`], [`episode`]: measurements; [`measure`] has the watch, [`beside`] runs a command on a peer
 //!   meanwhile
 //! - [`aside`]: runs a command on a thread of its own; [`program`]: runs a program
 //! - [`exhaust`]: takes a kernel's memory; [`hang`]: hangs
@@ -27,6 +27,7 @@ mod bench;
 mod beside;
 mod blocks;
 mod dma;
+mod episode;
 mod exhaust;
 mod faults;
 #[cfg(feature = "seeded")]
@@ -61,6 +62,7 @@ pub use nest::nest;
 /// The commands of all modules.
 pub const COMMANDS: &[&[Command]] = &[
     dma::COMMANDS,
+    episode::COMMANDS,
     pipes::COMMANDS,
     overlap::COMMANDS,
     net::COMMANDS,

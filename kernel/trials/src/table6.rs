@@ -120,14 +120,14 @@ fn moved(session: &Session, batch: u64, start: u64, end: u64) -> Result<[u64; 2]
 }
 
 /// Two buffers, for transfers from one to the other.
-struct Copier<'a> {
+pub struct Copier<'a> {
     session: &'a Session,
     from: Buffer,
     to: Buffer,
 }
 
 impl<'a> Copier<'a> {
-    fn new(session: &'a Session, bytes: u64) -> Result<Copier<'a>, Failure> {
+    pub fn new(session: &'a Session, bytes: u64) -> Result<Copier<'a>, Failure> {
         let buffer = || Buffer::new(bytes as usize);
         let (Some(from), Some(to)) = (buffer(), buffer()) else {
             return Err(Failure::Failed("no memory in one piece for a batch of that size"));
@@ -137,7 +137,7 @@ impl<'a> Copier<'a> {
         Ok(Copier { session, from, to })
     }
 
-    fn copies(&mut self, count: u64) -> Outcome {
+    pub fn copies(&mut self, count: u64) -> Outcome {
         let Copier { session, from, to } = self;
         let bytes = from.bytes();
         (0..count).try_for_each(|_| {
@@ -145,7 +145,7 @@ impl<'a> Copier<'a> {
         })
     }
 
-    fn check(&self) -> Outcome {
+    pub fn check(&self) -> Outcome {
         match self.to.holds(&self.from, self.from.bytes()) {
             true => Ok(()),
             false => Err(Failure::Failed("the last copy differs from its source")),

@@ -8,8 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of the benchmark.
-const BENCH: [&str; 9] =
-    ["bench", "call", "process", "futex", "thread", "udp", "ext2", "dma", "modules"];
+const BENCH: [&str; 10] = [
+    "bench",
+    "call",
+    "process",
+    "futex",
+    "thread",
+    "udp",
+    "ext2",
+    "dma",
+    "modules",
+    "../../apps/light/eight",
+];
 /// Compiler options for all programs.
 const FLAGS: [&str; 4] = ["-O2", "-static", "-Wall", "-Wextra"];
 /// The module's name, without its suffix.

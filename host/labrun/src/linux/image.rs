@@ -59,7 +59,8 @@ pub fn build(folders: &Folders, kernel: &Kernel) -> Outcome<PathBuf> {
 fn digest(folders: &Folders, kernel: &Kernel) -> Outcome<String> {
     let mut hasher = DefaultHasher::new();
     (&kernel.release, layout::header()).hash(&mut hasher);
-    for folder in [folders.sources.clone(), folders.sources.join("dma")] {
+    let shared = folders.sources.join("../../apps/light");
+    for folder in [folders.sources.clone(), folders.sources.join("dma"), shared] {
         let entries = file(&folder, std::fs::read_dir(&folder))?.flatten();
         let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| p.is_file()).collect();
         paths.sort();

@@ -15,7 +15,7 @@ use deploy::exec::{Line, captured};
 use deploy::{ext2, install};
 use records::benches::Bench;
 use records::said::{Said, said};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 use tree::place::Place;
@@ -34,6 +34,8 @@ const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 const FILES: &str = "records files";
 /// The disk image in a board's folder.
 const IMAGE: &str = "disk.disk";
+/// Linux's usual size of a block.
+const BLOCK: u64 = 4096;
 const DISK_BYTES: u64 = 16 << 20;
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
 const IN_MEMORY: &str = "ram=disk";
@@ -56,7 +58,8 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let folder = place.target.join("benches").join(&first.board);
     let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
     if has_files {
-        format(&folder)?;
+        std::fs::create_dir_all(&folder)?;
+        ext2::make_empty(&folder.join(IMAGE), BLOCK, DISK_BYTES)?;
     }
     let mut rig = Rig::start(&Parts {
         folder,
@@ -104,14 +107,6 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
 /// Returns the program of a benchmark's command.
 fn program(bench: &Bench) -> &str {
     bench.command.split_whitespace().next().unwrap_or_default()
-}
-
-/// Creates an ext2 with Linux's usual block size on the disk of the board that starts next.
-fn format(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let image = folder.join(IMAGE);
-    std::fs::File::create(&image)?.set_len(DISK_BYTES)?;
-    ext2::tool("mke2fs", &[&ext2::MAKE[..], &["-b", "4096"]].concat(), &image, 0).map(|_| ())
 }
 
 /// Runs a program. Returns its records.

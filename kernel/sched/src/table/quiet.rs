@@ -1,6 +1,7 @@
 //! Whether this kernel has nothing to do.
 
-use super::Table;
+use super::{Entry, Table};
+use crate::PRIORITY_REST;
 
 /// A kernel in which no thread has work: all wait, or sleep until later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,44 @@ pub struct Quiet {
     pub next: Option<u64>,
 }
 
+/// Whether what a thread does is upkeep instead of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upkeep {
+    No,
+    /// It looks because of a deadline that could be deferred. Its next wake may be for work.
+    Once,
+    Always,
+}
+
+impl Upkeep {
+    pub(super) fn woken(&mut self) {
+        if *self == Upkeep::Once {
+            *self = Upkeep::No;
+        }
+    }
+
+    pub(super) fn looks(&mut self) {
+        if *self == Upkeep::No {
+            *self = Upkeep::Once;
+        }
+    }
+}
+
+impl Entry {
+    /// Returns whether time that it runs is time with work.
+    pub(super) fn is_work(&self) -> bool {
+        self.priority > PRIORITY_REST && self.upkeep == Upkeep::No
+    }
+}
+
 impl Table {
+    /// The thread that runs on `core` does upkeep from now on: a rest waits for it while it is
+    /// ready or runs, but the time without work goes on.
+    pub fn mark_upkeep(&mut self, core: usize) {
+        let current = self.cores[core].current as usize;
+        self.entries[current].upkeep = Upkeep::Always;
+    }
+
     /// Returns the earliest firm deadline of a sleeper, in soc time.
     pub fn next_deadline(&self) -> Option<u64> {
         self.cores.iter().filter_map(|core| core.sleepers.next()).min()

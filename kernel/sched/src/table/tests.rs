@@ -360,6 +360,32 @@ fn a_deadline_that_can_be_deferred_does_not_wake_an_idle_core() {
     table.expire(0, 901);
     assert_eq!(table.get(one).map(|entry| entry.phase), Some(Phase::Ready));
     assert_eq!(table.quiet(0), None);
+    table.block_current(0);
+    assert_eq!(table.pick(0, 902, 10), one.index());
+    assert!(table.sleep_current(0, Deadline::Deferrable(1300)));
+    table.pick(0, 950, 10);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 902, next: None }), "it only looked");
+    table.wake(one, 0);
+    table.pick(0, 960, 10);
+    table.block_current(0);
+    table.pick(0, 990, 10);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 990, next: None }), "this was work");
+}
+
+#[test]
+fn the_thread_that_asks_for_a_rest_wakes_none_that_can_be_deferred() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    table.defers = true;
+    let work = table.create(new(5, None), 0).unwrap();
+    table.pick(0, 0, 10);
+    assert!(table.sleep_current(0, Deadline::Deferrable(400)));
+    let asks = table.create(new(crate::PRIORITY_REST, Some(0)), 0).unwrap();
+    assert_eq!(table.pick(0, 500, 10), asks.index());
+    assert_eq!(table.next_event(0).sleeper, None);
+    table.expire(0, 501);
+    assert_eq!(table.get(work).map(|entry| entry.phase), Some(Phase::Blocked));
+    assert_eq!(table.quiet(0), Some(Quiet { since: 500, next: None }));
 }
 
 #[test]
@@ -376,4 +402,21 @@ fn the_thread_that_asks_for_a_rest_is_no_work() {
     table.block_current(1);
     table.pick(1, 7, 10);
     assert_eq!(table.quiet(0), Some(Quiet { since: 7, next: None }));
+}
+
+#[test]
+fn upkeep_does_not_begin_the_time_without_work_again() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    let [work, upkeep] = [0; 2].map(|_| table.create(new(5, None), 0).unwrap());
+    assert_eq!(table.pick(0, 1, 10), work.index());
+    table.block_current(0);
+    assert_eq!(table.pick(0, 6, 10), upkeep.index());
+    table.mark_upkeep(0);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 6, next: None }), "no other thread has work");
+    table.block_current(0);
+    table.pick(0, 9, 10);
+    assert_eq!(table.quiet(0), Some(Quiet { since: 6, next: None }));
+    table.wake(upkeep, 0);
+    assert_eq!(table.quiet(0), None, "it is ready");
 }

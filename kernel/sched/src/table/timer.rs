@@ -4,6 +4,7 @@
 //! core fires on time. So two threads that keep waking each other do not touch the timer.
 
 use super::Table;
+use crate::PRIORITY_REST;
 use core::cmp::Ordering;
 
 /// When a core must reschedule next; each time is on the clock that it depends on.
@@ -32,8 +33,12 @@ impl Default for Timer {
 }
 
 impl Table {
+    /// Returns whether `core` has no work that deadlines that can be deferred wait for. The thread
+    /// that asks for a rest is none, or a domain with such deadlines would have work at each
+    /// question.
     fn defers_on(&self, core: usize) -> bool {
-        self.defers && self.is_idle(core)
+        let running = self.cores[core].current as usize;
+        self.defers && self.entries[running].priority <= PRIORITY_REST
     }
 
     /// Returns when `core` must reschedule next.
@@ -80,7 +85,7 @@ impl Table {
     }
 
     /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`; those
-    /// with a deadline that can be deferred, unless the core is idle and defers.
+    /// with a deadline that can be deferred, unless the core has no other work and defers.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
             self.wake(self.id(index), core);
@@ -89,6 +94,7 @@ impl Table {
             && let Some(index) = self.cores[core].deferrable.expire(now)
         {
             self.wake(self.id(index), core);
+            self.entries[index as usize].upkeep.looks();
         }
     }
 

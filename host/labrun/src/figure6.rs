@@ -1,0 +1,243 @@
+//! K2's figure 6 on our kernels: what a light task costs on the weak core while the strong domain
+//! rests. The energy is that of all domains. One run for each size gives the records of
+//! `./pen bench k2.f6` and the check `lab.figure6`.
+//!
+//! The parts of an episode are those of Linux (`linux::episode`), but here nothing is computed:
+//! the kernels really rest, wake and rest again.
+
+use super::kit::Kit;
+use super::run::{Outcome, Phase};
+use anyhow::{Context, ensure};
+use builds::apps;
+use deploy::exec::{Line, captured};
+use deploy::{ext2, install};
+use lab::page::{Change, State};
+use records::said::Said;
+use std::time::Instant;
+use workbench::machine::Options;
+use workbench::model::Choice;
+use workbench::prepare;
+use workbench::rig::{PATIENCE, Parts, Rig};
+
+const BOARD: &str = "duo-1x1";
+/// The program that is a light task, and its disk: as for the records of ext2.
+const LIGHT: &str = "light";
+const IMAGE: &str = "disk.disk";
+const BLOCK: u64 = 4096;
+const DISK_BYTES: u64 = 16 << 20;
+/// When the work begins after it was planned, and when it is reported, in s. Both domains have
+/// rested for seconds by then.
+const DUE: u64 = 20;
+const REPORT: u64 = 30;
+
+/// When the domains rest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    /// After 5 s without work.
+    K2,
+    /// At once.
+    Ours,
+}
+
+impl Policy {
+    fn option(self) -> &'static str {
+        match self {
+            Policy::K2 => "rest=5000 ",
+            Policy::Ours => "rest=0 ",
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Policy::K2 => "",
+            Policy::Ours => "_at_once",
+        }
+    }
+
+    /// Minimum ratio of the smallest tasks to Linux.
+    fn bar(self) -> f64 {
+        match self {
+            Policy::K2 => 6.0,
+            Policy::Ours => 50.0,
+        }
+    }
+}
+
+/// How a task is done.
+#[derive(Clone, Copy)]
+enum Work {
+    /// In the kernel: the copy of so many bytes, by the command `episode`.
+    Dma(u64),
+    /// By the program `light`: files of this size, with fsync or without.
+    Files(u64, bool),
+}
+
+/// A task, and what Linux's episode uses on the strong core, cold, in mJ: at 350 and at 1200 MHz
+/// (docs/reference/records.md).
+struct Task {
+    name: &'static str,
+    work: Work,
+    linux_mj: [f64; 2],
+}
+
+const KIB: u64 = 1 << 10;
+
+const DMA: [Task; 4] = [
+    Task { name: "dma.4k", work: Work::Dma(4 * KIB), linux_mj: [126.298, 126.639] },
+    Task { name: "dma.128k", work: Work::Dma(128 * KIB), linux_mj: [126.393, 126.781] },
+    Task { name: "dma.256k", work: Work::Dma(256 * KIB), linux_mj: [126.496, 126.927] },
+    Task { name: "dma.1m", work: Work::Dma(1024 * KIB), linux_mj: [127.099, 127.823] },
+];
+
+const EXT2: [Task; 6] = [
+    Task { name: "ext2.1k", work: Work::Files(KIB, false), linux_mj: [126.385, 126.901] },
+    Task { name: "ext2.256k", work: Work::Files(256 * KIB, false), linux_mj: [127.939, 130.713] },
+    Task { name: "ext2.1m", work: Work::Files(1024 * KIB, false), linux_mj: [132.822, 142.387] },
+    Task { name: "ext2.1k_sync", work: Work::Files(KIB, true), linux_mj: [126.417, 126.990] },
+    Task {
+        name: "ext2.256k_sync",
+        work: Work::Files(256 * KIB, true),
+        linux_mj: [128.518, 132.102],
+    },
+    Task {
+        name: "ext2.1m_sync",
+        work: Work::Files(1024 * KIB, true),
+        linux_mj: [135.236, 148.032],
+    },
+];
+
+/// An episode of ours.
+struct Episode {
+    /// Energy of all domains in mJ.
+    whole_mj: f64,
+    /// That of the work alone, with the wake before it.
+    work_mj: f64,
+    /// How often the strong domain began to execute.
+    wakes: usize,
+}
+
+impl Episode {
+    fn of(outcome: &Outcome) -> anyhow::Result<Episode> {
+        let names = ["inactive_before", "wake", "work", "idle", "inactive_after"];
+        let found: Vec<&str> = outcome.phases.iter().map(|phase| phase.name.as_str()).collect();
+        ensure!(found == names, "the kernel reported {found:?}");
+        let mj = |phases: &[Phase]| {
+            let all = phases.iter().flat_map(|phase| &phase.energy_pj);
+            all.sum::<u128>() as f64 / 1e9
+        };
+        Ok(Episode {
+            whole_mj: mj(&outcome.phases),
+            work_mj: mj(&outcome.phases[1..3]),
+            wakes: wakes(outcome),
+        })
+    }
+}
+
+/// Returns how often the strong domain began to execute during the phases.
+fn wakes(outcome: &Outcome) -> usize {
+    let Some(strong) = outcome.lab.domains.first() else { return 0 };
+    let (Some(first), Some(last)) = (outcome.phases.first(), outcome.phases.last()) else {
+        return 0;
+    };
+    let during = first.start..last.start + last.time;
+    let is_wake = |change: &&Change| {
+        let is_its = change.seat == strong.slot && during.contains(&change.time);
+        is_its && matches!(change.state, State::Active(_))
+    };
+    outcome.changes.iter().filter(is_wake).count()
+}
+
+/// Does the copy in the weak kernel.
+fn copy(kit: &Kit<'_>, bytes: u64, policy: Policy) -> anyhow::Result<Outcome> {
+    let run = format!(
+        "ping shadow 2; on shadow episode {DUE}000 dma {bytes}; nap {REPORT}000; \
+         on shadow episode report"
+    );
+    kit.run_with(BOARD, policy.option(), &run, Some(Choice::default()))
+}
+
+/// Runs the program on the weak kernel, from a disk without latency. Its client on the host waits
+/// meanwhile, and so does main for it.
+fn program(kit: &Kit<'_>, (size, sync): (u64, bool), policy: Policy) -> anyhow::Result<Outcome> {
+    let built = apps::build_for_test(kit.place, LIGHT)?;
+    std::fs::create_dir_all(&kit.folder)?;
+    ext2::make_empty(&kit.folder.join(IMAGE), BLOCK, DISK_BYTES)?;
+    let options = Options {
+        lab: Some((Choice::default(), prepare::plugin()?)),
+        arguments: Some(policy.option().to_string()),
+        ..Options::default()
+    };
+    let mut rig = Rig::start(&Parts {
+        folder: kit.folder.clone(),
+        soc: prepare::soc_binary()?,
+        board_file: kit.place.board_file(BOARD),
+        kernels: kit.kernels.to_vec(),
+        options,
+    })?;
+    rig.expect("main> ", PATIENCE)?;
+    let begun = Instant::now();
+    while !rig.ask("main", "fs df", PATIENCE)?.contains("/disk") {
+        ensure!(begun.elapsed() < PATIENCE, "the disk is not mounted");
+    }
+    install::put(kit.place, &rig.instance, &built.wasm, None, LIGHT)?;
+    let (due, size) = (DUE.to_string(), size.to_string());
+    let words = [due.as_str(), "/disk", &size, if sync { "sync" } else { "" }];
+    let ended = captured(&rig.instance, &Line::on("shadow", LIGHT, &words), None)?;
+    rig.instance.stop()?;
+    ensure!(ended.code == 0, "{LIGHT}: {}", String::from_utf8_lossy(&ended.err));
+    Outcome::of_phases(&rig.instance.folder, &String::from_utf8_lossy(&ended.out))
+}
+
+fn run(kit: &Kit<'_>, task: &Task, policy: Policy) -> anyhow::Result<Episode> {
+    let outcome = match task.work {
+        Work::Dma(bytes) => copy(kit, bytes, policy),
+        Work::Files(size, sync) => program(kit, (size, sync), policy),
+    };
+    let episode = outcome.and_then(|outcome| Episode::of(&outcome));
+    episode.with_context(|| format!("{} with {}", task.name, policy.option()))
+}
+
+/// The copies of `k2.f6.dma`.
+pub fn dma(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    records(kit, "dma", &DMA)
+}
+
+/// The files of `k2.f6.ext2`.
+pub fn files(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    records(kit, "ext2", &EXT2)
+}
+
+fn records(kit: &Kit<'_>, group: &str, tasks: &[Task]) -> anyhow::Result<Vec<Said>> {
+    let (mut all, mut wakes) = (Vec::new(), 0);
+    for task in tasks {
+        for policy in [Policy::K2, Policy::Ours] {
+            let episode = run(kit, task, policy)?;
+            let name = |what: &str| format!("k2.f6.{}{}{what}", task.name, policy.suffix());
+            let mut say = |what, value, unit: &str| all.push((name(what), value, unit.to_string()));
+            say("", episode.whole_mj, "mJ");
+            say("_work", episode.work_mj, "mJ");
+            say("_ratio", task.linux_mj[0] / episode.whole_mj, "x");
+            if policy == Policy::K2 {
+                say("_ratio_1200", task.linux_mj[1] / episode.whole_mj, "x");
+            }
+            wakes += episode.wakes;
+        }
+    }
+    all.push((format!("k2.f6.{group}.wakes"), wakes as f64, "wakes".to_string()));
+    Ok(all)
+}
+
+/// `lab.figure6`: the smallest tasks meet their bars, and the strong domain is not woken.
+pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
+    for task in [&DMA[0], &EXT2[0], &EXT2[3]] {
+        for policy in [Policy::K2, Policy::Ours] {
+            let episode = run(kit, task, policy)?;
+            let (name, wakes) = (task.name, episode.wakes);
+            ensure!(wakes == 0, "{name}, {}: main was woken {wakes} times", policy.option());
+            let ratio = task.linux_mj[0] / episode.whole_mj;
+            let bar = policy.bar();
+            ensure!(ratio >= bar, "{name}, {}: {ratio:.2} of {bar}", policy.option());
+        }
+    }
+    Ok(())
+}
