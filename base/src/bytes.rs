@@ -1,20 +1,85 @@
 //! Bytes in memory that is accessed only by 64-bit words, in little-endian order.
+//!
+//! Bytes whose address is a multiple of 8, as that of every larger buffer is, are read and written
+//! by words, too: a kernel may not access a word at another address, and puts it together from
+//! bytes, which takes many times as long.
 
 use crate::port::Words;
+use zerocopy::FromBytes;
 
 /// Stores `bytes` at the 8-aligned offset `at`, padding the last word with zeroes.
 pub fn store_bytes(words: &impl Words, at: usize, bytes: &[u8]) {
-    for (i, chunk) in bytes.chunks(8).enumerate() {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let mut places = (at..).step_by(8);
+    match <[u64]>::ref_from_bytes(whole.as_flattened()) {
+        Ok(all) => all.iter().zip(&mut places).for_each(|(word, at)| {
+            words.store(at, u64::from_le(*word));
+        }),
+        Err(_) => whole.iter().zip(&mut places).for_each(|(bytes, at)| {
+            words.store(at, u64::from_le_bytes(*bytes));
+        }),
+    }
+    if let Some(at) = places.next().filter(|_| !rest.is_empty()) {
         let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        words.store(at + 8 * i, u64::from_le_bytes(word));
+        word[..rest.len()].copy_from_slice(rest);
+        words.store(at, u64::from_le_bytes(word));
     }
 }
 
 /// Fills `bytes` from the 8-aligned offset `at`.
 pub fn load_bytes(words: &impl Words, at: usize, bytes: &mut [u8]) {
-    for (i, chunk) in bytes.chunks_mut(8).enumerate() {
-        let word = words.load(at + 8 * i).to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
+    let (whole, rest) = bytes.as_chunks_mut::<8>();
+    let mut places = (at..).step_by(8);
+    match <[u64]>::mut_from_bytes(whole.as_flattened_mut()) {
+        Ok(all) => all.iter_mut().zip(&mut places).for_each(|(word, at)| {
+            *word = words.load(at).to_le();
+        }),
+        Err(_) => whole.iter_mut().zip(&mut places).for_each(|(bytes, at)| {
+            *bytes = words.load(at).to_le_bytes();
+        }),
+    }
+    if let Some(at) = places.next().filter(|_| !rest.is_empty()) {
+        rest.copy_from_slice(&words.load(at).to_le_bytes()[..rest.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    struct Cells([Cell<u64>; 8]);
+
+    impl Words for Cells {
+        fn load(&self, at: usize) -> u64 {
+            self.0[at / 8].get()
+        }
+        fn store(&self, at: usize, value: u64) {
+            self.0[at / 8].set(value);
+        }
+        fn barrier(&self) {}
+    }
+
+    #[repr(align(8))]
+    struct Aligned([u8; 64]);
+
+    #[test]
+    fn bytes_of_every_length_and_address_are_the_same_again() {
+        let source = Aligned(core::array::from_fn(|at| at as u8 + 1));
+        for (start, length) in (0..9).flat_map(|start| (0..40).map(move |length| (start, length))) {
+            let cells = Cells(core::array::from_fn(|_| Cell::new(u64::MAX)));
+            let bytes = &source.0[start..start + length];
+            store_bytes(&cells, 8, bytes);
+            let stored = 1 + length.div_ceil(8);
+            assert!((0..8).all(|at| (1..stored).contains(&at) || cells.load(8 * at) == u64::MAX));
+            if length % 8 != 0 {
+                let last = cells.load(8 * (stored - 1));
+                assert_eq!(last >> (length % 8 * 8), 0, "padded");
+            }
+            let mut back = Aligned([0; 64]);
+            load_bytes(&cells, 8, &mut back.0[start..start + length]);
+            assert_eq!(&back.0[start..start + length], bytes);
+            assert!(back.0[start + length..].iter().all(|byte| *byte == 0));
+        }
     }
 }
