@@ -177,16 +177,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Returns the first page from `base` on with its first bit set, and both bits of it and the 63
-    /// pages after it.
+    /// pages after it. A free page has neither bit.
     pub(crate) fn chunk(
         &self,
         base: Page,
         bits: impl Fn(&Entry) -> (bool, bool),
     ) -> (Page, u64, u64) {
         let pages = self.table.pages();
-        let Some(base) = (base..pages).find(|page| bits(&self.table.get(*page)).0) else {
-            return (END, 0, 0);
-        };
+        let has_first = |page: &Page| bits(&self.table.get(*page)).0;
+        let Some(base) = self.table.used(base).find(has_first) else { return (END, 0, 0) };
         let (mut first, mut second) = (0, 0);
         for page in base..pages.min(base.saturating_add(64)) {
             let (a, b) = bits(&self.table.get(page));

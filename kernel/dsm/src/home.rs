@@ -310,8 +310,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         how: Down,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
-        let mut losses = false;
-        for page in 0..self.table.pages() {
+        let (mut losses, mut next) = (false, 0);
+        while let Some(page) = self.table.next_used(next) {
+            next = page + 1;
             let entry = self.table.get(page);
             if !entry.holders.has(peer) {
                 continue;
@@ -343,15 +344,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     pub(crate) fn has_losses(&self) -> bool {
-        (0..self.table.pages()).any(|page| self.table.get(page).lost)
+        self.table.used(0).any(|page| self.table.get(page).lost)
     }
 
     /// Clears the directory, but not this domain's own rights.
     pub(crate) fn clear_directory(&mut self) {
         self.requests = Grid::new(&self.config);
-        for page in 0..self.table.pages() {
+        let mut next = 0;
+        while let Some(page) = self.table.next_used(next) {
             let hold = self.table.hold(page);
             self.table.set(page, Entry { hold, ..Entry::FREE });
+            next = page + 1;
         }
     }
 
@@ -364,11 +367,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Adds this domain's own pages to the directory.
     pub(crate) fn record_own(&mut self) {
-        for page in 0..self.table.pages() {
+        let mut next = 0;
+        while let Some(page) = self.table.next_used(next) {
             let hold = self.table.hold(page);
             if hold != Hold::None {
                 self.record(self.config.me, page, hold != Hold::Read);
             }
+            next = page + 1;
         }
     }
 }

@@ -17,12 +17,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub fn leave(&mut self, out: &mut (impl Perform + ?Sized)) -> Result<(), LeaveError> {
         let waits = self.cores.iter().any(|core| core.pending.is_some());
         let unmapping = |revoke: Revoke| matches!(revoke, Revoke::Unmapping { .. });
-        let pages = 0..self.table.pages();
         let device = |page| self.table.hold(page) == Hold::Device;
         if waits
             || self.leaving != Leaving::No
             || self.revokes.any(unmapping)
-            || pages.clone().any(device)
+            || self.table.used(0).any(device)
         {
             return Err(LeaveError::Busy);
         }
@@ -40,8 +39,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if self.leaving != Leaving::Unmapping {
             return;
         }
-        for page in 0..self.table.pages() {
+        let mut next = 0;
+        while let Some(page) = self.table.next_used(next) {
             self.give_up(page, Keep::Nothing, out);
+            next = page + 1;
         }
         self.all_given_up(now, out);
     }

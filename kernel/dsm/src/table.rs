@@ -49,6 +49,8 @@ pub struct Table<T> {
     per_word: u32,
     mask: u64,
     pages: u32,
+    /// A word of free pages.
+    free: u64,
 }
 
 /// Returns the number of bits per page.
@@ -90,9 +92,35 @@ impl<T: Store> Table<T> {
         }
         let Config { protocol, me, pages, .. } = *config;
         let (per_word, mask) = (64 / u32::from(bits), (1 << bits) - 1);
-        let mut table = Table { words: words_of, protocol, me, bits, per_word, mask, pages };
-        (0..pages).for_each(|page| table.set(page, Entry::FREE));
+        let mut table =
+            Table { words: words_of, protocol, me, bits, per_word, mask, pages, free: 0 };
+        let code = table.code_for(Entry::FREE);
+        table.free = (0..per_word).fold(0, |word, at| word | code << (at * u32::from(bits)));
+        table.words.as_mut()[..need].fill(table.free);
         Some(table)
+    }
+
+    /// Returns the first page from `from` on that is not [`Entry::FREE`]. Most pages are free: a
+    /// domain that powers down looks at all of them several times.
+    pub fn next_used(&self, from: Page) -> Option<Page> {
+        let mut page = from;
+        while page < self.pages {
+            let (word, _) = self.place(page);
+            if self.words.as_ref()[word] == self.free {
+                page = (word as u32 + 1) * self.per_word;
+            } else if self.code_of(page) != self.free & self.mask {
+                return Some(page);
+            } else {
+                page += 1;
+            }
+        }
+        None
+    }
+
+    /// Returns the pages from `base` on that are not [`Entry::FREE`], in order.
+    pub fn used(&self, base: Page) -> impl Iterator<Item = Page> {
+        let next = |page: &Page| self.next_used(page + 1);
+        core::iter::successors(self.next_used(base), next)
     }
 
     /// Returns the number of pages in the region.
@@ -136,17 +164,21 @@ impl<T: Store> Table<T> {
     /// Sets the entry of `page`, which must be below [`Table::pages`].
     pub fn set(&mut self, page: Page, entry: Entry) {
         let (word, shift) = self.place(page);
-        let code = match self.protocol {
-            Protocol::TwoState => self.code(entry),
+        let code = self.code_for(entry);
+        let word = &mut self.words.as_mut()[word];
+        *word = *word & !(self.mask << shift) | code << shift;
+    }
+
+    fn code_for(&self, entry: Entry) -> u64 {
+        match self.protocol {
+            Protocol::TwoState => self.two_state_code(entry),
             Protocol::ThreeState => {
                 entry.hold as u64
                     | u64::from(entry.exclusive) << 2
                     | u64::from(entry.lost) << 3
                     | u64::from(entry.holders.0) << 4
             }
-        };
-        let word = &mut self.words.as_mut()[word];
-        *word = *word & !(self.mask << shift) | code << shift;
+        }
     }
 
     /// Sets this domain's rights to `page`.
@@ -176,7 +208,7 @@ impl<T: Store> Table<T> {
         }
     }
 
-    fn code(&self, entry: Entry) -> u64 {
+    fn two_state_code(&self, entry: Entry) -> u64 {
         let other = entry.holders.without(self.me).iter().next();
         match (entry.hold, other) {
             (Hold::Read, _) => 0,

@@ -133,6 +133,10 @@ fn table_keeps(protocol: Protocol, domains: u8, me: u8, entries: &[(u32, Entry)]
         model[*page as usize] = *entry;
     }
     (0..PAGES).for_each(|page| assert_eq!(table.get(page), model[page as usize], "{page}"));
+    for base in 0..=PAGES {
+        let used = (base..PAGES).filter(|page| model[*page as usize] != Entry::FREE);
+        assert!(table.used(base).eq(used), "from {base}");
+    }
 }
 
 proptest! {
