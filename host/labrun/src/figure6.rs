@@ -227,6 +227,36 @@ fn records(kit: &Kit<'_>, group: &str, tasks: &[Task]) -> anyhow::Result<Vec<Sai
     Ok(all)
 }
 
+/// How long each domain takes to rest and to wake: from its last wait to the rest, and from the
+/// deadline that wakes it to the thread that waited for it.
+pub fn transitions(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let mut all = Vec::new();
+    for (domain, on) in [("main", ""), ("shadow", "on shadow ")] {
+        let run = format!(
+            "ping shadow 2; {on}episode {DUE}000 dma 4096; nap {REPORT}000; {on}episode report"
+        );
+        let option = Policy::K2.option();
+        let outcome = kit.run_with(BOARD, option, &run, Some(Choice::default()))?;
+        let wake = outcome.phases.iter().find(|phase| phase.name == "wake");
+        let wake = wake.with_context(|| format!("{domain} reported no wake"))?.time;
+        let enter = entered(&outcome, domain).with_context(|| format!("{domain} did not rest"))?;
+        for (what, ps) in [("enter", enter), ("wake", wake)] {
+            all.push((format!("rest.{what}_us.{domain}"), ps as f64 / 1e6, "us".to_string()));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns how long `domain` executed before it rested at the end of the phases.
+fn entered(outcome: &Outcome, domain: &str) -> Option<u64> {
+    let seat = outcome.lab.domains.iter().find(|found| found.name == domain)?.slot;
+    let after = outcome.phases.last()?.start;
+    let own: Vec<&Change> = outcome.changes.iter().filter(|it| it.seat == seat).collect();
+    let rests = |pair: &&[&Change]| pair[1].state == State::Inactive && pair[1].time > after;
+    let pair = own.windows(2).find(rests)?;
+    Some(pair[1].time - pair[0].time)
+}
+
 /// `lab.figure6`: the smallest tasks meet their bars, and the strong domain is not woken.
 pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
     for task in [&DMA[0], &EXT2[0], &EXT2[3]] {

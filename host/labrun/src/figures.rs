@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 19] = [
+const FIGURES: [(&[&str], Figure); 20] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -54,6 +54,7 @@ const FIGURES: [(&[&str], Figure); 19] = [
     (&["k2.t4."], table4::records),
     (&["k2.t6."], table6::records),
     (&["k2.t5."], table5::faults),
+    (&["rest."], figure6::transitions),
     (&["k2.f6.dma."], figure6::dma),
     (&["k2.f6.ext2."], figure6::files),
     (&["k2.s93."], section93),
