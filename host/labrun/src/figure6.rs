@@ -6,25 +6,16 @@
 //! the kernels really rest, wake and rest again.
 
 use super::kit::Kit;
+use super::programs;
 use super::run::{Outcome, Phase};
 use anyhow::{Context, ensure};
-use builds::apps;
-use deploy::exec::{Line, captured};
-use deploy::{ext2, install};
 use lab::page::{Change, State};
 use records::said::Said;
-use std::time::Instant;
-use workbench::machine::Options;
 use workbench::model::Choice;
-use workbench::prepare;
-use workbench::rig::{PATIENCE, Parts, Rig};
 
 const BOARD: &str = "duo-1x1";
-/// The program that is a light task, and its disk: as for the records of ext2.
+/// The program that is a light task.
 const LIGHT: &str = "light";
-const IMAGE: &str = "disk.disk";
-const BLOCK: u64 = 4096;
-const DISK_BYTES: u64 = 16 << 20;
 /// When the work begins after it was planned, and when it is reported, in s. Both domains have
 /// rested for seconds by then.
 const DUE: u64 = 20;
@@ -159,33 +150,12 @@ fn copy(kit: &Kit<'_>, bytes: u64, policy: Policy) -> anyhow::Result<Outcome> {
 /// Runs the program on the weak kernel, from a disk without latency. Its client on the host waits
 /// meanwhile, and so does main for it.
 fn program(kit: &Kit<'_>, (size, sync): (u64, bool), policy: Policy) -> anyhow::Result<Outcome> {
-    let built = apps::build_for_test(kit.place, LIGHT)?;
-    std::fs::create_dir_all(&kit.folder)?;
-    ext2::make_empty(&kit.folder.join(IMAGE), BLOCK, DISK_BYTES)?;
-    let options = Options {
-        lab: Some((Choice::default(), prepare::plugin()?)),
-        arguments: Some(policy.option().to_string()),
-        ..Options::default()
-    };
-    let mut rig = Rig::start(&Parts {
-        folder: kit.folder.clone(),
-        soc: prepare::soc_binary()?,
-        board_file: kit.place.board_file(BOARD),
-        kernels: kit.kernels.to_vec(),
-        options,
-    })?;
-    rig.expect("main> ", PATIENCE)?;
-    let begun = Instant::now();
-    while !rig.ask("main", "fs df", PATIENCE)?.contains("/disk") {
-        ensure!(begun.elapsed() < PATIENCE, "the disk is not mounted");
-    }
-    install::put(kit.place, &rig.instance, &built.wasm, None, LIGHT)?;
+    let rig = programs::start(kit, BOARD, policy.option(), LIGHT)?;
     let (due, size) = (DUE.to_string(), size.to_string());
-    let words = [due.as_str(), "/disk", &size, if sync { "sync" } else { "" }];
-    let ended = captured(&rig.instance, &Line::on("shadow", LIGHT, &words), None)?;
+    let words = ["episode", &due, programs::FOLDER, &size, if sync { "sync" } else { "" }];
+    let text = programs::run(&rig.instance, "shadow", LIGHT, &words)?;
     rig.instance.stop()?;
-    ensure!(ended.code == 0, "{LIGHT}: {}", String::from_utf8_lossy(&ended.err));
-    Outcome::of_phases(&rig.instance.folder, &String::from_utf8_lossy(&ended.out))
+    Outcome::of_phases(&rig.instance.folder, &text)
 }
 
 fn run(kit: &Kit<'_>, task: &Task, policy: Policy) -> anyhow::Result<Episode> {

@@ -18,14 +18,17 @@ mod killed;
 pub mod kit;
 pub mod linux;
 mod points;
+mod programs;
 mod records;
 pub mod run;
 mod scenario;
 mod seeds;
+mod shares;
 mod statistical;
 mod table4;
 mod table5;
 mod table6;
+mod ways;
 
 use anyhow::{Context, bail};
 use builds::kernels::Profile;
@@ -33,7 +36,7 @@ use lab::model::Mode;
 use lab::points::{CrashPoint, PointError};
 use run::{Bench, Outcome};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use scenario::Scenario;
+use scenario::{Content, Scenario};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,10 +106,13 @@ pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
         list(&folder)?;
         bail!("there is no scenario \"{name}\" in lab/, and no such file");
     }
-    let mut scenario = Scenario::read(&path)?;
+    let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut scenario = match Content::read(&path)? {
+        Content::Commands(scenario) => scenario,
+        Content::Ways(ways) => return ways::series(place, &title, &ways),
+    };
     scenario.mode = line.mode.unwrap_or(scenario.mode);
     scenario.repetitions = line.repetitions.unwrap_or(scenario.repetitions).max(1);
-    let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let load = Load::begin(line.load);
     let result = series(place, &title, &scenario, line);
     drop(load);
@@ -123,7 +129,7 @@ fn list(folder: &std::path::Path) -> anyhow::Result<ExitCode> {
     files.sort();
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        println!("{name:<14} {}", Scenario::read(&file)?.description);
+        println!("{name:<14} {}", Content::read(&file)?.description());
     }
     Ok(ExitCode::SUCCESS)
 }

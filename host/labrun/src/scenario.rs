@@ -1,7 +1,9 @@
 //! A lab scenario: a data file that defines the board, the commands, the repetitions and the
 //! quanta. `lab/*.toml`.
 
+use super::ways::Ways;
 use abi::boot::MAX_ARGUMENTS;
+use anyhow::Context;
 use lab::model::Mode;
 use serde::Deserialize;
 use std::path::Path;
@@ -52,13 +54,42 @@ fn once() -> u32 {
 /// Name of the mark at the end of the last phase.
 pub const END: &str = "end";
 
+/// What a file contains.
+pub enum Content {
+    Commands(Scenario),
+    Ways(Ways),
+}
+
+impl Content {
+    pub fn description(&self) -> &str {
+        match self {
+            Content::Commands(scenario) => &scenario.description,
+            Content::Ways(ways) => &ways.description,
+        }
+    }
+
+    /// Reads a file of either kind; errors include the line.
+    pub fn read(path: &Path) -> anyhow::Result<Content> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let named = || path.display().to_string();
+        let table: toml::Table = toml::from_str(&text).with_context(named)?;
+        match table.contains_key("way") {
+            true => toml::from_str(&text).map(Content::Ways).with_context(named),
+            false => Scenario::parse(&text, path).map(Content::Commands),
+        }
+    }
+}
+
 impl Scenario {
-    /// Reads the file; errors include the line.
+    /// Reads a file of commands; errors include the line.
     pub fn read(path: &Path) -> anyhow::Result<Scenario> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        Scenario::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> anyhow::Result<Scenario> {
         let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
-        let scenario: Scenario =
-            toml::from_str(&text).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+        let scenario: Scenario = toml::from_str(text).with_context(|| name.to_string())?;
         let length = scenario.arguments().len();
         if length >= MAX_ARGUMENTS {
             anyhow::bail!("{name}: its commands have {length} characters of {MAX_ARGUMENTS}");

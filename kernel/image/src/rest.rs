@@ -15,10 +15,14 @@ use kernel_services::kernel::{self, Kernel};
 /// The core that the thread runs on; the others are off during a rest.
 const CORE: CoreId = CoreId(0);
 
-/// Returns the time without work, in ns, after which this domain rests, if it does.
+/// Returns the time without work, in ns, after which this domain rests, if it does: by the command
+/// line, for this domain or for all; else by the board file.
 fn patience(kernel: &Kernel) -> Option<u64> {
-    let asked = kernel.option("rest=").and_then(|ms| ms.parse().ok());
-    let ms = asked.unwrap_or(kernel.domain().rest_after_ms);
+    let name = abi::boot::text(&kernel.domain().name);
+    let own =
+        |word: &'static str| word.strip_prefix("rest.")?.strip_prefix(name)?.strip_prefix('=');
+    let asked = kernel.blob.options().find_map(own).or_else(|| kernel.option("rest="));
+    let ms = asked.and_then(|ms| ms.parse().ok()).unwrap_or(kernel.domain().rest_after_ms);
     (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
 }
 

@@ -1,0 +1,61 @@
+//! What the strong kernel loses by sharing its services with a weak one: its speed on a board with
+//! both, relative to its speed alone. The weak domain rests meanwhile.
+
+use super::kit::Kit;
+use super::programs;
+use anyhow::Context;
+use deploy::install;
+use records::said::{Said, said};
+use workbench::rig::PATIENCE;
+
+/// The board with one kernel, and the one with two; the strong core is the same.
+const BOARDS: [&str; 2] = ["solo-1", "duo-1x1"];
+const ARGUMENTS: &str = "rest.shadow=0";
+
+/// A program and what it does: its records are times.
+const PROGRAM: &str = "records";
+/// The program that it starts.
+const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
+const RUNS: [&[&str]; 2] = [&["calls"], &["files", programs::FOLDER]];
+/// The command that copies by DMA: its records are throughputs.
+const DMA: &str = "bench dma";
+
+/// A share, the record of which it is one, and whether more is better there.
+const SHARES: [(&str, &str, bool); 7] = [
+    ("call", "call.write1", false),
+    ("open", "file.open_close", false),
+    ("pipe", "pipe.roundtrip", false),
+    ("ext2_1k", "ext2.create8_1k", false),
+    ("ext2_1m", "ext2.create8_1m", false),
+    ("dma4k", "k2.t6.main_4k", true),
+    ("dma1m", "k2.t6.main_1m", true),
+];
+
+/// Returns all records that a board's main kernel reports.
+fn measured(kit: &Kit<'_>, board: &str) -> anyhow::Result<Vec<Said>> {
+    let mut rig = programs::start(kit, board, ARGUMENTS, PROGRAM)?;
+    install::put(kit.place, &rig.instance, &kit.place.root.join(TINY.1), None, TINY.0)?;
+    let mut all = Vec::new();
+    for words in RUNS {
+        let text = programs::run(&rig.instance, "main", PROGRAM, words)?;
+        all.extend(text.lines().filter_map(said));
+    }
+    all.extend(rig.ask("main", DMA, PATIENCE)?.lines().filter_map(said));
+    Ok(all)
+}
+
+/// Returns the records `duo.main_share.*`.
+pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let [alone, both] = BOARDS.map(|board| measured(kit, board));
+    let (alone, both) = (alone?, both?);
+    let value = |all: &[Said], name: &str| {
+        let found = all.iter().find(|(known, ..)| known == name);
+        found.map(|(_, value, _)| *value).with_context(|| format!("{name} was not reported"))
+    };
+    let share = |(what, name, rises): (&str, &str, bool)| {
+        let (alone, both) = (value(&alone, name)?, value(&both, name)?);
+        let share = if rises { both / alone } else { alone / both };
+        Ok((format!("duo.main_share.{what}"), share, "of 1".to_string()))
+    };
+    SHARES.into_iter().map(share).collect()
+}
