@@ -4,7 +4,7 @@
 use super::charges;
 use super::checks::GAME;
 use super::kit::Kit;
-use super::{figure6, points, seeds, shares, table4, table5, table6};
+use super::{figure6, points, seeds, shares, table4, table5, table6, ways};
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::Mode;
@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 21] = [
+const FIGURES: [(&[&str], Figure); 22] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -56,6 +56,7 @@ const FIGURES: [(&[&str], Figure); 21] = [
     (&["k2.t5."], table5::faults),
     (&["rest."], figure6::transitions),
     (&["duo.main_share."], shares::records),
+    (&["day."], ways::day),
     (&["k2.f6.dma."], figure6::dma),
     (&["k2.f6.ext2."], figure6::files),
     (&["k2.s93."], section93),

@@ -3,7 +3,9 @@
 
 use super::kit::Kit;
 use super::run::{Outcome, Phase};
+use super::scenario::Content;
 use super::{programs, records};
+use ::records::said::Said;
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::Domain;
@@ -81,6 +83,21 @@ pub fn series(place: &Place, title: &str, ways: &Ways) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// The records `day.WAY` of `lab/day.toml`: joules of a day.
+pub fn day(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let path = kit.place.root.join("lab/day.toml");
+    let Content::Ways(ways) = Content::read(&path)? else {
+        anyhow::bail!("{}: it has no ways", path.display());
+    };
+    let said = |way: &Way| {
+        let outcome = run(kit, way, &ways.program)?;
+        let phase = the_phase(&way.name, &outcome)?;
+        let day = joules(phase.energy_pj.iter().sum()) * f64::from(ways.hours);
+        Ok((format!("day.{}", way.name), day, "J".to_string()))
+    };
+    ways.way.iter().map(said).collect()
+}
+
 fn run(kit: &Kit<'_>, way: &Way, program: &str) -> anyhow::Result<Outcome> {
     let rig = programs::start(kit, &way.board, &way.arguments, program)?;
     let text = std::thread::scope(|scope| {
@@ -125,12 +142,21 @@ fn spent(outcome: &Outcome, phase: &Phase, domain: &Domain) -> Spent {
     spent
 }
 
-fn show(way: &str, outcome: &Outcome, hours: u32) -> anyhow::Result<()> {
+fn joules(pj: u128) -> f64 {
+    pj as f64 / 1e12
+}
+
+/// Returns the measured phase.
+fn the_phase<'o>(way: &str, outcome: &'o Outcome) -> anyhow::Result<&'o Phase> {
     let [phase] = &outcome.phases[..] else {
         anyhow::bail!("{way}: the programs have printed {} phases, not one", outcome.phases.len());
     };
     ensure!(!phase.energy_pj.is_empty(), "{way}: the board has a domain with several cores");
-    let joules = |pj: u128| pj as f64 / 1e12;
+    Ok(phase)
+}
+
+fn show(way: &str, outcome: &Outcome, hours: u32) -> anyhow::Result<()> {
+    let phase = the_phase(way, outcome)?;
     for (domain, &pj) in outcome.lab.domains.iter().zip(&phase.energy_pj) {
         let Spent { active, idle, rest, rests } = spent(outcome, phase, domain);
         let (name, joules) = (&domain.name, joules(pj));
