@@ -125,8 +125,9 @@ impl Disk {
         disk::set_use(self.kernel, Use::Mounting);
         let mut how = flag::RESTARTED;
         let mut buffer = vec![0; LONGEST];
+        // If another kernel has mounted it, a first question would wait for work.
+        let mut next = Ok(Err(Errno::Noent));
         loop {
-            let next = self.next(core::mem::take(&mut how), &mut buffer);
             match next {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
@@ -148,6 +149,7 @@ impl Disk {
                     how = flag::RESTARTED;
                 }
             }
+            next = self.next(core::mem::take(&mut how), &mut buffer);
         }
     }
 
