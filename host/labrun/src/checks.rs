@@ -45,6 +45,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.table5", nightly: None, run: table5::within },
     Check { name: "lab.table6", nightly: None, run: table6::within },
     Check { name: "lab.figure6", nightly: None, run: figure6::within },
+    Check { name: "sanitizer.clean.figure6", nightly: None, run: figure6::clean },
     Check { name: "lab.points.kills", nightly: None, run: points::kills },
     Check { name: "lab.points.stops", nightly: None, run: points::stops },
     Check { name: "lab.points.planted", nightly: None, run: points::planted },

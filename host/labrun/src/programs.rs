@@ -5,6 +5,7 @@ use anyhow::bail;
 use builds::apps;
 use deploy::exec::{Captured, Line, captured};
 use deploy::{ext2, install};
+use lab::model::Mode;
 use workbench::instance::Instance;
 use workbench::machine::Options;
 use workbench::model::Choice;
@@ -20,12 +21,17 @@ pub const FOLDER: &str = "/.";
 const ROOT: &str = "root=disk ";
 
 /// Starts `board` with `arguments` on the kernels' command line, and installs a program on its disk.
-pub fn start(kit: &Kit<'_>, board: &str, arguments: &str, program: &str) -> anyhow::Result<Rig> {
+pub fn start(
+    kit: &Kit<'_>,
+    (board, mode): (&str, Mode),
+    arguments: &str,
+    program: &str,
+) -> anyhow::Result<Rig> {
     let built = apps::build_for_test(kit.place, program)?;
     std::fs::create_dir_all(&kit.folder)?;
     ext2::make_empty(&kit.folder.join(IMAGE), BLOCK, DISK_BYTES)?;
     let options = Options {
-        lab: Some((Choice::default(), prepare::plugin()?)),
+        lab: Some((Choice { mode, ..Choice::default() }, prepare::plugin()?)),
         arguments: Some(format!("{ROOT}{arguments}")),
         ..Options::default()
     };

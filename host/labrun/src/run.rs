@@ -154,7 +154,8 @@ impl Bench<'_> {
 impl Outcome {
     /// Reads what a board that has stopped did during the phases that `text` names.
     pub fn of_phases(folder: &Path, text: &str) -> anyhow::Result<Outcome> {
-        let mut outcome = Outcome { lab: Lab::read(folder)?, ..Outcome::default() };
+        let (lab, findings) = (Lab::read(folder)?, findings::read(folder)?);
+        let mut outcome = Outcome { lab, findings, ..Outcome::default() };
         let marks: Vec<_> = text.lines().filter_map(mark).collect();
         outcome.account(&Page::open(&folder.join(PAGE))?, &marks)?;
         Ok(outcome)

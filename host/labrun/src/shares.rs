@@ -5,6 +5,7 @@ use super::kit::Kit;
 use super::programs;
 use anyhow::Context;
 use deploy::install;
+use lab::model::Mode;
 use records::said::{Said, said};
 use workbench::rig::PATIENCE;
 
@@ -33,7 +34,7 @@ const SHARES: [(&str, &str, bool); 7] = [
 
 /// Returns all records that a board's main kernel reports.
 fn measured(kit: &Kit<'_>, board: &str) -> anyhow::Result<Vec<Said>> {
-    let mut rig = programs::start(kit, board, ARGUMENTS, PROGRAM)?;
+    let mut rig = programs::start(kit, (board, Mode::Energy), ARGUMENTS, PROGRAM)?;
     install::put(kit.place, &rig.instance, &kit.place.root.join(TINY.1), None, TINY.0)?;
     let mut all = Vec::new();
     for words in RUNS {

@@ -8,7 +8,7 @@ use super::{programs, records};
 use ::records::said::Said;
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
-use lab::model::Domain;
+use lab::model::{Domain, Mode};
 use lab::page::State;
 use serde::Deserialize;
 use std::io::Write;
@@ -99,7 +99,7 @@ pub fn day(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 }
 
 fn run(kit: &Kit<'_>, way: &Way, program: &str) -> anyhow::Result<Outcome> {
-    let rig = programs::start(kit, &way.board, &way.arguments, program)?;
+    let rig = programs::start(kit, (&way.board, Mode::Energy), &way.arguments, program)?;
     let text = std::thread::scope(|scope| {
         let one = |run: &'_ Run| {
             let words: Vec<&str> = run.words.split_whitespace().collect();
