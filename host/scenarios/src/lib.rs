@@ -161,6 +161,7 @@ pub const ALL: &[Scenario] = &[
     on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
     on("rest.services", "duo-rest", services::shared),
     on("rest.power", "duo-rest", watts::counts),
+    on("rest.top", "duo-rest", watts::tools),
     nightly("rest.wakes-often", "duo-rest", REST, |rig| rest::wakes(rig, 100)),
     nightly("rest.lost-often", "duo-rest", REST, |rig| rest::lost(rig, 50)),
     nightly("rest.overlap", "duo-rest", RESTS, overlap::explained),

@@ -1,10 +1,13 @@
-//! What kernels say of their power: the files `/proc/KERNEL/power`.
+//! What kernels say of their power: the files `/proc/KERNEL/power`, and the tools that read them.
 
 use super::programs::{Running, wrong};
 use super::rest::{rests_long, starts};
 use super::{Failure, Rig, disk, programs};
+use builds::{apps, compiler};
 use deploy::exec::Line;
+use deploy::install::{self, Source};
 use std::collections::HashMap;
+use tree::place::Place;
 
 /// Cores of main on `duo-rest`.
 const CORES: f64 = 2.0;
@@ -86,4 +89,44 @@ fn own(rig: &mut Rig, before: &Facts) -> Result<(), Failure> {
     // The boot comes on top; while a core starts or stops, it is not counted.
     let (all, counted) = (CORES * uptime?, CORES * resting? + active? + idle?);
     demand((0.8..1.2).contains(&(counted / all)), "times that add up", (counted, all))
+}
+
+/// `top` and `ps -l` on the weak kernel show a main that rests, the energy of both kernels and of a
+/// process that works, and do not wake main.
+pub fn tools(rig: &mut Rig) -> Result<(), Failure> {
+    programs::ready(rig)?;
+    let failed = |why: anyhow::Error| wrong("system", format!("{why:#}"));
+    let place = Place::find()?;
+    let wasm = apps::build(&place, &["system".to_string()]).map_err(failed)?.remove(0).wasm;
+    let source = Source::new(&wasm, None);
+    install::put_by(compiler::chosen(), &place, &rig.instance, source, "system").map_err(failed)?;
+    let works = Running::begin(&rig.instance, "shadow", &["spin"], b"");
+    let woken = rests_long(rig, 0)?;
+    let top = output(rig, "system", &["top", "-n", "3", "-d", "1"])?;
+    let listed = output(rig, "system", &["ps", "-l"])?;
+    demand(starts(rig, 0)? == woken, "the tools woke main", &top)?;
+    let seen = [("main", "resting"), ("shadow", "running")].map(|it| count(&top, it));
+    demand(seen == [3, 3], "each refresh shows both kernels", &top)?;
+    // Before its name, both tools show a process's energy.
+    let energy = |text: &str| {
+        let words = text.lines().rev().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let spins = |words: &Vec<&str>| words.last() == Some(&"tool");
+        let line = words.into_iter().find(spins)?;
+        Some((line[0].to_owned(), line[line.len() - 2].parse::<f64>().ok()?))
+    };
+    let (pid, joules) = energy(&top).ok_or_else(|| wrong("top", &top))?;
+    let (_, later) = energy(&listed).ok_or_else(|| wrong("ps -l", &listed))?;
+    demand(joules > 0.001 && later >= joules, "energy of a process", (joules, later))?;
+    super::machine::demand(rig, &format!("kill {pid}"), "")?;
+    works.end().map(|_| ())
+}
+
+/// Returns the number of lines of `top` that show a kernel in a state, with its energy.
+fn count(top: &str, (name, state): (&str, &str)) -> usize {
+    let is_it = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [kernel, found, _, _, _, _, joules, "estimated"] = words[..] else { return false };
+        (kernel, found) == (name, state) && joules.parse::<f64>().is_ok_and(|it| it > 0.0)
+    };
+    top.lines().filter(is_it).count()
 }
