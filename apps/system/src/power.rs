@@ -1,4 +1,5 @@
-//! What the kernels have counted of power: `/proc/NUMBER/power`, lines of `KERNEL NAME VALUE [UNIT]`.
+//! What the kernels have counted of power: `/proc/NUMBER/power`, with lines of
+//! `KERNEL NAME VALUE [UNIT]`.
 //!
 //! The file of the caller's own kernel is read: it has the figures of all kernels, and reading it
 //! wakes no other one.

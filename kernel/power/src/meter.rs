@@ -2,11 +2,11 @@
 //! board file.
 //!
 //! Contract: times are totals since the kernel booted, in ns, summed over the cores. The meter adds
-//! what has passed since it was last read, at the powers of that time, so it must be read before
+//! what has passed since it was last read, at the powers of that time. So it must be read before
 //! the frequency or the power while idle changes.
 //!
-//! Not counted: devices, memory, caches, the time that a domain is off or INACTIVE, and what another
-//! domain of a cluster adds by needing a higher voltage.
+//! Not counted: devices, memory, caches, the time that a domain is off or INACTIVE, and what
+//! another domain of a cluster adds by needing a higher voltage.
 
 /// Powers of a core in uW.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Residency {
             + product(self.resting, powers.resting)
     }
 
-    /// Returns the times since `earlier`. Where one went back, because a counter was reset, it is 0.
+    /// Returns the times since `earlier`; 0 for one that went back, because a counter was reset.
     fn since(&self, earlier: &Residency) -> Residency {
         Residency {
             active: self.active.saturating_sub(earlier.active),

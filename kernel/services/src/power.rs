@@ -1,8 +1,8 @@
 //! What this kernel has counted of its domain's time and energy, and what the others have.
 //!
 //! Contract: each kernel publishes its count in its domain's page: at boot, before and after each
-//! rest, now and then while it has work, and when it is asked. So the count of a kernel that rests is
-//! complete, and reading it wakes nobody.
+//! rest, now and then while it has work, and when it is asked. So the count of a kernel that rests
+//! is complete, and reading it wakes no kernel.
 
 use crate::kernel::Kernel;
 use crate::session::Session;
@@ -96,7 +96,7 @@ impl Moment {
 
 /// Counts a rest that has just ended, and publishes that. The clock must have been calibrated.
 pub fn rested(kernel: &Kernel, before: Moment) {
-    // The counter may stand still in a rest, or go on.
+    // The counter stands still in a rest outside the lab, and continues in the lab.
     kernel.scheduler.were_stopped(arch::cpu::clock().saturating_sub(before.ticks));
     let mut count = COUNT.lock();
     count.rests += 1;
