@@ -215,7 +215,7 @@ fn read(page: &Window) -> Option<PowerSample> {
         let mut words = [0; WORDS];
         page.copy_out(SAMPLE + 8, &mut words);
         page.barrier(); // the words are read before the version is looked at again
-        let is_whole = version % 2 == 0 && version != 0 && page.load(SAMPLE) == version;
+        let is_whole = version.is_multiple_of(2) && version != 0 && page.load(SAMPLE) == version;
         is_whole.then(|| sample(version, words))
     })
 }
