@@ -4,6 +4,7 @@
 //! is read-only. A kernel copies it and calls [`Blob::check`]; it is the kernel's only source of
 //! facts about the chip. The stub reads only [`StubTable`] and [`ImageHeader`].
 
+use crate::power::{MAX_POINTS, PowerPoint};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Size of the kernels' command line in bytes, including the terminating NUL.
@@ -35,7 +36,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -124,7 +125,8 @@ pub struct Domain {
     pub khz: u32,
     /// Time without work after which this domain rests, in ms; [`NEVER_RESTS`].
     pub rest_after_ms: u32,
-    pub reserved: u32,
+    /// Power of each core in uW while the domain rests.
+    pub inactive_uw: u32,
     /// First physical address of the RAM that this domain can access.
     pub ram_base: u64,
     /// Size of that RAM in bytes.
@@ -137,6 +139,9 @@ pub struct Domain {
     pub staging_pa: u64,
     /// Size of the staging area in bytes.
     pub staging_size: u64,
+    /// Powers of a core by frequency; those with frequency 0 are unused. All are if the board file
+    /// gives no powers.
+    pub powers: [PowerPoint; MAX_POINTS],
 }
 
 /// A range of physical memory of one kind.
@@ -339,7 +344,7 @@ pub const STUB_TABLE: u64 = 60 << 10;
 /// Bit of [`Domain::flags`].
 pub const HAS_MMU: u32 = 1;
 
-const _: () = assert!(size_of::<Domain>() == 96 && size_of::<Region>() == 24);
+const _: () = assert!(size_of::<Domain>() == 160 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
 const _: () = assert!(size_of::<BootSecrets>() == 72);
 const _: () = assert!(size_of::<ImageHeader>() == 96 && size_of::<Symbol>() == 16);

@@ -15,6 +15,7 @@ pub mod host;
 pub mod memory;
 pub mod msg;
 pub mod net;
+pub mod power;
 pub mod process;
 pub mod program;
 pub mod quota;

@@ -5,6 +5,7 @@
 
 use crate::boot::{MAX_CORES, MAX_DOMAINS};
 use crate::hang::Wait;
+use crate::power::PowerSample;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
@@ -176,7 +177,8 @@ pub struct DomainPage {
     pub answer: u64,
     /// 1: the doorbells of devices that domains share end the present rest of this domain.
     pub listens: u64,
-    pub rest: [u64; 512 - 11 - 4 * MAX_CORES - SPINLOCKS],
+    pub power: PowerSample,
+    pub rest: [u64; 512 - 11 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
 }
 
 pub const SPINLOCKS: usize = 32;

@@ -14,6 +14,7 @@ mod look;
 mod ls;
 mod options;
 mod pattern;
+mod power;
 mod processes;
 mod uname;
 mod xargs;
@@ -37,7 +38,7 @@ const LS: &str = "ls [-1aACdfFghilnopqrRsStUx] [--color] [FILE...]
   -h sizes with a unit; -F, -p marks after names; -i numbers of files; -s KiB of each";
 
 const TOOLS: &[Tool] = &[
-    ("ps", processes::ps, "ps"),
+    ("ps", processes::ps, "ps [-l] (-l: with energy)"),
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
     ("kill", processes::kill, "kill [-SIGNAL | -s SIGNAL] PROCESS... | -l [SIGNAL...]"),
     ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),

@@ -1,22 +1,27 @@
 //! Processes: `ps`, `top`, `kill`, `on`, `limit`, `env`.
 
 use crate::begin::run;
+use crate::power::{self, Kernel};
 use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
 use penumbra::{End, ready};
 
-/// `ps`: lists all processes.
-pub fn ps(_: &[String]) -> Answer {
+/// `ps`: lists all processes; with `-l` also their energy.
+pub fn ps(arguments: &[String]) -> Answer {
     let all = process::list().map_err(|error| error.to_string())?;
-    put(&table(&all))
+    let is_long = arguments.iter().any(|argument| argument == "-l");
+    let kernels = if is_long { Some(power::kernels()?) } else { None };
+    put(&table(&all, kernels.as_deref()))
 }
 
-/// Formats a table of processes.
-fn table(all: &[Process]) -> String {
-    let mut text = String::from("  PID  PPID  PGID KERNEL STATE       TIME   KIB NAME\n");
+/// Formats a table of processes, with their energy if `kernels` are given.
+fn table(all: &[Process], kernels: Option<&[Kernel]>) -> String {
+    let title = if kernels.is_some() { "        J" } else { "" };
+    let mut text = format!("  PID  PPID  PGID KERNEL STATE       TIME   KIB{title} NAME\n");
     for p in all {
+        let energy = kernels.map(|all| format!(" {:>8}", power::joules(all, p.kernel, p.cpu)));
         text.push_str(&format!(
-            "{:5} {:5} {:5} {:6} {:7} {:>8} {:5} {}\n",
+            "{:5} {:5} {:5} {:6} {:7} {:>8} {:5}{} {}\n",
             p.pid,
             p.parent,
             p.group,
@@ -24,6 +29,7 @@ fn table(all: &[Process]) -> String {
             state(p.state),
             seconds(p.cpu),
             p.memory / 1024,
+            energy.unwrap_or_default(),
             p.name
         ));
     }
@@ -46,7 +52,7 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:02}", ns / 1_000_000_000, ns / 10_000_000 % 100)
 }
 
-/// `top`: processes by their CPU time since the last update.
+/// `top`: the kernels, and processes by their CPU time since the last update.
 pub fn top(arguments: &[String]) -> Answer {
     let number = |option: &str, default: u64| {
         let at = arguments.iter().position(|a| a == option);
@@ -59,8 +65,9 @@ pub fn top(arguments: &[String]) -> Answer {
         let all = process::list().map_err(|error| error.to_string())?;
         let now = ready::now();
         // Moves home and clears the rest.
-        let shown = usage(&before, &all, now.saturating_sub(at));
-        let code = put(&format!("\x1b[H\x1b[J{shown}"))?;
+        let kernels = power::kernels()?;
+        let shown = usage(&before, &all, now.saturating_sub(at), &kernels);
+        let code = put(&format!("\x1b[H\x1b[J{}\n{shown}", power::table(&kernels)))?;
         if code != 0 {
             return Ok(code);
         }
@@ -73,7 +80,7 @@ pub fn top(arguments: &[String]) -> Answer {
 }
 
 /// Returns the shares of `elapsed` since `before`, largest first.
-fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
+fn usage(before: &[Process], now: &[Process], elapsed: u64, kernels: &[Kernel]) -> String {
     let used = |p: &Process| {
         let earlier = before.iter().find(|b| b.pid == p.pid && b.began == p.began);
         p.cpu.saturating_sub(earlier.map_or(p.cpu, |b| b.cpu))
@@ -82,17 +89,18 @@ fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
     rows.sort_by_key(|(used, p)| (std::cmp::Reverse(*used), p.pid));
     let running = now.iter().filter(|p| p.state == State::Running).count();
     let mut text = format!("{} processes, {running} running\n\n", now.len());
-    text.push_str("  PID KERNEL  CPU%     TIME   KIB NAME\n");
+    text.push_str("  PID KERNEL  CPU%     TIME   KIB        J NAME\n");
     for (used, p) in rows {
         let share = (u128::from(used) * 1000).checked_div(u128::from(elapsed)).unwrap_or(0);
         text.push_str(&format!(
-            "{:5} {:6} {:3}.{} {:>8} {:5} {}\n",
+            "{:5} {:6} {:3}.{} {:>8} {:5} {:>8} {}\n",
             p.pid,
             p.kernel,
             share / 10,
             share % 10,
             seconds(p.cpu),
             p.memory / 1024,
+            power::joules(kernels, p.kernel, p.cpu),
             p.name
         ));
     }
@@ -206,22 +214,27 @@ mod tests {
     fn a_process_is_a_line() {
         let mut ended = process(8, 1_500_000_000, "cat");
         ended.state = State::Ended(End::Signal(9));
-        let text = table(&[process(7, 0, "sh"), ended]);
+        let all = [process(7, 0, "sh"), ended];
+        let text = table(&all, None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[1], "    7     1     7      0 runs        0.00    64 sh");
         assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64 cat");
+        let kernels = power::parse("main power 20.0 mW\n");
+        let text = table(&all, Some(&kernels));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64   0.0300 cat");
     }
 
     #[test]
     fn who_used_most_comes_first() {
         let before = [process(1, 0, "idle"), process(2, 100, "busy")];
         let now = [process(1, 0, "idle"), process(2, 600, "busy"), process(3, 50, "new")];
-        let text = usage(&before, &now, 1000);
+        let text = usage(&before, &now, 1000, &[]);
         let names = text.lines().skip(3).filter_map(|line| line.rsplit(' ').next());
         let names: Vec<&str> = names.collect();
         assert_eq!(names, ["busy", "idle", "new"]);
         assert!(text.contains(" 50.0 "), "{text}");
-        assert!(usage(&[], &now, 0).contains("3 processes, 3 running"));
+        assert!(usage(&[], &now, 0, &[]).contains("3 processes, 3 running"));
     }
 }

@@ -4,9 +4,6 @@ use crate::options::Options;
 use crate::{Answer, put};
 use penumbra::process;
 
-/// A table of the kernels, one per line after the header: name, ISA and so on.
-const KERNELS: &str = "/proc/kernels";
-
 /// The facts to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct System {
@@ -32,10 +29,7 @@ impl System {
     /// Returns the facts about the kernel that runs this program.
     fn own() -> Result<System, String> {
         let me = process::identity().map_err(|error| error.to_string())?;
-        let kernels = read(KERNELS)?;
-        let kernel = kernel(&kernels, me.kernel as usize);
-        let kernel = kernel.ok_or(format!("{KERNELS} does not list kernel {}", me.kernel))?;
-        let path = format!("/proc/{kernel}/version");
+        let path = format!("/proc/{}/version", me.kernel);
         let version = read(&path)?;
         System::parse(&version).ok_or(format!("{path} makes no sense: {}", version.trim_end()))
     }
@@ -65,11 +59,6 @@ impl System {
 
 fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
-}
-
-/// Returns the name of a kernel by its number.
-fn kernel(table: &str, number: usize) -> Option<&str> {
-    table.lines().nth(number + 1)?.split_whitespace().next()
 }
 
 /// Returns the letters of the options, long ones included.
@@ -139,13 +128,5 @@ mod tests {
         for text in ["", "Penumbra", "Penumbra 0.1.0 main on duo, life 1", "a b c d of e, life 1"] {
             assert_eq!(System::parse(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_kernel_is_a_line_of_the_table() {
-        let table = "  domain    isa\n  main      aarch64\n  shadow    riscv64\n";
-        assert_eq!(kernel(table, 0), Some("main"));
-        assert_eq!(kernel(table, 1), Some("shadow"));
-        assert_eq!(kernel(table, 2), None);
     }
 }

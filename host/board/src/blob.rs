@@ -1,7 +1,8 @@
 //! Converts a board to the form that kernels read: [`abi::boot::Blob`].
 
-use crate::types::{Board, Kind, Mode, Role};
+use crate::types::{Board, Kind, Mode, Power, Role};
 use abi::boot::{self, Blob, BlobError, BootSecrets};
+use abi::power::{MAX_POINTS, PowerPoint};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Returns `text`, truncated to fit, and padded with NUL (the last byte is always NUL).
@@ -15,6 +16,29 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
 
 fn owner(index: Option<usize>) -> u32 {
     index.map_or(boot::NOBODY, |i| i as u32)
+}
+
+fn microwatts(mw: f64) -> u32 {
+    (mw * 1000.0).round() as u32
+}
+
+/// Returns the powers of the first frequencies of a table, each at the lowest voltage that it has.
+fn power_points(table: &Power) -> [PowerPoint; MAX_POINTS] {
+    let mut points = [PowerPoint::default(); MAX_POINTS];
+    let mut used = 0;
+    for point in &table.points {
+        let lowest = table.points.iter().filter(|other| other.mhz == point.mhz).map(|p| p.mv).min();
+        if used < points.len() && lowest == Some(point.mv) {
+            points[used] = PowerPoint {
+                mhz: point.mhz,
+                active_uw: microwatts(point.active_mw),
+                idle_uw: microwatts(point.idle_mw),
+                gated_uw: microwatts(point.gated_mw),
+            };
+            used += 1;
+        }
+    }
+    points
 }
 
 impl Board {
@@ -80,13 +104,14 @@ impl Board {
                 flags: boot::HAS_MMU,
                 khz: from.nominal_mhz * 1000,
                 rest_after_ms: from.rest_after_ms.unwrap_or(boot::NEVER_RESTS),
-                reserved: 0,
+                inactive_uw: from.power.as_ref().map_or(0, |table| microwatts(table.inactive_mw)),
                 ram_base: from.ram.base,
                 ram_size: from.ram.size,
                 image_pa: from.image.base,
                 image_max: from.image.size,
                 staging_pa: from.staging.base,
                 staging_size: from.staging.size,
+                powers: from.power.as_ref().map(power_points).unwrap_or_default(),
             };
         }
     }

@@ -1,5 +1,6 @@
 //! The boards of the tree are valid, and an invalid board file is rejected with line and reason.
 
+use abi::power::PowerPoint;
 use board::{Board, Reason};
 use std::path::PathBuf;
 
@@ -306,6 +307,28 @@ fn estimates_of_power() {
     // 81 and 162 MHz at three voltages, 324 at two, 648 at one.
     assert_eq!((power.points.len(), power.cluster.as_deref()), (9, Some("rpx")));
     assert!(power.points.iter().any(|point| point.mhz == 648 && point.active_mw == 375.0));
+    // Kernels get each frequency once, at its lowest voltage.
+    let given = board.blob().expect("a blob").domains[0].powers;
+    assert_eq!(given.map(|point| point.mhz), [81, 162, 324, 648]);
+    assert_eq!((given[3].active_uw, given[3].gated_uw), (375_000, 56_250));
+    let at_324 = power.points.iter().filter(|point| point.mhz == 324);
+    let least = at_324.map(|point| point.active_mw).fold(f64::INFINITY, f64::min);
+    assert_eq!(f64::from(given[2].active_uw), (least * 1000.0).round());
+}
+
+#[test]
+fn kernels_are_given_the_powers_of_the_file_or_none() {
+    let duo = std::fs::read_to_string(boards().join("duo-rest.toml")).expect("readable");
+    let blob = |text: &str| board::parse("b.toml", text).expect("good").blob().expect("a blob");
+    let main = blob(&duo).domains[0];
+    let point = |mhz, active_uw| PowerPoint { mhz, active_uw, idle_uw: 25_200, gated_uw: 25_200 };
+    let none = PowerPoint::default();
+    assert_eq!(main.powers, [point(350, 79_800), point(1200, 672_000), none, none]);
+    assert_eq!(main.inactive_uw, 100);
+    let (before, rest) = duo.split_once("[domain.power]").expect("a table");
+    let after = &rest[rest.find("[[domain]]").expect("another domain")..];
+    let main = blob(&format!("{before}{after}")).domains[0];
+    assert_eq!((main.powers, main.inactive_uw), ([none; 4], 0));
 }
 
 #[test]

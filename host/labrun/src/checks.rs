@@ -5,7 +5,9 @@ use super::killed::kill;
 use super::kit::Kit;
 use super::records;
 use super::run::{Outcome, cycles};
-use super::{charges, figure6, linux, points, seeds, statistical, table4, table5, table6};
+use super::{
+    charges, estimates, figure6, linux, points, seeds, statistical, table4, table5, table6,
+};
 use anyhow::{Context, ensure};
 use lab::energy::Share;
 use lab::page::{Count, State};
@@ -39,6 +41,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.cluster", nightly: None, run: charges::cluster },
     Check { name: "lab.inactive", nightly: None, run: inactive },
     Check { name: "lab.rest", nightly: None, run: rests },
+    Check { name: "lab.estimates", nightly: None, run: estimates::estimates },
     Check { name: "lab.killed", nightly: None, run: |kit| kill(kit, "duo-1x1") },
     Check { name: "lab.statistical", nightly: None, run: statistical::statistical },
     Check { name: "lab.table4", nightly: None, run: table4::within },

@@ -12,6 +12,7 @@
 
 mod charges;
 pub mod checks;
+mod estimates;
 mod figure6;
 pub mod figures;
 mod killed;

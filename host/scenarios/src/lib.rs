@@ -12,6 +12,7 @@
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
+//! - `watts`: what kernels say of their power
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
 //! Contract: a scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion
@@ -54,6 +55,7 @@ mod system;
 mod taken;
 mod trio;
 mod twins;
+mod watts;
 mod weak;
 
 pub use found::found;
@@ -158,6 +160,8 @@ pub const ALL: &[Scenario] = &[
     on("rest.lost", "duo-rest", |rig| rest::lost(rig, 3)),
     on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
     on("rest.services", "duo-rest", services::shared),
+    on("rest.power", "duo-rest", watts::counts),
+    on("rest.top", "duo-rest", watts::tools),
     nightly("rest.wakes-often", "duo-rest", REST, |rig| rest::wakes(rig, 100)),
     nightly("rest.lost-often", "duo-rest", REST, |rig| rest::lost(rig, 50)),
     nightly("rest.overlap", "duo-rest", RESTS, overlap::explained),

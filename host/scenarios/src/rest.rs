@@ -22,7 +22,7 @@ fn rests(rig: &Rig, domain: usize) -> Result<(), Failure> {
 }
 
 /// Returns how often a domain has started to run.
-fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
+pub(super) fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
     let board = rig.instance.board()?;
     let status = offset_of!(ChipPage, domains) + domain * size_of::<DomainStatus>();
     let at = board.layout.chip + (status + offset_of!(DomainStatus, wakes)) as u64;
@@ -32,7 +32,7 @@ fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
 
 /// Waits until a domain has rested for a second: what was asked of it before is done. Returns how
 /// often it has started to run.
-fn rests_long(rig: &Rig, domain: usize) -> Result<u64, Failure> {
+pub(super) fn rests_long(rig: &Rig, domain: usize) -> Result<u64, Failure> {
     let start = Instant::now();
     loop {
         rests(rig, domain)?;

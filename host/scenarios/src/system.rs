@@ -218,7 +218,7 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
 /// The tool `reboot`, on the other kernel: the shell comes back, and the disk is clean.
 pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig)?;
-    says(rig, "cat /proc/power", "sync poweroff reboot\n[0]")?;
+    says(rig, "grep -c ' state running' /proc/power", "2\n[0]")?;
     says(rig, "cd /home; echo unsynced > before", "[0]")?;
     rig.send("KERNEL=1 reboot")?;
     rig.rejoin()?;

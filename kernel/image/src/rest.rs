@@ -2,7 +2,6 @@
 //! and carries out its steps (docs/design/rest.md).
 
 use crate::power;
-use abi::boot::NEVER_RESTS;
 use abi::soc::command;
 use base::id::CoreId;
 use kernel_node::log;
@@ -11,38 +10,32 @@ use kernel_sched::table::Table;
 use kernel_sched::{PRIORITY_REST, Quiet};
 use kernel_services::duty;
 use kernel_services::kernel::{self, Kernel};
+use kernel_services::power::{self as counted, Moment};
 
 /// The core that the thread runs on; the others are off during a rest.
 const CORE: CoreId = CoreId(0);
 
-/// Returns the time without work, in ns, after which this domain rests, if it does: by the command
-/// line, for this domain or for all; else by the board file.
-fn patience(kernel: &Kernel) -> Option<u64> {
-    let name = abi::boot::text(&kernel.domain().name);
-    let own =
-        |word: &'static str| word.strip_prefix("rest.")?.strip_prefix(name)?.strip_prefix('=');
-    let asked = kernel.blob.options().find_map(own).or_else(|| kernel.option("rest="));
-    let ms = asked.and_then(|ms| ms.parse().ok()).unwrap_or(kernel.domain().rest_after_ms);
-    (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
-}
-
 /// Starts the thread, if this domain rests.
 pub fn start(kernel: &'static Kernel) {
     let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CORE), thread, 0);
-    if patience(kernel).is_some() && spawn().is_err() {
+    let rests = counted::rests_after(kernel, kernel.domain()).is_some();
+    if rests && spawn().is_err() {
         log!("no memory for the thread that lets this domain rest");
     }
 }
 
 fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
-    let Some(patience) = patience(kernel) else { return };
+    let Some(patience) = counted::rests_after(kernel, kernel.domain()) else { return };
     kernel.scheduler.defer();
     let mut governor = Governor::new(patience);
     loop {
         let now = arch::time::soc_time();
         match governor.ask(now, facts(kernel, now)) {
-            Verdict::AskAt(at) => kernel.scheduler.sleep_until(at),
+            Verdict::AskAt(at) => {
+                counted::publish(kernel);
+                kernel.scheduler.sleep_until(at);
+            }
             Verdict::Rest => {
                 let outcome = rest(kernel);
                 governor.tried(arch::time::soc_time(), outcome == Outcome::Rested);
@@ -69,7 +62,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
     if has_work(kernel) || !power::claim() {
         return Outcome::Stayed;
     }
-    let (mut rest, mut irqs_on) = (Rest::default(), false);
+    let (mut rest, mut irqs_on, mut before) = (Rest::default(), false, Moment::now());
     let outcome = loop {
         let has_succeeded = match rest.step() {
             Step::Drain => {
@@ -83,17 +76,24 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                 }
             }
             Step::Announce => {
+                counted::publish(kernel);
                 // Threads may have run since the governor was asked.
                 let until = kernel.scheduler.look(Table::next_deadline).unwrap_or(u64::MAX);
                 let listens = duty::listens_at_rest(kernel);
                 kernel.soc.request(command::REST, until, kernel.devices.vectors(listens)).is_ok()
             }
             Step::Look => !has_work(kernel) && duty::may_rest(kernel),
-            Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
+            Step::Sleep => {
+                before = Moment::now();
+                kernel.soc.request(command::SLEEP, 0, 0).is_ok()
+            }
             Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
             Step::Return => {
                 if kernel.soc.has_slept() {
                     kernel.calibrate_clock();
+                }
+                if rest.has_slept() {
+                    counted::rested(kernel, before);
                 }
                 power::rejoin(kernel);
                 arch::cpu::irqs_restore(irqs_on);

@@ -37,6 +37,8 @@ pub const PROGRAMS: Rank = Rank::new(43, "programs");
 pub const STACKS: Rank = Rank::new(42, "stacks");
 /// Backtraces of programs that trapped.
 pub const TRACES: Rank = Rank::new(53, "traces");
+/// The estimate of this domain's energy.
+pub const METER: Rank = Rank::leaf(55, "power meter");
 /// State of test commands.
 pub const TEST: Rank = Rank::new(48, "test");
 /// The balloon's manager.

@@ -122,9 +122,14 @@ impl Soc {
     /// Returns whether shared devices end the rest of `domain`, which was seen to be RESTING.
     pub fn listens(&self, domain: DomainId) -> bool {
         self.window.barrier(); // its state was read before, and is published later
+        self.page_of(domain).load(offset_of!(DomainPage, listens)) != 0
+    }
+
+    /// Returns the page of a domain of the board, which only that domain writes.
+    pub fn page_of(&self, domain: DomainId) -> Window {
         let first = self.page - self.me.index() * size_of::<DomainPage>();
         let page = first + domain.index() * size_of::<DomainPage>();
-        self.window.load(page + offset_of!(DomainPage, listens)) != 0
+        self.window.part(page, size_of::<DomainPage>())
     }
 
     fn wakes(&self) -> u64 {

@@ -1,11 +1,14 @@
-//! When a kernel rests, the steps to a rest and back, and which one serves the devices meanwhile:
-//! state machines without I/O (docs/design/rest.md).
+//! When a kernel rests, the steps to a rest and back, which one serves the devices meanwhile, and
+//! the energy that all of this takes: state machines without I/O (docs/design/rest.md,
+//! docs/design/power.md).
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod duty;
 pub mod governor;
+pub mod meter;
 pub mod rest;
 
 pub use governor::{Facts, Governor, Verdict};
+pub use meter::{Meter, Powers, Residency};
 pub use rest::{Outcome, Rest, Step};

@@ -63,6 +63,11 @@ impl Rest {
         self.step
     }
 
+    /// Returns whether the domain was stopped in this attempt.
+    pub const fn has_slept(&self) -> bool {
+        matches!(self.outcome, Outcome::Rested)
+    }
+
     /// Reports the end of that step.
     pub fn done(&mut self, has_succeeded: bool) {
         if (self.step, has_succeeded) == (Step::Sleep, true) {

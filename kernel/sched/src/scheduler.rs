@@ -7,6 +7,8 @@
 //! A context switch happens with the lock held, and the thread that continues releases it: each
 //! thread with the guard in its own frame, a new thread in its first step.
 
+mod cores;
+
 use crate::MAX_THREADS;
 use crate::raw::{Contexts, FirstStep};
 use crate::sleepers::Deadline;
@@ -19,6 +21,7 @@ use arch::{cache, cpu, hold, time, timer};
 use base::id::CoreId;
 use base::port::Stacks;
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use cores::CoreInfo;
 
 /// Above the rank of every lock whose holder may wake a thread.
 pub const RANK: Rank = Rank::leaf(200, "scheduler");
@@ -53,17 +56,6 @@ pub struct ThreadInfo {
     pub cpu_ns: u64,
     /// Number of times that it was switched to.
     pub switches: u64,
-}
-
-/// State of a core, for listing.
-#[derive(Clone, Copy, Debug)]
-pub struct CoreInfo {
-    /// Sum of [`ThreadInfo::switches`] over the threads that run on it or ran on it last.
-    pub switches: u64,
-    /// Time that its idle thread has run, in ns.
-    pub idle_ns: u64,
-    /// Name of the running thread.
-    pub running: &'static str,
 }
 
 pub struct Scheduler {
@@ -449,12 +441,6 @@ impl Scheduler {
     /// Returns the top of a thread's stack; 0 if it has ended.
     pub fn stack_of(&self, id: ThreadId) -> usize {
         self.table.lock().get(id).map_or(0, |entry| entry.stack)
-    }
-
-    /// Returns the state of a core.
-    pub fn core_info(&self, core: usize) -> CoreInfo {
-        let (switches, idle, running) = self.table.lock().core_info(core, cpu::clock());
-        CoreInfo { switches, idle_ns: to_ns(idle), running }
     }
 }
 

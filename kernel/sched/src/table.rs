@@ -20,6 +20,7 @@
 //! **Full**: with [`MAX_THREADS`] threads, `create` returns `None`.
 
 mod quiet;
+mod residency;
 mod timer;
 
 use crate::kicks::Kicks;
@@ -172,6 +173,8 @@ struct Core {
     deferrable: Sleepers,
     /// Tick at which a thread that does work last stopped running here ([`Table::quiet`]).
     worked_until: u64,
+    /// Ticks that threads other than the idle thread have run here, without the current one's.
+    worked: u64,
     current: Index,
     online: bool,
     /// Tick at which the current thread was switched to.
@@ -198,6 +201,7 @@ impl Table {
             sleepers: Sleepers::new(MAX_THREADS),
             deferrable: Sleepers::new(MAX_THREADS),
             worked_until: 0,
+            worked: 0,
             current: index as Index,
             online: false,
             since: 0,
@@ -366,7 +370,11 @@ impl Table {
         let next = next.or_else(|| self.steal(core)).unwrap_or(core as Index);
         let here = &mut self.cores[core];
         let before = &mut self.entries[here.current as usize];
-        before.ran += now.saturating_sub(here.since);
+        let ran = now.saturating_sub(here.since);
+        before.ran += ran;
+        if here.current as usize != core {
+            here.worked += ran;
+        }
         if before.is_work() {
             here.worked_until = now;
         }
@@ -480,15 +488,6 @@ impl Table {
         let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
         let since = self.cores.iter().find(runs).map_or(0, |core| now.saturating_sub(core.since));
         entry.ran + since
-    }
-
-    /// Returns totals of a core: (switches, idle ticks, name of the running thread).
-    pub fn core_info(&self, core: usize, now: u64) -> (u64, u64, &'static str) {
-        let on_core = |entry: &&Entry| entry.core as usize == core;
-        let switches = self.entries.iter().filter(on_core).map(|entry| entry.switches).sum();
-        let running = self.entries[self.cores[core].current as usize].name;
-        let since = if self.is_idle(core) { now.saturating_sub(self.cores[core].since) } else { 0 };
-        (switches, self.entries[core].ran + since, running)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::kernel::{self, Kernel};
 use crate::services::{Services, is_driver_shared};
-use crate::{clock, duty, hooks, idle};
+use crate::{clock, duty, hooks, idle, power};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -111,6 +111,7 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
         coherence.start();
     }
     kernel.services.start(kernel);
+    power::start(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc refused READY: peers will treat this kernel as not running");
     }

@@ -14,6 +14,7 @@
 //! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`duty`]: whether this kernel serves the interrupts of shared devices
+//! - [`power`]: what this kernel counts of its domain's time and energy, and what others have
 //! - [`files`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of the file
 //!   service and of the drivers
 #![no_std]
@@ -34,6 +35,7 @@ pub mod host;
 pub mod idle;
 pub mod interrupts;
 pub mod kernel;
+pub mod power;
 pub mod procedures;
 pub mod random;
 pub mod services;

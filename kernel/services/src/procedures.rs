@@ -2,6 +2,7 @@
 //! power states are executed elsewhere.
 
 use crate::kernel::Kernel;
+use crate::power;
 use alloc::vec::Vec;
 use kernel_msg::{Refusal, Request};
 use kernel_platform::peers::Procedure;
@@ -44,6 +45,11 @@ pub fn blockable(
             let answer = balloons.give_block(kernel, &kernel.peers, request.from);
             payload.clear();
             payload.extend_from_slice(&answer);
+            Ok(payload)
+        }
+        Procedure::CountPower => {
+            power::publish(kernel);
+            payload.clear();
             Ok(payload)
         }
         _ => Err(Refusal::Refused),

@@ -2,15 +2,17 @@
 
 use super::{Command, Failure, Outcome, Session};
 use abi::process::{End, Listed, State, signal};
+use base::id::DomainId;
 use core::fmt::Write;
 use kernel_programs::processes::{explain, with_table};
+use kernel_services::power;
 use kernel_services::services::Patience;
 
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "ps",
         arguments: "",
-        help: "processes of all kernels, with their use of cores and memory, and their requests",
+        help: "processes of all kernels: use of cores, memory and energy, and their requests",
         run: list,
     },
     Command {
@@ -36,8 +38,8 @@ fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_table(session, &Patience::ENDLESS, |table| table.list()).map_err(explain)?;
     writeln!(
         out,
-        "  {:>5} {:>6} {:>5}  {:<8} {:<9} {:>8} {:>7} {:>8}  name",
-        "pid", "parent", "group", "kernel", "state", "cpu ms", "KiB", "messages"
+        "  {:>5} {:>6} {:>5}  {:<8} {:<9} {:>8} {:>7} {:>8} {:>8}  name",
+        "pid", "parent", "group", "kernel", "state", "cpu ms", "KiB", "messages", "mJ"
     )?;
     for process in &all {
         let domain = session.kernel.blob.domains().get(usize::from(process.kernel));
@@ -45,7 +47,12 @@ fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         write!(out, "  {:>5} {:>6} {:>5}  ", process.pid, process.parent, process.group)?;
         let (cpu, memory) = (process.cpu / 1_000_000, process.memory >> 10);
         write!(out, "{kernel:<8} {:<9} {cpu:>8} {memory:>7} ", state(process))?;
-        write!(out, "{:>8}  ", process.messages)?;
+        write!(out, "{:>8} ", process.messages)?;
+        let id = DomainId(process.kernel as u8);
+        match power::of_process(session.kernel, id, process.cpu) {
+            Some(nj) => write!(out, "{:>8}  ", nj / 1_000_000)?,
+            None => write!(out, "{:>8}  ", "-")?,
+        }
         writeln!(out, "{}", abi::boot::text(&process.name))?;
     }
     Ok(())

@@ -62,7 +62,11 @@ pub const FILES: &[File] = &[
     shows("meminfo", meminfo),
     shows("memory", |session, out| print_command(session, out, "mem")),
     shows("mounts", |session, out| print_command(session, out, "mounts")),
-    File { name: "power", text: power, write: Some(set_power) },
+    File {
+        name: "power",
+        text: |session, out| print_command(session, out, "power"),
+        write: Some(set_power),
+    },
     shows("processes", |session, out| print_command(session, out, "ps")),
     shows("services", |session, out| print_command(session, out, "services")),
     shows("threads", |session, out| print_command(session, out, "threads")),
@@ -129,11 +133,7 @@ fn version(session: &Session, out: &mut Page) -> fmt::Result {
     writeln!(out, "Penumbra {version} {name} {isa} on {board}, life {}", kernel.epoch.0)
 }
 
-/// The words that can be written to `power`.
-fn power(_: &Session, out: &mut Page) -> fmt::Result {
-    out.write_str("sync poweroff reboot\n")
-}
-
+/// Executes `sync`, `poweroff` or `reboot`.
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
         "sync" => kernel_services::files::settle(session),

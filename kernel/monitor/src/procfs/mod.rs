@@ -5,6 +5,7 @@
 //!   /proc              a small ramfs
 //!   /proc/NAME/FILE    served by the thread of kernel NAME (`files`)
 //!   /proc/FILE         links into the directory of the board's first kernel
+//!   /proc/NUMBER       a link to the directory of the kernel with this number
 //! ```
 //! Contract: the kernels may start in any order, and any of them may execute the file service, so a
 //! kernel leaves alone what exists already. After a restart of the service, everything is mounted
@@ -85,6 +86,8 @@ fn mount_all(
     allow_existing(client.mkdir(root, own.as_bytes()))?;
     let number = source::SERVED + u64::from(kernel.me.0) + 1;
     allow_existing(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
+    let link = format!("{PROC}/{}", kernel.me.0);
+    allow_existing(client.symlink(root, kernel.name().as_bytes(), link.as_bytes()))?;
     for name in COMMON {
         let (text, path) = (format!("{}/{name}", kernel.name()), format!("{PROC}/{name}"));
         if kernel.me.0 == 0 {

@@ -28,6 +28,8 @@ pub enum Procedure {
     Wake = 7,
     /// Releases a memory block to the pool, if this kernel can spare one; returns whether it did.
     GiveBlock = 8,
+    /// Publishes what this kernel has counted of its power ([`abi::power::PowerSample`]).
+    CountPower = 9,
 }
 
 impl Procedure {
@@ -41,6 +43,7 @@ impl Procedure {
         Procedure::Serve,
         Procedure::Wake,
         Procedure::GiveBlock,
+        Procedure::CountPower,
     ];
 
     /// Returns how the procedure is executed.
@@ -96,7 +99,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 9, u16::MAX] {
+        for code in [0, 10, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use kernel_msg::Level;
 use kernel_sched::{Deadline, Scheduler, ThreadId};
+use kernel_services::power;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
@@ -66,6 +67,10 @@ pub fn keep(_: usize) {
             kernel.scheduler.wait(&processes.some, is_new);
         }
         was_empty = is_empty && !was_empty;
+        if power::rests_after(kernel, kernel.domain()).is_some() {
+            // A program that keeps the first core busy keeps `rest` from doing this.
+            power::publish(kernel);
+        }
         drop(all);
         kernel.scheduler.sleep(Deadline::Deferrable(arch::time::soc_time() + EVERY_NS));
     }

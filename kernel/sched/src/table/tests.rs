@@ -420,3 +420,22 @@ fn upkeep_does_not_begin_the_time_without_work_again() {
     table.wake(upkeep, 0);
     assert_eq!(table.quiet(0), None, "it is ready");
 }
+
+#[test]
+fn a_core_is_active_or_idle_from_the_moment_it_takes_part() {
+    let mut table = Table::new(2);
+    assert_eq!(table.residency_of_all(90), (0, 0), "no core takes part");
+    table.online(0, 100);
+    assert_eq!(table.residency(0, 110), (0, 10));
+    table.create(new(5, Some(0)), 0).unwrap();
+    table.requeue_current(0);
+    table.pick(0, 120, 10);
+    assert_eq!(table.residency(0, 150), (30, 20), "the running thread counts");
+    table.exit_current(0);
+    table.pick(0, 160, 10);
+    assert_eq!(table.residency(0, 200), (40, 60), "a thread that has ended still counts");
+    table.online(1, 190);
+    assert_eq!(table.residency_of_all(200), (40, 70));
+    table.were_stopped(1000);
+    assert_eq!(table.residency_of_all(1201), (40, 72), "nothing runs in a stopped domain");
+}

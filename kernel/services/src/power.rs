@@ -1,0 +1,318 @@
+//! What this kernel has counted of its domain's time and energy, and what the others have.
+//!
+//! Contract: each kernel publishes its count in its domain's page: at boot, before and after each
+//! rest, now and then while it has work, and when it is asked. So the count of a kernel that rests
+//! is complete, and reading it wakes no kernel.
+
+use crate::kernel::Kernel;
+use crate::session::Session;
+use abi::boot::{Domain, NEVER_RESTS};
+use abi::power::{PowerPoint, PowerSample, UNKNOWN_ENERGY};
+use abi::soc::{DomainPage, command, state};
+use arch::lock::Lock;
+use arch::shared::Window;
+use arch::time::soc_time;
+use base::id::DomainId;
+use base::port::Words;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_platform::peers::Procedure;
+use kernel_power::{Meter, Powers, Residency, meter};
+
+/// Tries to read a sample while its domain writes it; a domain may have died half-way.
+const TRIES: usize = 100;
+const SAMPLE: usize = offset_of!(DomainPage, power);
+/// The words of a sample that follow its version.
+const WORDS: usize = size_of::<PowerSample>() / 8 - 1;
+
+/// What this kernel adds up.
+struct Count {
+    meter: Meter,
+    rests: u64,
+    resting: u64,
+}
+
+static COUNT: Lock<Count> =
+    Lock::new(kernel_node::ranks::METER, Count { meter: Meter::new(), rests: 0, resting: 0 });
+/// Time from reset until [`start`], in which the first core was active.
+static BOOT: AtomicU64 = AtomicU64::new(0);
+
+/// What is known of a domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// One of [`state`].
+    pub state: u64,
+    pub sample: PowerSample,
+    /// Time since the sample was taken, in ns. 0 for a domain that rests.
+    pub age: u64,
+    /// Power of an active core at the present frequency in uW, if the board file gives it.
+    pub active_uw: Option<u32>,
+    /// Energy since the board was started in nJ, as the chip has measured it; in the lab only.
+    pub measured: Option<u64>,
+}
+
+impl Report {
+    /// Returns the estimate of the energy since the kernel booted, in nJ.
+    pub fn estimate(&self) -> Option<u64> {
+        (self.sample.energy != UNKNOWN_ENERGY).then_some(self.sample.energy)
+    }
+}
+
+/// Returns the time without work, in ns, after which a domain rests, if it does: by the command
+/// line, for this domain or for all; else by the board file.
+pub fn rests_after(kernel: &Kernel, domain: &Domain) -> Option<u64> {
+    let name = abi::boot::text(&domain.name);
+    let own =
+        |word: &'static str| word.strip_prefix("rest.")?.strip_prefix(name)?.strip_prefix('=');
+    let asked = kernel.blob.options().find_map(own).or_else(|| kernel.option("rest="));
+    let ms = asked.and_then(|ms| ms.parse().ok()).unwrap_or(domain.rest_after_ms);
+    (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
+}
+
+/// Publishes the first count. Called on the first core, before there are threads.
+pub fn start(kernel: &Kernel) {
+    BOOT.store(arch::time::local_ns(), Ordering::Relaxed);
+    publish(kernel);
+}
+
+/// Counts until now, and publishes that.
+pub fn publish(kernel: &Kernel) {
+    change(kernel, |_| {});
+}
+
+/// The moment before a rest.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    /// Chip time.
+    at: u64,
+    ticks: u64,
+}
+
+impl Moment {
+    pub fn now() -> Moment {
+        Moment { at: soc_time(), ticks: arch::cpu::clock() }
+    }
+}
+
+/// Counts a rest that has just ended, and publishes that. The clock must have been calibrated.
+pub fn rested(kernel: &Kernel, before: Moment) {
+    // The counter stands still in a rest outside the lab, and continues in the lab.
+    kernel.scheduler.were_stopped(arch::cpu::clock().saturating_sub(before.ticks));
+    let mut count = COUNT.lock();
+    count.rests += 1;
+    count.resting += soc_time().saturating_sub(before.at);
+    count.read(kernel);
+}
+
+/// Counts until now, and publishes that. Then lets `work` change words of this domain's page on
+/// which its power depends: the frequency, and whether the clock is gated.
+pub fn change(kernel: &Kernel, work: impl FnOnce(&Window)) {
+    let mut count = COUNT.lock();
+    count.read(kernel);
+    work(&kernel.own_page);
+}
+
+/// Returns what is known of `domain`. Does not wake it; asks it to count first if it runs and never
+/// rests, so that this does not keep it from resting.
+pub fn report(session: &Session, domain: DomainId) -> Option<Report> {
+    let kernel = session.kernel;
+    let described = kernel.blob.domains().get(domain.index())?;
+    let is_busy = kernel.soc.state(domain).1 == state::RUNNING;
+    if domain == kernel.me {
+        publish(kernel);
+    } else if is_busy && rests_after(kernel, described).is_none() {
+        // If it does not answer, its last count is shown, with its age.
+        let _ = session.call(domain, Procedure::CountPower, &[], &mut []);
+    }
+    let page = kernel.soc.page_of(domain);
+    let state = kernel.soc.state(domain).1;
+    let sample = read(&page)?;
+    let mut report = Report {
+        state,
+        sample,
+        age: soc_time().saturating_sub(sample.at),
+        active_uw: point(described, &page).map(|point| point.active_uw),
+        measured: kernel.soc.request(command::ENERGY, u64::from(domain.0), 0).ok().map(|a| a.value),
+    };
+    if state == state::RESTING {
+        add_rest(&mut report, described);
+    }
+    Some(report)
+}
+
+/// Returns the energy in nJ that a process has used: its core time in ns, at the present power of
+/// an active core of its kernel. `None` if the board file gives no power.
+pub fn of_process(kernel: &Kernel, domain: DomainId, cpu: u64) -> Option<u64> {
+    let described = kernel.blob.domains().get(domain.index())?;
+    let point = point(described, &kernel.soc.page_of(domain))?;
+    Some(meter::nanojoules(cpu, point.active_uw))
+}
+
+/// Adds the present rest, which began when the sample was published.
+fn add_rest(report: &mut Report, described: &Domain) {
+    let passed = core::mem::take(&mut report.age);
+    let cores = u64::from(described.cores);
+    report.sample.resting += passed;
+    report.sample.at += passed;
+    if report.sample.energy != UNKNOWN_ENERGY {
+        report.sample.energy += meter::nanojoules(passed * cores, described.inactive_uw);
+    }
+}
+
+impl Count {
+    /// Counts until now, and publishes that.
+    fn read(&mut self, kernel: &Kernel) {
+        let (active, idle) = kernel.scheduler.residency();
+        let active = active + BOOT.load(Ordering::Relaxed);
+        let cores = u64::from(kernel.domain().cores);
+        let times = Residency { active, idle, resting: self.resting * cores };
+        self.meter.read(times, powers(kernel.domain(), &kernel.own_page));
+        write(
+            &kernel.own_page,
+            &PowerSample {
+                version: 0,
+                at: soc_time(),
+                booted_at: kernel.booted_at,
+                rests: self.rests,
+                resting: self.resting,
+                active,
+                idle,
+                energy: self.meter.nanojoules().unwrap_or(UNKNOWN_ENERGY),
+            },
+        );
+    }
+}
+
+/// Returns the powers of a domain's cores at its present frequency, if the board file gives them.
+fn point(domain: &Domain, page: &Window) -> Option<PowerPoint> {
+    let asked = page.load(offset_of!(DomainPage, frequency_mhz));
+    let mhz = if asked == 0 { u64::from(domain.khz) / 1000 } else { asked };
+    let is_it = |point: &&PowerPoint| point.mhz != 0 && u64::from(point.mhz) == mhz;
+    domain.powers.iter().find(is_it).copied()
+}
+
+fn powers(domain: &Domain, page: &Window) -> Option<Powers> {
+    let point = point(domain, page)?;
+    let is_gated = page.load(offset_of!(DomainPage, gate_idle)) != 0;
+    let idle = if is_gated { point.gated_uw } else { point.idle_uw };
+    Some(Powers { active: point.active_uw, idle, resting: domain.inactive_uw })
+}
+
+/// Writes this domain's sample; the version follows from the page. One core does so at a time.
+fn write(page: &Window, sample: &PowerSample) {
+    // It is odd if an earlier life of this kernel has died here.
+    let version = page.load(SAMPLE) | 1;
+    page.store(SAMPLE, version);
+    page.barrier(); // the odd version is seen before the words change
+    page.copy_in(SAMPLE + 8, &words(sample));
+    page.publish(SAMPLE, version + 1);
+}
+
+/// Reads a domain's sample. `None` if it has none, or did not finish writing it.
+fn read(page: &Window) -> Option<PowerSample> {
+    (0..TRIES).find_map(|_| {
+        let version = page.consume(SAMPLE);
+        let mut words = [0; WORDS];
+        page.copy_out(SAMPLE + 8, &mut words);
+        page.barrier(); // the words are read before the version is looked at again
+        let is_whole = version.is_multiple_of(2) && version != 0 && page.load(SAMPLE) == version;
+        is_whole.then(|| sample(version, words))
+    })
+}
+
+fn words(s: &PowerSample) -> [u64; WORDS] {
+    [s.at, s.booted_at, s.rests, s.resting, s.active, s.idle, s.energy]
+}
+
+fn sample(version: u64, words: [u64; WORDS]) -> PowerSample {
+    let [at, booted_at, rests, resting, active, idle, energy] = words;
+    PowerSample { version, at, booted_at, rests, resting, active, idle, energy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    fn page() -> Window {
+        let words: Vec<AtomicU64> = (0..512).map(|_| AtomicU64::new(0)).collect();
+        Window::over(Box::leak(words.into_boxed_slice()))
+    }
+
+    fn all(value: u64) -> PowerSample {
+        sample(0, [value; WORDS])
+    }
+
+    #[test]
+    fn a_domain_that_has_counted_nothing_has_no_sample() {
+        assert_eq!(read(&page()), None);
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_a_sample() {
+        let page = page();
+        write(&page, &all(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| (2..200_000).for_each(|value| write(&page, &all(value))));
+            let mut last = 0;
+            while last < 199_999 {
+                let Some(found) = read(&page) else { continue };
+                assert_eq!(words(&found), [found.at; WORDS], "torn");
+                assert!(found.at >= last, "older than the one before");
+                last = found.at;
+            }
+        });
+    }
+
+    #[test]
+    fn a_sample_whose_writer_died_is_not_read_until_the_next_life_writes() {
+        let page = page();
+        write(&page, &all(1));
+        let version = page.load(SAMPLE);
+        page.store(SAMPLE, version | 1);
+        page.store(SAMPLE + 8, 99);
+        assert_eq!(read(&page), None);
+        write(&page, &all(2));
+        assert_eq!(read(&page).map(|found| words(&found)), Some([2; WORDS]));
+    }
+
+    fn described() -> Domain {
+        let point = PowerPoint { mhz: 350, active_uw: 79_800, idle_uw: 25_200, gated_uw: 5 };
+        let none = PowerPoint::default();
+        let powers = [point, PowerPoint { mhz: 1200, ..point }, none, none];
+        Domain { cores: 2, khz: 350_000, inactive_uw: 100, powers, ..Domain::default() }
+    }
+
+    #[test]
+    fn powers_follow_the_frequency_and_the_gated_clock() {
+        let (page, domain) = (page(), described());
+        let idle = |page: &Window| powers(&domain, page).map(|powers| powers.idle);
+        assert_eq!((point(&domain, &page).map(|p| p.mhz), idle(&page)), (Some(350), Some(25_200)));
+        page.store(offset_of!(DomainPage, gate_idle), 1);
+        page.store(offset_of!(DomainPage, frequency_mhz), 1200);
+        assert_eq!((point(&domain, &page).map(|p| p.mhz), idle(&page)), (Some(1200), Some(5)));
+        page.store(offset_of!(DomainPage, frequency_mhz), 351);
+        assert_eq!(point(&domain, &page), None, "the file has no such frequency");
+        let unknown = Domain { powers: [PowerPoint::default(); 4], khz: 0, ..domain };
+        page.store(offset_of!(DomainPage, frequency_mhz), 0);
+        assert_eq!(point(&unknown, &page), None, "frequency 0 is no point");
+    }
+
+    #[test]
+    fn the_present_rest_is_part_of_the_report() {
+        let second = 1_000_000_000;
+        let before = all(5);
+        let mut report = Report {
+            state: state::RESTING,
+            sample: before,
+            age: second,
+            active_uw: None,
+            measured: None,
+        };
+        add_rest(&mut report, &described());
+        assert_eq!((report.age, report.sample.at), (0, 5 + second));
+        assert_eq!(report.sample.resting, 5 + second);
+        assert_eq!(report.sample.energy, 5 + 2 * 100_000, "two cores, a second, 100 uW");
+    }
+}
