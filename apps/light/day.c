@@ -75,7 +75,8 @@ static void mail(const char *folder, uint64_t start, uint64_t end, uint64_t peri
     }
 }
 
-void day(char **words)
+/* Returns 0 for an unknown role, or a period of nothing. */
+int day(char **words)
 {
     const char *role = words[0];
     uint64_t start = now(), end = start + number(words[1]), second = number(words[2]);
@@ -84,10 +85,15 @@ void day(char **words)
         unsigned computed = compute(start + second + number(words[3]));
         printf("phase day %llu\nphase end %llu\ncomputed %u\n", (unsigned long long)start,
                (unsigned long long)end, computed);
+    } else if (second == 0) {
+        return 0;
     } else if (strcmp(role, "mail") == 0) {
         mail(words[3], start, end, second);
-    } else {
+    } else if (strcmp(role, "sensor") == 0) {
         sensor(words[3], start, end, second);
+    } else {
+        return 0;
     }
     sleep_until(end);
+    return 1;
 }

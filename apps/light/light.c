@@ -10,10 +10,8 @@ int main(int count, char **words)
         episode(count - 2, words + 2);
         return 0;
     }
-    if (count == 5) {
-        day(words + 1);
+    if (count == 5 && day(words + 1))
         return 0;
-    }
     fprintf(stderr, "usage: light episode SECONDS FOLDER BYTES [sync]\n"
                     "       light sensor|mail SECONDS PERIOD FOLDER\n"
                     "       light work SECONDS START LENGTH\n");

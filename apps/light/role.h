@@ -14,8 +14,8 @@ void sleep_until(uint64_t due);
 /* Exits with a message if `failed` is not null. */
 void must(const char *failed);
 
-/* The roles, with their words after the name, or with it. */
+/* The roles. `episode` gets the words after its name, `day` those from the role on. */
 void episode(int count, char **words);
-void day(char **words);
+int day(char **words);
 
 #endif

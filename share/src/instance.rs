@@ -157,8 +157,8 @@ where
             return Ok(marks.lives);
         }
         if marks.lives != 0 {
-            // Those who wait for the former life; before the first one there are none, and a needless
-            // wake ends the rest of other kernels.
+            // The callers that wait for the former life. Before the first one there are none, and
+            // a needless wake ends the rest of other kernels.
             effects.wake_all();
         }
         let lives = self.restart(arena, marks.lives)?;

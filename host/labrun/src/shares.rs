@@ -3,15 +3,21 @@
 
 use super::kit::Kit;
 use super::programs;
-use anyhow::Context;
+use super::run::Outcome;
+use anyhow::{Context, ensure};
 use deploy::install;
+use lab::energy::Share;
 use lab::model::Mode;
+use lab::page::State;
 use records::said::{Said, said};
 use workbench::rig::PATIENCE;
 
 /// The board with one kernel, and the one with two; the strong core is the same.
 const BOARDS: [&str; 2] = ["solo-1", "duo-1x1"];
 const ARGUMENTS: &str = "rest.shadow=0";
+/// The part of the time that the weak domain rests at least: not while the board boots and the
+/// programs come.
+const MOST: f64 = 0.9;
 
 /// A program and what it does: its records are times.
 const PROGRAM: &str = "records";
@@ -22,7 +28,7 @@ const RUNS: [&[&str]; 2] = [&["calls"], &["files", programs::FOLDER]];
 const DMA: &str = "bench dma";
 
 /// A share, the record of which it is one, and whether more is better there.
-const SHARES: [(&str, &str, bool); 7] = [
+const SPEEDS: [(&str, &str, bool); 7] = [
     ("call", "call.write1", false),
     ("open", "file.open_close", false),
     ("pipe", "pipe.roundtrip", false),
@@ -42,7 +48,20 @@ fn measured(kit: &Kit<'_>, board: &str) -> anyhow::Result<Vec<Said>> {
         all.extend(text.lines().filter_map(said));
     }
     all.extend(rig.ask("main", DMA, PATIENCE)?.lines().filter_map(said));
+    rig.instance.stop()?;
+    others_rest(&Outcome::of_phases(&rig.instance.folder, "")?)?;
     Ok(all)
+}
+
+/// Checks that the domains other than the strong one have rested nearly all the time.
+fn others_rest(outcome: &Outcome) -> anyhow::Result<()> {
+    for (domain, shares) in outcome.lab.domains.iter().zip(&outcome.shares).skip(1) {
+        let sum = |shares: &mut dyn Iterator<Item = &Share>| shares.map(|s| s.time).sum::<u64>();
+        let all = sum(&mut shares.iter()) as f64;
+        let rest = sum(&mut shares.iter().filter(|s| s.state == State::Inactive)) as f64 / all;
+        ensure!(rest > MOST, "{} rested only {rest:.2} of the time", domain.name);
+    }
+    Ok(())
 }
 
 /// Returns the records `duo.main_share.*`.
@@ -58,5 +77,5 @@ pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
         let share = if rises { both / alone } else { alone / both };
         Ok((format!("duo.main_share.{what}"), share, "of 1".to_string()))
     };
-    SHARES.into_iter().map(share).collect()
+    SPEEDS.into_iter().map(share).collect()
 }

@@ -26,7 +26,7 @@ pub struct Ways {
     pub description: String,
     /// The program that all ways run (apps/corpus.toml). One of its runs prints the measured phase.
     program: String,
-    /// Which part of a day the phase is: a day has so many.
+    /// How many such phases a day has.
     hours: u32,
     way: Vec<Way>,
 }

@@ -2,6 +2,7 @@
 //! collects the lines `record NAME VALUE UNIT`, and prints a table next to Linux's values, or JSON
 //! lines.
 
+mod lines;
 mod programs;
 
 use anyhow::bail;
@@ -72,7 +73,9 @@ fn profile(bench: &Bench) -> Profile {
 fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     let mut groups: Vec<Vec<Bench>> = Vec::new();
     for bench in all {
-        let own = |b: &Bench| [Measure::Lab, Measure::Program].iter().position(|m| *m == b.measure);
+        let own = |b: &Bench| {
+            [Measure::Lab, Measure::Program, Measure::Lines].iter().position(|m| *m == b.measure)
+        };
         let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, own(b), profile(b));
         let same = |g: &&mut Vec<Bench>| kind(&g[0]) == kind(bench);
         match groups.iter_mut().find(same) {
@@ -92,6 +95,9 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     }
     if first.measure == Measure::Program {
         return programs::measure(place, group);
+    }
+    if first.measure == Measure::Lines {
+        return lines::measure(place, group);
     }
     let (board, kernels) = prepare::board_and_kernels(place, &first.board, profile(first))?;
     let prompt = format!("{}> ", board.main().name);

@@ -30,6 +30,8 @@ pub enum Measure {
     Program,
     /// `benches/house.sh` measures it: what a person waits for.
     House,
+    /// Source lines, counted.
+    Lines,
 }
 
 /// A benchmark, as read from its file.
@@ -44,8 +46,8 @@ pub struct Bench {
     pub unit: String,
     /// The source of the value.
     pub measure: Measure,
-    /// The monitor command, or a program with its arguments; empty if the kernel prints the record
-    /// at boot.
+    /// The monitor command, or a program with its arguments, or the sources; empty if the kernel
+    /// prints the record at boot.
     #[serde(default)]
     pub command: String,
     /// Runs under exact instruction counts.

@@ -3,7 +3,7 @@
 use super::disk::{begin, clean, content, poweroff, same};
 use super::host::{pattern, pull, push};
 use super::machine::{demand, until};
-use super::programs::{install, says};
+use super::programs::{Running, install, pid_on, says};
 use super::{Failure, PATIENCE, Rig};
 use std::time::{Duration, Instant};
 
@@ -49,12 +49,21 @@ pub fn over(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         if pull(&rig.instance, "disk/pushed").as_ref() != Ok(&by_main) {
             return Err(Failure::Wrong("other bytes were pulled than were pushed".to_string()));
         }
+        let sleeps = Running::begin(&rig.instance, "shadow", &["zzz"], b"");
+        until_there(rig, "ps", "tool")?;
         kept.extend([(format!("main-{round}"), by_main), (format!("shadow-{round}"), by_shadow)]);
         rig.send("domain on main")?;
         rig.expect("kernel main", PATIENCE)?;
         rig.expect("main> ", PATIENCE)?;
         until(rig, &format!("fs stat disk/shadow-{round}"), "30000 bytes")?;
+        // Main serves the device again, but shadow has a stream: it gets these, too.
         install(rig)?;
+        let pid = pid_on(rig, "shadow")?;
+        rig.ask("main", &format!("on shadow kill {pid}"), PATIENCE)?;
+        let code = sleeps.end()?.code;
+        if code != 128 + 15 {
+            return Err(Failure::Wrong(format!("a program of shadow ended with {code}")));
+        }
     }
     demand(rig, "audit", "the invariant holds")?;
     demand(rig, "on shadow audit", "the invariant holds")?;

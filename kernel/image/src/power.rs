@@ -147,6 +147,10 @@ static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
 
 /// Thread: powers this core off. The core continues in [`online`].
 fn offline(_: usize) {
+    if let Some(kernel) = kernel::get() {
+        // It belongs to a rest.
+        kernel.scheduler.mark_upkeep();
+    }
     arch::cpu::irqs_off();
     let core = arch::cpu::core().index();
     if let Some(kernel) = kernel::get() {

@@ -18,6 +18,10 @@ const CORE: CoreId = CoreId(0);
 /// Starts the thread, if this domain rests.
 pub fn start(kernel: &'static Kernel) {
     let spawn = || kernel.scheduler.spawn("rest", PRIORITY_REST, Some(CORE), thread, 0);
+    let asked = counted::asked_rest(kernel, kernel.domain());
+    if let Some(word) = asked.filter(|ms| ms.parse::<u32>().is_err()) {
+        log!("rest={word}: no number of ms; the board file's is used");
+    }
     let rests = counted::rests_after(kernel, kernel.domain()).is_some();
     if rests && spawn().is_err() {
         log!("no memory for the thread that lets this domain rest");

@@ -80,7 +80,7 @@ pub struct Devices {
     news: AtomicU64,
     /// The thread that waits for them.
     waiting: WaitQueue,
-    /// Threads that wait until this kernel serves a device.
+    /// Threads that wait until this kernel serves other devices.
     serving: WaitQueue,
     /// Chip time at which this kernel began to serve the devices that it shares.
     taken_over: AtomicU64,
@@ -136,9 +136,9 @@ impl Devices {
         self.unmask(node);
     }
 
-    /// Decides whether this kernel serves the devices that it shares. From any context; of several
-    /// cores that decide at once, the last one counts.
-    pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> bool) {
+    /// Decides whether this kernel serves the devices that it shares. Returns whether that has
+    /// changed. From any context; of several cores that decide at once, the last one counts.
+    pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> bool) -> bool {
         let deciding = self.deciding.lock();
         let shared = || self.places.iter().filter(|place| place.is_shared);
         let serves = decide();
@@ -160,6 +160,7 @@ impl Devices {
             self.serving.wake_all(&node.scheduler);
         }
         self.note(node, kinds);
+        before != serves
     }
 
     fn note(&self, node: &Node, kinds: u64) {
@@ -174,13 +175,14 @@ impl Devices {
         self.places.iter().filter(move |place| serves || !place.is_shared)
     }
 
-    fn serves(&self, kind: u32) -> bool {
+    /// Returns whether this kernel serves the device of a kind.
+    pub fn serves(&self, kind: u32) -> bool {
         self.served().any(|place| place.found.kind == kind)
     }
 
-    /// Waits until this kernel serves the device of a kind.
-    pub fn await_serving(&self, node: &Node, kind: u32) {
-        node.scheduler.wait(&self.serving, || self.serves(kind));
+    /// Waits until `done`, which may depend on what this kernel serves.
+    pub fn await_serving(&self, node: &Node, done: impl FnMut() -> bool) {
+        node.scheduler.wait(&self.serving, done);
     }
 
     /// Unmasks the interrupts that this kernel serves, after its interrupt controller was set up.

@@ -288,6 +288,7 @@ impl Table {
         let entry = &mut self.entries[id.index()];
         if entry.phase != Phase::Blocked {
             entry.permit = true;
+            entry.upkeep.woken();
             return;
         }
         self.make_ready(id.index, here);

@@ -19,10 +19,8 @@ static READS: Lock<bool> = Lock::new(kernel_node::ranks::DEVICE, false);
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
-    if kernel.devices.are_shared() {
-        let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
-        kernel.devices.serve_shared(kernel, serves);
-    }
+    let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
+    let serves_other = kernel.devices.are_shared() && kernel.devices.serve_shared(kernel, serves);
     let has_changed = {
         // Of several cores that look at once, the last one counts.
         let mut before = READS.lock();
@@ -31,6 +29,8 @@ pub fn look(kernel: &Kernel) {
     };
     if has_changed {
         CONSOLE.wake_all(&kernel.scheduler);
+    }
+    if has_changed || serves_other {
         kernel.services.look_at_patience(kernel);
     }
 }

@@ -1,8 +1,10 @@
 //! Streams of bytes to and from the host: client of their driver.
 
+use crate::kernel::Kernel;
 use crate::services::{Patience, ServiceFailure};
 use crate::session::Session;
 use abi::boot::device;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use drivers::request::{Reply, Request, kind, told};
 
 /// The stream has ended.
@@ -34,15 +36,30 @@ fn ask(
 /// Time between two attempts while the device does not work, in ns.
 const PAUSE: u64 = 1_000_000_000;
 
-/// Waits for the next stream that the host opens, and returns its number. Only a kernel that serves
-/// the device asks, and it touches the service's state only when woken: a kernel that dies with
-/// that state ends the streams of all.
+/// Streams that this kernel has accepted and not closed.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns whether this kernel asks for streams: it serves the device, or has streams and so gets
+/// the further ones.
+fn asks(kernel: &Kernel) -> bool {
+    kernel.devices.serves(device::VSOCK) || OPEN.load(Ordering::Relaxed) != 0
+}
+
+/// Waits for the next stream that the host opens, and returns its number. A kernel that does not
+/// ask for streams does not touch the service's state: if it died with it, all streams would end.
+/// The caller closes the stream.
 pub fn accept(session: &Session) -> u64 {
+    let kernel = session.kernel;
     let request = Request { kind: kind::ACCEPT, ..Request::default() };
+    let is_out = || !asks(kernel);
     loop {
-        session.kernel.devices.await_serving(session.kernel, device::VSOCK);
-        match ask(session, request, &mut [], &Patience::IDLE) {
-            Ok(reply) if reply.told == told::DONE => return reply.value,
+        kernel.devices.await_serving(kernel, || asks(kernel));
+        match ask(session, request, &mut [], &Patience::unless(&is_out).idle()) {
+            Ok(reply) if reply.told == told::DONE => {
+                OPEN.fetch_add(1, Ordering::Relaxed);
+                return reply.value;
+            }
+            _ if is_out() => {}
             // All streams were lost with a kernel; the driver opens the device again.
             Err(ServiceFailure::Restarted) => {}
             _ => session.kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE),
@@ -85,9 +102,14 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Closes it.
+    /// Closes it. Called once for each that was accepted.
     pub fn close(&self) {
         // It may be gone already.
         let _ = self.ask(kind::CLOSE, &mut []);
+        let kernel = self.session.kernel;
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        if !asks(kernel) {
+            kernel.services.look_at_patience(kernel);
+        }
     }
 }

@@ -61,12 +61,17 @@ impl Report {
 /// Returns the time without work, in ns, after which a domain rests, if it does: by the command
 /// line, for this domain or for all; else by the board file.
 pub fn rests_after(kernel: &Kernel, domain: &Domain) -> Option<u64> {
+    let asked = asked_rest(kernel, domain).and_then(|ms| ms.parse().ok());
+    let ms = asked.unwrap_or(domain.rest_after_ms);
+    (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
+}
+
+/// Returns the number of ms that the command line gives for a domain's time without work.
+pub fn asked_rest(kernel: &Kernel, domain: &Domain) -> Option<&'static str> {
     let name = abi::boot::text(&domain.name);
     let own =
         |word: &'static str| word.strip_prefix("rest.")?.strip_prefix(name)?.strip_prefix('=');
-    let asked = kernel.blob.options().find_map(own).or_else(|| kernel.option("rest="));
-    let ms = asked.and_then(|ms| ms.parse().ok()).unwrap_or(domain.rest_after_ms);
-    (ms != NEVER_RESTS).then_some(u64::from(ms) * 1_000_000)
+    kernel.blob.options().find_map(own).or_else(|| kernel.option("rest="))
 }
 
 /// Publishes the first count. Called on the first core, before there are threads.
@@ -125,8 +130,7 @@ pub fn report(session: &Session, domain: DomainId) -> Option<Report> {
         let _ = session.call(domain, Procedure::CountPower, &[], &mut []);
     }
     let page = kernel.soc.page_of(domain);
-    let state = kernel.soc.state(domain).1;
-    let sample = read(&page)?;
+    let (state, sample) = stable(|| kernel.soc.state(domain).1, || read(&page))?;
     let mut report = Report {
         state,
         sample,
@@ -138,6 +142,19 @@ pub fn report(session: &Session, domain: DomainId) -> Option<Report> {
         add_rest(&mut report, described);
     }
     Some(report)
+}
+
+/// Returns a state and the sample that was in the page in that state: a rest may end meanwhile.
+fn stable<T>(state: impl Fn() -> u64, sample: impl Fn() -> Option<T>) -> Option<(u64, T)> {
+    let mut before = state();
+    for _ in 0..TRIES {
+        let found = sample()?;
+        let now = core::mem::replace(&mut before, state());
+        if now == before {
+            return Some((now, found));
+        }
+    }
+    None
 }
 
 /// Returns the energy in nJ that a process has used: its core time in ns, at the present power of
@@ -152,10 +169,13 @@ pub fn of_process(kernel: &Kernel, domain: DomainId, cpu: u64) -> Option<u64> {
 fn add_rest(report: &mut Report, described: &Domain) {
     let passed = core::mem::take(&mut report.age);
     let cores = u64::from(described.cores);
-    report.sample.resting += passed;
-    report.sample.at += passed;
-    if report.sample.energy != UNKNOWN_ENERGY {
-        report.sample.energy += meter::nanojoules(passed * cores, described.inactive_uw);
+    let Report { sample, .. } = report;
+    // The words are another domain's: they may be anything.
+    sample.resting = sample.resting.saturating_add(passed);
+    sample.at = sample.at.saturating_add(passed);
+    if sample.energy != UNKNOWN_ENERGY {
+        let more = meter::nanojoules(passed.saturating_mul(cores), described.inactive_uw);
+        sample.energy = sample.energy.saturating_add(more).min(UNKNOWN_ENERGY - 1);
     }
 }
 
@@ -205,7 +225,7 @@ fn write(page: &Window, sample: &PowerSample) {
     page.store(SAMPLE, version);
     page.barrier(); // the odd version is seen before the words change
     page.copy_in(SAMPLE + 8, &words(sample));
-    page.publish(SAMPLE, version + 1);
+    page.publish(SAMPLE, version.wrapping_add(1));
 }
 
 /// Reads a domain's sample. `None` if it has none, or did not finish writing it.

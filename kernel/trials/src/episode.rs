@@ -8,17 +8,15 @@
 //! ```
 
 use super::table6::Copier;
-use super::{Command, Failure, Outcome, Session, joined};
+use super::{Command, Failure, Outcome, Session};
 use arch::lock::Lock;
 use core::fmt::Write;
-use kernel_monitor::commands::LINE;
 use kernel_msg::Level;
-use kernel_node::print::Text;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "episode",
-    arguments: "MS dma BYTES|MS run COMMAND...|report",
-    help: "in MS ms, copy by DMA or run a command; report: the times of what was done",
+    arguments: "MS dma BYTES|report",
+    help: "in MS ms, copy by DMA once; report: the times of what was done",
     run: episode,
 }];
 
@@ -26,15 +24,6 @@ pub const COMMANDS: &[Command] = &[Command {
 const IDLE: u64 = 5_000_000_000;
 /// Time before and after that also counts, in ns.
 const INACTIVE: u64 = 1_000_000_000;
-
-/// Most bytes of a command's output that are read.
-const SAID: usize = 1024;
-
-enum Task {
-    /// One transfer of this many bytes.
-    Dma(u64),
-    Run(Text<LINE>),
-}
 
 /// Soc times of what was done, in ns.
 #[derive(Clone, Copy)]
@@ -53,7 +42,8 @@ impl Times {
 
 enum State {
     None,
-    Planned(u64, Task),
+    /// When, and of how many bytes.
+    Planned(u64, u64),
     Prepared,
     Done(Times, Outcome),
 }
@@ -61,15 +51,13 @@ enum State {
 static STATE: Lock<State> = Lock::new(kernel_node::ranks::TEST, State::None);
 
 fn episode(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
-    let (ms, task) = match words {
-        ["report"] => return report(out),
-        [ms, "dma", bytes] => (ms, Task::Dma(bytes.parse().map_err(|_| Failure::Usage)?)),
-        [ms, "run", command @ ..] if !command.is_empty() => (ms, Task::Run(joined(command)?)),
-        _ => return Err(Failure::Usage),
+    let [ms, "dma", bytes] = words else {
+        return if *words == ["report"] { report(out) } else { Err(Failure::Usage) };
     };
+    let bytes = bytes.parse().map_err(|_| Failure::Usage)?;
     let ms: u64 = ms.parse().map_err(|_| Failure::Usage)?;
     let due = arch::time::soc_time().saturating_add(ms.saturating_mul(1_000_000));
-    let before = core::mem::replace(&mut *STATE.lock(), State::Planned(due, task));
+    let before = core::mem::replace(&mut *STATE.lock(), State::Planned(due, bytes));
     if matches!(before, State::Planned(..) | State::Prepared) {
         return Err(Failure::Failed("another episode has not ended"));
     }
@@ -85,22 +73,10 @@ fn episode(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
 /// The thread. No handler waits for it, so its calls have level 0.
 fn run(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
-    let State::Planned(due, task) = core::mem::replace(&mut *STATE.lock(), State::Prepared) else {
+    let State::Planned(due, bytes) = core::mem::replace(&mut *STATE.lock(), State::Prepared) else {
         return;
     };
-    let session = Session::at(kernel, Level(0));
-    let (times, outcome) = match task {
-        Task::Dma(bytes) => copy(&session, due, bytes),
-        Task::Run(line) => timed(&session, due, || {
-            let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
-            let mut said = Text::<SAID>::new();
-            kernel_monitor::commands::run(&session, &mut said, line);
-            match said.as_bytes().starts_with(b"! ") {
-                true => Err(Failure::Failed("the command failed")),
-                false => Ok(()),
-            }
-        }),
-    };
+    let (times, outcome) = copy(&Session::at(kernel, Level(0)), due, bytes);
     *STATE.lock() = State::Done(times, outcome);
 }
 
@@ -110,18 +86,13 @@ fn copy(session: &Session, due: u64, bytes: u64) -> (Times, Outcome) {
         Ok(copier) => copier,
         Err(why) => return failed(why),
     };
-    let (times, outcome) = timed(session, due, || copier.copies(1));
+    session.kernel.scheduler.sleep_until(due);
+    let start = arch::time::soc_time();
+    let outcome = copier.copies(1);
+    let times = Times { due, start, end: arch::time::soc_time() };
     // The comparison is no part of the episode.
     session.kernel.scheduler.sleep_until(times.over() + INACTIVE);
     (times, outcome.and_then(|()| copier.check()))
-}
-
-/// Does `work` at a time.
-fn timed(session: &Session, due: u64, work: impl FnOnce() -> Outcome) -> (Times, Outcome) {
-    session.kernel.scheduler.sleep_until(due);
-    let start = arch::time::soc_time();
-    let outcome = work();
-    (Times { due, start, end: arch::time::soc_time() }, outcome)
 }
 
 fn report(out: &mut dyn Write) -> Outcome {

@@ -14,8 +14,8 @@
 //! - `handover`, `moved`, `remap`: memory and mappings with seeded bugs, for the sanitizer
 //! - [`twins`], [`planted`]: references into other kernels' images
 //! - [`bench`], [`blocks`], [`steps`], [`faults`], [`table6`], [`section93`], [`pingpong`],
-//!   [`sequence`], [`episode`]: measurements; [`measure`] has the watch, [`beside`] runs a command on a peer
-//!   meanwhile
+//!   [`sequence`], [`episode`]: measurements; [`measure`] has the watch, [`beside`] runs a command
+//!   on a peer meanwhile
 //! - [`aside`]: runs a command on a thread of its own; [`program`]: runs a program
 //! - [`exhaust`]: takes a kernel's memory; [`hang`]: hangs
 #![no_std]

@@ -33,9 +33,8 @@ impl Default for Timer {
 }
 
 impl Table {
-    /// Returns whether `core` has no work that deadlines that can be deferred wait for. The thread
-    /// that asks for a rest is none, or a domain with such deadlines would have work at each
-    /// question.
+    /// Returns whether `core` leaves deferrable deadlines alone: it idles, or runs the thread that
+    /// asks for a rest, which would otherwise cause work whenever it asks.
     fn defers_on(&self, core: usize) -> bool {
         let running = self.cores[core].current as usize;
         self.defers && self.entries[running].priority <= PRIORITY_REST
