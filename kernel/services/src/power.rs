@@ -219,22 +219,25 @@ fn powers(domain: &Domain, page: &Window) -> Option<Powers> {
 }
 
 /// Writes this domain's sample; the version follows from the page. One core does so at a time.
-fn write(page: &Window, sample: &PowerSample) {
+fn write(page: &impl Words, sample: &PowerSample) {
     // It is odd if an earlier life of this kernel has died here.
     let version = page.load(SAMPLE) | 1;
     page.store(SAMPLE, version);
     page.barrier(); // the odd version is seen before the words change
-    page.copy_in(SAMPLE + 8, &words(sample));
-    page.publish(SAMPLE, version.wrapping_add(1));
+    for (at, word) in (1..).zip(words(sample)) {
+        page.store(SAMPLE + 8 * at, word);
+    }
+    page.barrier(); // the words are seen before the even version
+    page.store(SAMPLE, version.wrapping_add(1));
 }
 
 /// Reads a domain's sample. `None` if it has none, or did not finish writing it.
-fn read(page: &Window) -> Option<PowerSample> {
+fn read(page: &impl Words) -> Option<PowerSample> {
     (0..TRIES).find_map(|_| {
-        let version = page.consume(SAMPLE);
-        let mut words = [0; WORDS];
-        page.copy_out(SAMPLE + 8, &mut words);
-        page.barrier(); // the words are read before the version is looked at again
+        let version = page.load(SAMPLE);
+        page.barrier(); // the words are read after the version that makes them valid
+        let words = core::array::from_fn(|at| page.load(SAMPLE + 8 * (at + 1)));
+        page.barrier(); // and before it is looked at again
         let is_whole = version.is_multiple_of(2) && version != 0 && page.load(SAMPLE) == version;
         is_whole.then(|| sample(version, words))
     })
@@ -252,6 +255,7 @@ fn sample(version: u64, words: [u64; WORDS]) -> PowerSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
     use std::boxed::Box;
     use std::vec::Vec;
 
@@ -269,32 +273,62 @@ mod tests {
         assert_eq!(read(&page()), None);
     }
 
-    #[test]
-    fn a_reader_never_sees_half_a_sample() {
-        let page = page();
-        write(&page, &all(1));
-        std::thread::scope(|scope| {
-            scope.spawn(|| (2..200_000).for_each(|value| write(&page, &all(value))));
-            let mut last = 0;
-            while last < 199_999 {
-                let Some(found) = read(&page) else { continue };
-                assert_eq!(words(&found), [found.at; WORDS], "torn");
-                assert!(found.at >= last, "older than the one before");
-                last = found.at;
+    /// A page whose domain writes a sample just before the reader's load number `at`, as far as
+    /// store number `stores`.
+    struct Racing {
+        page: Window,
+        at: Cell<usize>,
+        stores: usize,
+    }
+
+    /// A page whose domain dies after some stores.
+    struct Dying<'a>(&'a Window, Cell<usize>);
+
+    impl Words for Dying<'_> {
+        fn load(&self, at: usize) -> u64 {
+            self.0.load(at)
+        }
+        fn store(&self, at: usize, value: u64) {
+            if let Some(left) = self.1.get().checked_sub(1) {
+                self.1.set(left);
+                self.0.store(at, value);
             }
-        });
+        }
+        fn barrier(&self) {}
+    }
+
+    impl Words for Racing {
+        fn load(&self, at: usize) -> u64 {
+            if self.at.replace(self.at.get().wrapping_sub(1)) == 0 {
+                write(&Dying(&self.page, Cell::new(self.stores)), &all(2));
+            }
+            self.page.load(at)
+        }
+        fn store(&self, _: usize, _: u64) {}
+        fn barrier(&self) {}
     }
 
     #[test]
-    fn a_sample_whose_writer_died_is_not_read_until_the_next_life_writes() {
-        let page = page();
-        write(&page, &all(1));
-        let version = page.load(SAMPLE);
-        page.store(SAMPLE, version | 1);
-        page.store(SAMPLE + 8, 99);
-        assert_eq!(read(&page), None);
-        write(&page, &all(2));
-        assert_eq!(read(&page).map(|found| words(&found)), Some([2; WORDS]));
+    fn a_reader_gets_a_whole_sample_or_none_whenever_the_writer_writes_or_dies() {
+        for (at, stores) in (0..=WORDS + 2).flat_map(|at| (0..=WORDS + 2).map(move |s| (at, s))) {
+            let page = page();
+            write(&page, &all(1));
+            let found = read(&Racing { page, at: Cell::new(at), stores });
+            let found = found.map(|found| words(&found));
+            let is_torn = found.is_some_and(|found| found != [1; WORDS] && found != [2; WORDS]);
+            assert!(!is_torn, "written before load {at}, {stores} stores: {found:?}");
+            // All loads before the write, or all of the write before the first load.
+            let wanted = match (at, stores) {
+                (0, stores) if stores == WORDS + 2 => Some([2; WORDS]),
+                (at, _) if at == WORDS + 2 => Some([1; WORDS]),
+                (_, 0) => Some([1; WORDS]),
+                _ => found,
+            };
+            assert_eq!(found, wanted, "written before load {at}, {stores} stores");
+            write(&page, &all(3));
+            let next = read(&page).map(|found| words(&found));
+            assert_eq!(next, Some([3; WORDS]), "the next life writes over a half-written sample");
+        }
     }
 
     fn described() -> Domain {
