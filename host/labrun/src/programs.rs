@@ -20,7 +20,7 @@ const DISK_BYTES: u64 = 16 << 20;
 pub const FOLDER: &str = "/.";
 const ROOT: &str = "root=disk ";
 
-/// Starts `board` with `arguments` on the kernels' command line, and installs a program on its disk.
+/// Starts `board` with `arguments` on the kernels' command line. Installs a program on its disk.
 pub fn start(
     kit: &Kit<'_>,
     (board, mode): (&str, Mode),

@@ -1,7 +1,6 @@
 //! A lab scenario: a data file that defines the board, the commands, the repetitions and the
 //! quanta. `lab/*.toml`.
 
-use super::ways::Ways;
 use abi::boot::MAX_ARGUMENTS;
 use anyhow::Context;
 use lab::model::Mode;
@@ -53,6 +52,44 @@ fn once() -> u32 {
 
 /// Name of the mark at the end of the last phase.
 pub const END: &str = "end";
+
+/// A scenario with programs, done in several ways.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ways {
+    /// A description of one line.
+    pub description: String,
+    /// The program that all ways run (apps/corpus.toml). One of its runs prints the measured phase.
+    pub program: String,
+    /// How many such phases a day has.
+    pub hours: u32,
+    /// The ways.
+    pub way: Vec<Way>,
+}
+
+/// One of the ways.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Way {
+    /// Its name, one word.
+    pub name: String,
+    /// The board.
+    pub board: String,
+    /// The kernels' command line.
+    pub arguments: String,
+    /// What is run at once.
+    pub run: Vec<ProgramRun>,
+}
+
+/// A run of the program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramRun {
+    /// The kernel.
+    pub on: String,
+    /// The program's arguments.
+    pub words: String,
+}
 
 /// What a file contains.
 pub enum Content {

@@ -3,54 +3,19 @@
 
 use super::kit::Kit;
 use super::run::{Outcome, Phase};
-use super::scenario::Content;
+use super::scenario::{Content, ProgramRun, Way, Ways};
 use super::{programs, records};
 use ::records::said::Said;
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::{Domain, Mode};
 use lab::page::State;
-use serde::Deserialize;
 use std::io::Write;
 use std::process::ExitCode;
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::model::Choice;
 use workbench::prepare;
-
-/// The scenario.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ways {
-    /// A description of one line.
-    pub description: String,
-    /// The program that all ways run (apps/corpus.toml). One of its runs prints the measured phase.
-    program: String,
-    /// How many such phases a day has.
-    hours: u32,
-    way: Vec<Way>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Way {
-    /// Its name, one word.
-    name: String,
-    board: String,
-    /// The kernels' command line.
-    arguments: String,
-    /// What is run at once.
-    run: Vec<Run>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Run {
-    /// The kernel.
-    on: String,
-    /// The program's arguments.
-    words: String,
-}
 
 /// Does all ways. The records go to one file, for `pen report`.
 pub fn series(place: &Place, title: &str, ways: &Ways) -> anyhow::Result<ExitCode> {
@@ -101,7 +66,7 @@ pub fn day(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 fn run(kit: &Kit<'_>, way: &Way, program: &str) -> anyhow::Result<Outcome> {
     let rig = programs::start(kit, (&way.board, Mode::Energy), &way.arguments, program)?;
     let text = std::thread::scope(|scope| {
-        let one = |run: &'_ Run| {
+        let one = |run: &'_ ProgramRun| {
             let words: Vec<&str> = run.words.split_whitespace().collect();
             programs::run(&rig.instance, &run.on, program, &words)
         };

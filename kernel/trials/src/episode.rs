@@ -1,5 +1,5 @@
-//! `episode`: a light task as K2 measures one (its figure 6). A thread prepares it, and sleeps until
-//! a given time, so that this kernel can rest. Then it does the work once, at full speed.
+//! `episode`: a light task as K2 measures one (its figure 6). A thread prepares it, and sleeps
+//! until a given time, so that this kernel can rest. Then it does the work once, at full speed.
 //!
 //! `episode report` prints its parts as phases of the lab, named as those of Linux:
 //! ```text

@@ -44,7 +44,7 @@ impl Entry {
 
 impl Table {
     /// The thread that runs on `core` does upkeep from now on: a rest waits for it while it is
-    /// ready or runs, but the time without work goes on.
+    /// ready or runs, but the time without work continues.
     pub fn mark_upkeep(&mut self, core: usize) {
         let current = self.cores[core].current as usize;
         self.entries[current].upkeep = Upkeep::Always;
