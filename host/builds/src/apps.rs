@@ -337,7 +337,7 @@ mod tests {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
         let published = ["lua", "zlib", "sqlite", "varisat", "folder"];
-        let ours = ["records", "records-plain", "program-rust", "program-c", "lives"];
+        let ours = ["records", "records-plain", "light", "program-rust", "program-c", "lives"];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));
     }
