@@ -93,12 +93,12 @@ const DMA: [Task; 4] = [
 ];
 
 const EXT2: [Task; 6] = [
-    Task { name: "ext2.1k", work: Work::Files(KIB, false), linux_1200: 126.901 },
-    Task { name: "ext2.256k", work: Work::Files(256 * KIB, false), linux_1200: 130.713 },
-    Task { name: "ext2.1m", work: Work::Files(1024 * KIB, false), linux_1200: 142.387 },
-    Task { name: "ext2.1k_sync", work: Work::Files(KIB, true), linux_1200: 126.990 },
-    Task { name: "ext2.256k_sync", work: Work::Files(256 * KIB, true), linux_1200: 132.102 },
-    Task { name: "ext2.1m_sync", work: Work::Files(1024 * KIB, true), linux_1200: 148.032 },
+    Task { name: "ext2.1k", work: Work::Files(KIB, false), linux_1200: 126.859 },
+    Task { name: "ext2.256k", work: Work::Files(256 * KIB, false), linux_1200: 130.645 },
+    Task { name: "ext2.1m", work: Work::Files(1024 * KIB, false), linux_1200: 141.908 },
+    Task { name: "ext2.1k_sync", work: Work::Files(KIB, true), linux_1200: 126.993 },
+    Task { name: "ext2.256k_sync", work: Work::Files(256 * KIB, true), linux_1200: 132.031 },
+    Task { name: "ext2.1m_sync", work: Work::Files(1024 * KIB, true), linux_1200: 147.493 },
 ];
 
 /// An episode of ours.
