@@ -11,25 +11,20 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { SAMPLES = 256, TAPS = 16, MESSAGE = 16 << 10 };
 
-static uint64_t number(const char *seconds)
-{
-    return strtoull(seconds, NULL, 10) * SECOND;
-}
-
 /* Takes samples, and appends their filtered sum to the file. */
-static void sample(const char *folder, uint32_t *seed)
+static void sample(const char *folder)
 {
+    static uint32_t seed = 1;
     int32_t taken[SAMPLES], sum = 0;
     char name[64];
     for (int at = 0; at < SAMPLES; at++) {
-        *seed = *seed * 1664525 + 1013904223;
-        taken[at] = (int32_t)(*seed >> 16);
+        seed = seed * 1664525 + 1013904223;
+        taken[at] = (int32_t)(seed >> 16);
     }
     for (int at = TAPS; at < SAMPLES; at++)
         for (int tap = 0; tap < TAPS; tap++)
@@ -58,39 +53,24 @@ static uint32_t compute(uint64_t until)
     return value;
 }
 
-static void sensor(const char *folder, uint64_t start, uint64_t end, uint64_t period)
-{
-    uint32_t seed = 1;
-    for (uint64_t due = start + period; due < end; due += period) {
-        sleep_until(due);
-        sample(folder, &seed);
-    }
-}
-
-static void mail(const char *folder, uint64_t start, uint64_t end, uint64_t period)
-{
-    for (uint64_t due = start + period; due < end; due += period) {
-        sleep_until(due);
-        fetch(folder);
-    }
-}
-
 /* Returns 0 for an unknown role, or a period of nothing. */
 int day(char **words)
 {
     const char *role = words[0];
-    uint64_t start = now(), end = start + number(words[1]), second = number(words[2]);
+    uint64_t start = now(), end = start + seconds(words[1]), second = seconds(words[2]);
+    void (*task)(const char *) = strcmp(role, "mail") == 0     ? fetch
+                                 : strcmp(role, "sensor") == 0 ? sample
+                                                               : NULL;
     if (strcmp(role, "work") == 0) {
         sleep_until(start + second);
-        unsigned computed = compute(start + second + number(words[3]));
+        unsigned computed = compute(start + second + seconds(words[3]));
         printf("phase day %llu\nphase end %llu\ncomputed %u\n", (unsigned long long)start,
                (unsigned long long)end, computed);
-    } else if (second == 0) {
-        return 0;
-    } else if (strcmp(role, "mail") == 0) {
-        mail(words[3], start, end, second);
-    } else if (strcmp(role, "sensor") == 0) {
-        sensor(words[3], start, end, second);
+    } else if (task && second != 0) {
+        for (uint64_t due = start + second; due < end; due += second) {
+            sleep_until(due);
+            task(words[3]);
+        }
     } else {
         return 0;
     }

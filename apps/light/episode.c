@@ -19,7 +19,7 @@ void episode(int count, char **words)
         must("memory for the contents");
     memset(contents, 0x5a, size);
 
-    uint64_t due = now() + strtoull(words[0], NULL, 10) * SECOND;
+    uint64_t due = now() + seconds(words[0]);
     sleep_until(due);
     uint64_t start = now();
     must(make_eight(folder, contents, size, sync));

@@ -13,6 +13,11 @@ uint64_t now(void)
     return (uint64_t)at.tv_sec * SECOND + (uint64_t)at.tv_nsec;
 }
 
+uint64_t seconds(const char *number)
+{
+    return strtoull(number, NULL, 10) * SECOND;
+}
+
 void sleep_until(uint64_t due)
 {
     for (uint64_t at = now(); at < due; at = now()) {

@@ -9,6 +9,9 @@
 /* ns of the monotonic clock: chip time in the lab. */
 uint64_t now(void);
 
+/* A number of seconds in ns. */
+uint64_t seconds(const char *number);
+
 void sleep_until(uint64_t due);
 
 /* Exits with a message if `failed` is not null. */

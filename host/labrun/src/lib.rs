@@ -19,7 +19,7 @@ mod killed;
 pub mod kit;
 pub mod linux;
 mod points;
-mod programs;
+pub mod programs;
 mod records;
 pub mod run;
 mod scenario;

@@ -2,7 +2,7 @@
 //! both, relative to its speed alone. The weak domain rests meanwhile.
 
 use super::kit::Kit;
-use super::programs;
+use super::programs::{self, TINY};
 use super::run::Outcome;
 use anyhow::{Context, ensure};
 use deploy::install;
@@ -21,8 +21,6 @@ const MOST: f64 = 0.9;
 
 /// A program and what it does: its records are times.
 const PROGRAM: &str = "records";
-/// The program that it starts.
-const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 const RUNS: [&[&str]; 2] = [&["calls"], &["files", programs::FOLDER]];
 /// The command that copies by DMA: its records are throughputs.
 const DMA: &str = "bench dma";

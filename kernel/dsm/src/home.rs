@@ -310,22 +310,21 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         how: Down,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
-        let (mut losses, mut next) = (false, 0);
-        while let Some(page) = self.table.next_used(next) {
-            next = page + 1;
-            let entry = self.table.get(page);
+        let mut losses = false;
+        self.for_each_used(|dsm, page| {
+            let entry = dsm.table.get(page);
             if !entry.holders.has(peer) {
-                continue;
+                return;
             }
             let lost = entry.exclusive && how == Down::Died;
             let holders = entry.holders.without(peer);
             let exclusive = entry.exclusive && !holders.is_empty();
-            self.table.set(page, Entry { holders, exclusive, lost, ..entry });
+            dsm.table.set(page, Entry { holders, exclusive, lost, ..entry });
             if lost {
                 losses = true;
                 out.perform(Effect::Lost { page });
             }
-        }
+        });
         losses
     }
 
@@ -350,12 +349,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Clears the directory, but not this domain's own rights.
     pub(crate) fn clear_directory(&mut self) {
         self.requests = Grid::new(&self.config);
-        let mut next = 0;
-        while let Some(page) = self.table.next_used(next) {
-            let hold = self.table.hold(page);
-            self.table.set(page, Entry { hold, ..Entry::FREE });
-            next = page + 1;
-        }
+        self.for_each_used(|dsm, page| {
+            let hold = dsm.table.hold(page);
+            dsm.table.set(page, Entry { hold, ..Entry::FREE });
+        });
     }
 
     pub(crate) fn record(&mut self, domain: DomainId, page: Page, written: bool) {
@@ -367,12 +364,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Adds this domain's own pages to the directory.
     pub(crate) fn record_own(&mut self) {
+        self.for_each_used(|dsm, page| {
+            let hold = dsm.table.hold(page);
+            if hold != Hold::None {
+                dsm.record(dsm.config.me, page, hold != Hold::Read);
+            }
+        });
+    }
+
+    /// Calls `work` for each page that is not free, in order; it may change the page.
+    pub(crate) fn for_each_used(&mut self, mut work: impl FnMut(&mut Self, Page)) {
         let mut next = 0;
         while let Some(page) = self.table.next_used(next) {
-            let hold = self.table.hold(page);
-            if hold != Hold::None {
-                self.record(self.config.me, page, hold != Hold::Read);
-            }
+            work(self, page);
             next = page + 1;
         }
     }

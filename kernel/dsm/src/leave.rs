@@ -39,11 +39,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if self.leaving != Leaving::Unmapping {
             return;
         }
-        let mut next = 0;
-        while let Some(page) = self.table.next_used(next) {
-            self.give_up(page, Keep::Nothing, out);
-            next = page + 1;
-        }
+        self.for_each_used(|dsm, page| dsm.give_up(page, Keep::Nothing, out));
         self.all_given_up(now, out);
     }
 

@@ -57,10 +57,12 @@ fn episode(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     let bytes = bytes.parse().map_err(|_| Failure::Usage)?;
     let ms: u64 = ms.parse().map_err(|_| Failure::Usage)?;
     let due = arch::time::soc_time().saturating_add(ms.saturating_mul(1_000_000));
-    let before = core::mem::replace(&mut *STATE.lock(), State::Planned(due, bytes));
-    if matches!(before, State::Planned(..) | State::Prepared) {
+    let mut state = STATE.lock();
+    if matches!(*state, State::Planned(..) | State::Prepared) {
         return Err(Failure::Failed("another episode has not ended"));
     }
+    *state = State::Planned(due, bytes);
+    drop(state);
     match session.kernel.spawn("episode", None, run, 0) {
         Ok(_) => Ok(writeln!(out, "  planned in {ms} ms")?),
         Err(_) => {
@@ -96,10 +98,15 @@ fn copy(session: &Session, due: u64, bytes: u64) -> (Times, Outcome) {
 }
 
 fn report(out: &mut dyn Write) -> Outcome {
-    let state = core::mem::replace(&mut *STATE.lock(), State::None);
-    let State::Done(times, outcome) = state else {
-        return Err(Failure::Failed("no episode has ended"));
+    let mut state = STATE.lock();
+    let (times, outcome) = match core::mem::replace(&mut *state, State::None) {
+        State::Done(times, outcome) => (times, outcome),
+        other => {
+            *state = other;
+            return Err(Failure::Failed("no episode has ended"));
+        }
     };
+    drop(state);
     outcome?;
     if times.over() > arch::time::soc_time() {
         return Err(Failure::Failed("the episode is not over"));

@@ -12,7 +12,8 @@ use anyhow::{Context, bail, ensure};
 use board::{Domain, Isa};
 use builds::{apps, kernels};
 use deploy::exec::{Line, captured};
-use deploy::{ext2, install};
+use deploy::install;
+use labrun::programs::{TINY, make_disk};
 use records::benches::Bench;
 use records::said::{Said, said};
 use std::path::PathBuf;
@@ -28,15 +29,8 @@ use workbench::{model, prepare};
 /// of native code.
 const PROGRAMS: [(&str, &str); 2] =
     [("records", "program.native_ratio_tuned"), ("records-plain", "program.native_ratio")];
-/// The program that they start.
-const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
-/// The disk image in a board's folder.
-const IMAGE: &str = "disk.disk";
-/// Linux's usual size of a block.
-const BLOCK: u64 = 4096;
-const DISK_BYTES: u64 = 16 << 20;
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
 const IN_MEMORY: &str = "ram=disk";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
@@ -58,8 +52,7 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let folder = place.target.join("benches").join(&first.board);
     let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
     if has_files {
-        std::fs::create_dir_all(&folder)?;
-        ext2::make_empty(&folder.join(IMAGE), BLOCK, DISK_BYTES)?;
+        make_disk(&folder)?;
     }
     let mut rig = Rig::start(&Parts {
         folder,
