@@ -23,7 +23,10 @@ use crate::Target;
 use base::prng::Prng;
 use input::{Deed, Input};
 use kernel_process::wasi::rights;
-use kernel_process::{FUNCTIONS, Installed, Process, Stop};
+use kernel_process::{
+    Bytes, FUNCTIONS, Function, GuestMemory, Installed, Process, SCRATCH, SharedMemory, Stop,
+};
+use std::cell::RefCell;
 use watch::Watch;
 use world::World;
 
@@ -34,10 +37,33 @@ pub const INSTALLED: Installed = Installed { descriptors: 24, folders: true, sig
 /// Maximum number of bytes used.
 const LONGEST: usize = 1 << 16;
 
+/// Memory that is only copied to and from.
+struct Cells(RefCell<Vec<u8>>);
+
+impl SharedMemory for Cells {
+    fn size(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    fn touch(&self, _at: usize, _length: usize) -> bool {
+        true
+    }
+
+    fn load(&self, at: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self.0.borrow()[at..][..into.len()]);
+    }
+
+    fn store(&self, at: usize, from: &[u8]) {
+        self.0.borrow_mut()[at..][..from.len()].copy_from_slice(from);
+    }
+}
+
 /// A process, its memory, and its environment.
 struct Session {
     process: Process,
     memory: Vec<u8>,
+    /// The memory is that of a program with threads.
+    shared: bool,
     world: World,
     watch: Watch,
 }
@@ -57,7 +83,7 @@ pub const TARGET: Target = Target {
 fn exercise(bytes: &[u8]) -> u64 {
     let mut input = Input::new(&bytes[..bytes.len().min(LONGEST)]);
     let restricted = input.chance();
-    let mut session = Session::new(restricted);
+    let mut session = Session::new(restricted, input.chance());
     let mut worked = 0;
     while let Some(deed) = input.deed() {
         worked |= session.carry_out(&deed);
@@ -83,9 +109,9 @@ fn outcomes() -> Vec<(u32, &'static str)> {
 }
 
 impl Session {
-    fn new(restricted: bool) -> Session {
+    fn new(restricted: bool, shared: bool) -> Session {
         let mut world = World::new();
-        let mut process = Process::new(INSTALLED.descriptors).unwrap();
+        let mut process = Process::new(INSTALLED.descriptors);
         process.add_arguments(b"it\0-v\0").unwrap();
         process.add_environment(b"A=b\0").unwrap();
         for (number, handle) in (0..).zip(world.streams()) {
@@ -98,8 +124,8 @@ impl Session {
         process.give(&mut world, 4, file, (all & rights::FILE, 0), None).unwrap();
         let mut memory = vec![0; MEMORY];
         input::furnish(&mut memory);
-        let watch = Watch::new(&mut process, &mut world);
-        Session { process, memory, world, watch }
+        let watch = Watch::new(&process, &mut world);
+        Session { process, memory, shared, world, watch }
     }
 
     /// Does one action. Returns the function if it succeeded, as a bit.
@@ -114,18 +140,32 @@ impl Session {
 
     fn call(&mut self, place: usize, numbers: &[u64]) -> Result<u16, Stop> {
         let (function, before) = (&FUNCTIONS[place], self.memory.clone());
-        let (memory, world) = (&mut self.memory, &mut self.world);
-        let answer = (function.entry)(&mut self.process, memory, world, numbers);
+        let answer = self.enter(function, numbers);
         let what = || format!("{}({numbers:x?}) = {answer:x?}", function.name);
         if let Ok(error) = answer {
             assert!(error <= 76, "{}: no error of WASI's", what());
         }
         let allowed = results::of(function.name, numbers, &before);
-        if let Some(at) = watch::changed(&before, memory, &allowed) {
+        if let Some(at) = watch::changed(&before, &self.memory, &allowed) {
             panic!("{}: changed memory at {at:#x}, where no result is: {allowed:x?}", what());
         }
         let Session { process, world, watch, .. } = self;
         watch.look(process, world, function.name, numbers, &what);
+        answer
+    }
+
+    /// Calls a function with the memory, or with one that threads share.
+    fn enter(&mut self, function: &Function, numbers: &[u64]) -> Result<u16, Stop> {
+        let mut scratch = [0; SCRATCH];
+        let Session { process, memory, world, .. } = self;
+        if !self.shared {
+            let mut memory = GuestMemory::new(Bytes::Own(memory), &mut scratch);
+            return (function.entry)(process, &mut memory, world, numbers);
+        }
+        let cells = Cells(RefCell::new(std::mem::take(memory)));
+        let mut copied = GuestMemory::new(Bytes::Shared(&cells), &mut scratch);
+        let answer = (function.entry)(process, &mut copied, world, numbers);
+        *memory = cells.0.into_inner();
         answer
     }
 

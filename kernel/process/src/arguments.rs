@@ -1,13 +1,14 @@
 //! Arguments and environment.
 
 use crate::errno::Done;
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::System;
 
 impl Process {
     pub fn args_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         table: u32,
         buffer: u32,
@@ -16,8 +17,8 @@ impl Process {
     }
 
     pub fn args_sizes_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         count: u32,
         bytes: u32,
@@ -26,8 +27,8 @@ impl Process {
     }
 
     pub fn environ_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         table: u32,
         buffer: u32,
@@ -36,8 +37,8 @@ impl Process {
     }
 
     pub fn environ_sizes_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         count: u32,
         bytes: u32,

@@ -8,29 +8,79 @@
 use crate::begin::{Folders, Limits, PassedFile, Plan, encode, is_block, is_path};
 use crate::ending::ends_process;
 use crate::errno::{Done, Errno, Halt, Stop};
-use crate::memory::{check, entry, load, piece, store, store_u32};
+use crate::memory::{Bytes, GuestMemory, entry};
 use crate::process::Process;
 use crate::system::{System, ask_processes};
+use crate::table::Table;
 use crate::wasi::{filetype, rights};
 use abi::process::{Listed, Op, Request, flag, signal};
 use abi::program::{
-    BEGIN_AUTHORITY, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_RECORDS, Ended, Identity, InheritedFile,
-    Spawn,
+    BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_RECORDS, Ended, Identity,
+    InheritedFile, Spawn,
 };
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
+type Block<'a> = Cow<'a, [u8]>;
+
 /// Returns a range of the program's memory.
-fn part(memory: &[u8], [at, length]: [u32; 2]) -> Result<&[u8], Errno> {
-    let rest = memory.get(at as usize..).ok_or(Errno::FAULT)?;
-    rest.get(..length as usize).ok_or(Errno::FAULT)
+fn part<'a>(memory: &'a Bytes<'_>, [at, length]: [u32; 2]) -> Result<Block<'a>, Errno> {
+    memory.view(at, length, BEGIN_BYTES)
 }
 
-/// Returns arguments and environment of a child, checked.
-fn blocks<'a>(memory: &'a [u8], what: &Spawn, path: &[u8]) -> Result<(&'a [u8], &'a [u8]), Errno> {
-    let (arguments, environment) = (part(memory, what.arguments)?, part(memory, what.environment)?);
+/// Returns path, arguments and environment of a child, checked.
+fn blocks<'a>(memory: &'a Bytes<'_>, what: &Spawn) -> Result<[Block<'a>; 3], Errno> {
+    let blocks @ [path, arguments, environment] =
+        &[part(memory, what.path)?, part(memory, what.arguments)?, part(memory, what.environment)?];
     let make_sense = is_path(path) && is_block(arguments) && is_block(environment);
-    if make_sense { Ok((arguments, environment)) } else { Err(Errno::INVAL) }
+    if make_sense { Ok(blocks.clone()) } else { Err(Errno::INVAL) }
+}
+
+/// Returns the descriptors that the caller passes on, each with the name of a preopened directory,
+/// which is empty for others.
+fn inherited<'a>(
+    memory: &'a Bytes<'_>,
+    what: &Spawn,
+) -> Result<Vec<(InheritedFile, Block<'a>)>, Errno> {
+    let [list, count] = what.files;
+    // One entry is reserved for the directory.
+    if count as usize >= BEGIN_FILES {
+        return Err(Errno::TOOBIG);
+    }
+    let mut all = Vec::new();
+    all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
+    for index in 0..count {
+        let bytes: [u8; size_of::<InheritedFile>()] =
+            memory.load(entry(list, index, size_of::<InheritedFile>() as u32)?)?;
+        let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+        let name = match file.preopen {
+            [_, 0] => Block::default(),
+            place => part(memory, place)?,
+        };
+        all.push((file, name));
+    }
+    Ok(all)
+}
+
+/// Returns a descriptor of the caller as the child gets it.
+fn given<'a>(
+    table: &Table,
+    descriptor: u32,
+    becomes: u32,
+    name: &'a [u8],
+) -> Result<PassedFile<'a>, Errno> {
+    let descriptor = table.get(descriptor)?;
+    if !name.is_empty() && descriptor.kind != filetype::DIRECTORY {
+        return Err(Errno::NOTDIR);
+    }
+    Ok(PassedFile {
+        handle: descriptor.handle,
+        rights: descriptor.rights,
+        inheriting: descriptor.inheriting,
+        descriptor: becomes,
+        name: (!name.is_empty()).then_some(name),
+    })
 }
 
 /// Flag of `wait`.
@@ -39,14 +89,14 @@ const NO_HANG: u32 = 1;
 impl Process {
     /// Starts a program.
     pub fn spawn(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         what: u32,
         pid: u32,
     ) -> Done {
-        check(memory, pid, 4)?;
-        let bytes: [u8; size_of::<Spawn>()] = load(memory, what)?;
+        memory.check(pid, 4)?;
+        let bytes: [u8; size_of::<Spawn>()] = memory.load(what)?;
         let what = Spawn::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
         if what.flags & !u32::from(flag::NEW_GROUP) != 0 || what.reserved != 0 {
             return Err(Errno::INVAL.into());
@@ -55,9 +105,10 @@ impl Process {
         if directory.inheriting & rights::FD_READ == 0 {
             return Err(Errno::NOTCAPABLE.into());
         }
-        let path = part(memory, what.path)?;
-        let (arguments, environment) = blocks(memory, &what, path)?;
-        let mut files = self.files(memory, &what)?;
+        let blocks = blocks(memory, &what)?;
+        let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
+        let inherited = inherited(memory, &what)?;
+        let mut files = self.files(&what, &inherited)?;
         let kernel = system.place(what.kernel, directory.handle, path)?.map_err(Errno::from)?;
         for file in &mut files {
             file.handle = system.handle_at(kernel, file.handle)?.map_err(Errno::from)?;
@@ -76,30 +127,25 @@ impl Process {
             ..Request::new(Op::Spawn)
         };
         let reply = ask_processes(system, request, &mut beginning)?;
-        store_u32(memory, pid, reply.pid)?;
+        memory.store_u32(pid, reply.pid)?;
         Ok(())
     }
 
     /// Returns the files of the child, the program's directory first, and last the caller's own
     /// directories, as many as fit.
-    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<PassedFile<'a>>, Errno> {
-        let [list, count] = what.files;
-        // One entry is reserved for the directory.
-        if count as usize >= BEGIN_FILES {
-            return Err(Errno::TOOBIG);
-        }
+    fn files<'a>(
+        &self,
+        what: &Spawn,
+        inherited: &'a [(InheritedFile, Block<'_>)],
+    ) -> Result<Vec<PassedFile<'a>>, Errno> {
         let mut files = Vec::new();
         files.try_reserve_exact(BEGIN_RECORDS).map_err(|_| Errno::NOMEM)?;
-        let directory =
-            InheritedFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
-        files.push(self.given(memory, directory)?);
-        for index in 0..count {
-            let bytes: [u8; size_of::<InheritedFile>()] =
-                load(memory, entry(list, index, size_of::<InheritedFile>() as u32)?)?;
-            let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
-            files.push(self.given(memory, file)?);
+        let table = self.table();
+        files.push(given(&table, what.directory, BEGIN_DIRECTORY, &[])?);
+        for (file, name) in inherited {
+            files.push(given(&table, file.descriptor, file.becomes, name)?);
         }
-        for own in self.table.preopens() {
+        for own in table.preopens() {
             let is_same = |file: &PassedFile<'_>| {
                 (file.handle, file.rights) == (own.handle, own.rights)
                     && file.inheriting == own.inheriting
@@ -117,26 +163,10 @@ impl Process {
         Ok(files)
     }
 
-    /// Returns a descriptor of the caller as the child gets it.
-    fn given<'a>(&self, memory: &'a [u8], file: InheritedFile) -> Result<PassedFile<'a>, Errno> {
-        let descriptor = self.table.get(file.descriptor)?;
-        let name = if file.preopen[1] == 0 { None } else { Some(part(memory, file.preopen)?) };
-        if name.is_some() && descriptor.kind != filetype::DIRECTORY {
-            return Err(Errno::NOTDIR);
-        }
-        Ok(PassedFile {
-            handle: descriptor.handle,
-            rights: descriptor.rights,
-            inheriting: descriptor.inheriting,
-            descriptor: file.becomes,
-            name,
-        })
-    }
-
     /// Waits for the end of a child.
     pub fn wait(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         pid: u32,
         flags: u32,
@@ -145,7 +175,7 @@ impl Process {
         if flags & !NO_HANG != 0 {
             return Err(Errno::INVAL.into());
         }
-        check(memory, ended, size_of::<Ended>() as u32)?;
+        memory.check(ended, size_of::<Ended>() as u32)?;
         let flags = if flags & NO_HANG != 0 { flag::NO_HANG } else { 0 };
         let parent = system.pid();
         let request = Request { pid: pid.cast_signed(), parent, flags, ..Request::new(Op::Wait) };
@@ -158,14 +188,14 @@ impl Process {
             cpu: reply.cpu,
             memory: reply.memory,
         };
-        store(memory, ended, how.as_bytes())?;
+        memory.store(ended, how.as_bytes())?;
         Ok(())
     }
 
     /// Signals a process or a group; the table checks permission. `proc_raise` signals the caller.
     pub fn kill(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         pid: u32,
         signal: u32,
@@ -195,8 +225,8 @@ impl Process {
 
     /// Moves a process to a group.
     pub fn group(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         pid: u32,
         group: u32,
@@ -212,36 +242,40 @@ impl Process {
     }
 
     /// Returns the caller's ids, as the table has them now.
-    pub fn who(&mut self, memory: &mut [u8], system: &mut dyn System, what: u32) -> Done {
-        check(memory, what, size_of::<Identity>() as u32)?;
+    pub fn who(&self, memory: &mut GuestMemory<'_>, system: &mut dyn System, what: u32) -> Done {
+        memory.check(what, size_of::<Identity>() as u32)?;
         let (pid, mut room) = (system.pid().cast_signed(), [0; size_of::<Listed>()]);
         ask_processes(system, Request { pid, ..Request::new(Op::About) }, &mut room)?;
         let listed = Listed::read_from_bytes(&room).map_err(|_| Errno::IO)?;
         let Listed { pid, parent, group, kernel, .. } = listed;
-        store(memory, what, Identity { pid, parent, group, kernel: kernel.into() }.as_bytes())?;
+        memory.store(what, Identity { pid, parent, group, kernel: kernel.into() }.as_bytes())?;
         Ok(())
     }
 
     /// Lists processes with pids above a number, as many as fit. An empty list is the end.
     pub fn list(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         above: u32,
         buffer: u32,
         bytes: u32,
         used: u32,
     ) -> Done {
-        check(memory, used, 4)?;
+        memory.check(used, 4)?;
         let one = size_of::<Listed>() as u32;
         if bytes < one {
             return Err(Errno::INVAL.into());
         }
         let pid = i32::try_from(above).unwrap_or(i32::MAX);
-        let bulk = piece(memory, buffer, bytes - bytes % one)?;
-        let room = bulk.len() as u32;
-        let reply = ask_processes(system, Request { pid, ..Request::new(Op::List) }, bulk)?;
-        store_u32(memory, used, reply.filled.min(room))?;
+        let filled = memory.fill(buffer, bytes - bytes % one, |bulk| {
+            let whole = bulk.len() - bulk.len() % one as usize;
+            let bulk = &mut bulk[..whole];
+            let room = bulk.len() as u32;
+            let reply = ask_processes(system, Request { pid, ..Request::new(Op::List) }, bulk)?;
+            Ok(reply.filled.min(room))
+        })?;
+        memory.store_u32(used, filled)?;
         Ok(())
     }
 }

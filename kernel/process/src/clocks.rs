@@ -1,15 +1,15 @@
 //! Clocks. They need no rights.
 
 use crate::errno::{Done, Errno};
-use crate::memory::store_u64;
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::System;
 use crate::wasi::clock;
 
 impl Process {
     pub fn clock_res_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         id: u32,
         resolution: u32,
@@ -17,15 +17,15 @@ impl Process {
         if id > clock::THREAD {
             return Err(Errno::INVAL.into());
         }
-        store_u64(memory, resolution, system.resolution())?;
+        memory.store_u64(resolution, system.resolution())?;
         Ok(())
     }
 
     /// The precision argument is ignored.
     #[inline]
     pub fn clock_time_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         id: u32,
         _precision: u64,
@@ -37,7 +37,7 @@ impl Process {
             clock::PROCESS | clock::THREAD => system.cpu_time(),
             _ => return Err(Errno::INVAL.into()),
         };
-        store_u64(memory, time, now)?;
+        memory.store_u64(time, now)?;
         Ok(())
     }
 }

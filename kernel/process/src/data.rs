@@ -1,8 +1,8 @@
 //! Reading, writing and positioning.
 
 use crate::errno::{Done, Errno, Halt};
-use crate::memory::{check, store_u32, store_u64};
-use crate::process::{Process, SCRATCH};
+use crate::memory::{GuestMemory, SCRATCH};
+use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
 use crate::transfer::{Transfer, Until};
@@ -31,14 +31,14 @@ impl Process {
     /// Reads into a list of buffers, at the position or at an offset.
     #[inline]
     fn read(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         descriptor: Descriptor,
         (list, count, done): (u32, u32, u32),
         offset: Option<u64>,
     ) -> Done {
-        check(memory, done, 4)?;
+        memory.check(done, 4)?;
         if descriptor.syncs != 0
             && let Some(op) = durable(&descriptor, true)
         {
@@ -47,14 +47,14 @@ impl Process {
         let request = request(Op::Read, &descriptor, offset);
         let until = if descriptor.has_positions() { Until::End } else { Until::Once };
         let mut transfer = Transfer { request, until, system };
-        let moved = transfer.run(memory, &mut self.scratch, list, count)?;
-        store_u32(memory, done, moved)?;
+        let moved = transfer.run(memory, list, count)?;
+        memory.store_u32(done, moved)?;
         Ok(())
     }
 
     /// Writes a message to the program's standard error, if it has one. Text that cannot be written
     /// is dropped.
-    pub fn complain(&mut self, system: &mut dyn System, text: &mut [u8]) {
+    pub fn complain(&self, system: &mut dyn System, text: &mut [u8]) {
         let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
         let length = text.len().min(SCRATCH);
         let request = Request { length: length as u64, ..request(Op::Write, &descriptor, None) };
@@ -65,31 +65,31 @@ impl Process {
     /// Writes a list of buffers.
     #[inline]
     fn write(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         descriptor: Descriptor,
         (list, count, done): (u32, u32, u32),
         offset: Option<u64>,
     ) -> Done {
-        check(memory, done, 4)?;
+        memory.check(done, 4)?;
         let request = request(Op::Write, &descriptor, offset);
         let until = if descriptor.has_positions() { Until::End } else { Until::All };
         let mut transfer = Transfer { request, until, system: &mut *system };
-        let moved = transfer.run(memory, &mut self.scratch, list, count)?;
+        let moved = transfer.run(memory, list, count)?;
         if descriptor.syncs != 0
             && moved != 0
             && let Some(op) = durable(&descriptor, false)
         {
             sync(system, op, descriptor.handle)?;
         }
-        store_u32(memory, done, moved)?;
+        memory.store_u32(done, moved)?;
         Ok(())
     }
 
     pub fn fd_read(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         iovs: u32,
@@ -102,8 +102,8 @@ impl Process {
 
     /// Writes at the position, or at the end (APPEND).
     pub fn fd_write(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         iovs: u32,
@@ -116,8 +116,8 @@ impl Process {
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_pread(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         iovs: u32,
@@ -132,8 +132,8 @@ impl Process {
     /// Writes at an offset, even with APPEND.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_pwrite(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         iovs: u32,
@@ -146,8 +146,8 @@ impl Process {
     }
 
     pub fn fd_seek(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         offset: u64,
@@ -169,8 +169,8 @@ impl Process {
     }
 
     pub fn fd_tell(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         position: u32,
@@ -183,22 +183,22 @@ impl Process {
     }
 
     fn seek(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         request: Request,
         position: u32,
     ) -> Done {
-        check(memory, position, 8)?;
+        memory.check(position, 8)?;
         let reply = ask(system, request, &mut [])?;
-        store_u64(memory, position, reply.value)?;
+        memory.store_u64(position, reply.value)?;
         Ok(())
     }
 
     /// Declares how a file will be used. No effect.
     pub fn fd_advise(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         offset: u64,
@@ -214,8 +214,8 @@ impl Process {
 
     /// Reserves space for a range, repeating the request until the file service has done all of it.
     pub fn fd_allocate(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         mut offset: u64,
@@ -240,22 +240,27 @@ impl Process {
         Ok(())
     }
 
-    pub fn fd_datasync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
+    pub fn fd_datasync(
+        &self,
+        _memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+    ) -> Done {
         self.sync(system, fd, rights::FD_DATASYNC, Op::Datasync)
     }
 
-    pub fn fd_sync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
+    pub fn fd_sync(&self, _memory: &mut GuestMemory<'_>, system: &mut dyn System, fd: u32) -> Done {
         self.sync(system, fd, rights::FD_SYNC, Op::Sync)
     }
 
-    fn sync(&mut self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
-        let descriptor = self.table.get(fd)?.with(right)?;
+    fn sync(&self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
+        let descriptor = self.table().get(fd)?.with(right)?;
         sync(system, op, descriptor.handle)
     }
 
     pub fn fd_filestat_set_size(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         size: u64,

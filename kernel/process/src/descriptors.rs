@@ -1,7 +1,7 @@
 //! Functions on descriptors themselves: flags, rights, metadata, renumbering, closing.
 
 use crate::errno::{Done, Errno};
-use crate::memory::{check, store, store_u32};
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Slot;
@@ -33,25 +33,25 @@ pub(crate) fn known(flags: u32, all: u32) -> Result<u16, Errno> {
 
 impl Process {
     /// Closes a descriptor, which is gone even if this fails.
-    pub fn fd_close(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
-        let slot = self.table.take(fd)?;
+    pub fn fd_close(
+        &self,
+        _memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+    ) -> Done {
+        let slot = self.table().take(fd)?;
         close(system, slot)
     }
 
     /// Moves a descriptor to the number of another one, which is closed.
     pub fn fd_renumber(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         to: u32,
     ) -> Done {
-        self.table.get(to)?;
-        if fd == to {
-            return Ok(());
-        }
-        let slot = self.table.take(fd)?;
-        match self.table.put(to, slot)? {
+        match self.table().renumber(fd, to)? {
             Some(old) => close(system, old),
             None => Ok(()),
         }
@@ -59,14 +59,14 @@ impl Process {
 
     /// Returns kind, flags and rights.
     pub fn fd_fdstat_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         stat: u32,
     ) -> Done {
-        let descriptor = self.table.get(fd)?;
-        check(memory, stat, 24)?;
+        let descriptor = self.table().get(fd)?;
+        memory.check(stat, 24)?;
         let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
         let flags = from_service(reply.flags) | descriptor.syncs;
         let words = [
@@ -74,35 +74,36 @@ impl Process {
             descriptor.rights,
             descriptor.inheriting,
         ];
-        store(memory, stat, words.as_bytes())?;
+        memory.store(stat, words.as_bytes())?;
         Ok(())
     }
 
     pub fn fd_fdstat_set_flags(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         flags: u32,
     ) -> Done {
-        let descriptor = self.table.get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
+        let descriptor = self.table().get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
         let flags = known(flags, fdflags::ALL)?;
         let request = Request::new(Op::SetFlags, descriptor.handle);
         ask(system, Request { flags: to_service(flags), ..request }, &mut [])?;
-        self.table.get_mut(fd)?.syncs = flags & fdflags::SYNCS;
+        self.table().get_mut(fd)?.syncs = flags & fdflags::SYNCS;
         Ok(())
     }
 
     /// Reduces rights.
     pub fn fd_fdstat_set_rights(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         base: u64,
         inheriting: u64,
     ) -> Done {
-        let descriptor = self.table.get_mut(fd)?;
+        let mut table = self.table();
+        let descriptor = table.get_mut(fd)?;
         if base & !descriptor.rights != 0 || inheriting & !descriptor.inheriting != 0 {
             return Err(Errno::NOTCAPABLE.into());
         }
@@ -111,29 +112,29 @@ impl Process {
     }
 
     pub fn fd_filestat_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         stat: u32,
     ) -> Done {
-        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
-        check(memory, stat, FILESTAT)?;
+        let descriptor = self.table().get(fd)?.with(rights::FD_FILESTAT_GET)?;
+        memory.check(stat, FILESTAT)?;
         let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
-        store(memory, stat, reply.stat.as_bytes())?;
+        memory.store(stat, reply.stat.as_bytes())?;
         Ok(())
     }
 
     pub fn fd_filestat_set_times(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         accessed: u64,
         modified: u64,
         which: u32,
     ) -> Done {
-        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
+        let descriptor = self.table().get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
         let flags = known(which, fstflags::ALL)?;
         let request = Request::new(Op::SetTimes, descriptor.handle);
         ask(system, Request { flags, accessed, modified, ..request }, &mut [])?;
@@ -142,44 +143,50 @@ impl Process {
 
     /// Returns the length of the name of a preopened directory.
     pub fn fd_prestat_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         stat: u32,
     ) -> Done {
-        let name = self.table.slot(fd)?.name.as_ref().ok_or(Errno::BADF)?;
+        let length = self.name_of(fd)?.len() as u32;
         // Tag 0 is a directory, the only kind.
-        store(memory, stat, [0, name.len() as u32].as_bytes())?;
+        memory.store(stat, [0, length].as_bytes())?;
         Ok(())
     }
 
     /// Returns that name, without a NUL.
     pub fn fd_prestat_dir_name(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         path: u32,
         length: u32,
     ) -> Done {
-        let name = self.table.slot(fd)?.name.as_ref().ok_or(Errno::BADF)?;
+        let name = self.name_of(fd)?;
         if (length as usize) < name.len() {
             return Err(Errno::NAMETOOLONG.into());
         }
-        store(memory, path, name)?;
+        memory.store(path, &name)?;
         Ok(())
     }
 
     /// Duplicates a descriptor; position and flags are shared.
-    pub fn dup(&mut self, memory: &mut [u8], system: &mut dyn System, fd: u32, new: u32) -> Done {
-        let descriptor = self.table.get(fd)?;
-        check(memory, new, 4)?;
-        let number = self.table.free(0)?;
+    pub fn dup(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        new: u32,
+    ) -> Done {
+        let descriptor = self.table().get(fd)?;
+        memory.check(new, 4)?;
+        self.table().free(0)?;
         let reply = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?;
         let second = crate::table::Descriptor { handle: reply.handle, ..descriptor };
-        self.enter(system, number, second)?;
-        store_u32(memory, new, number)?;
+        let number = self.enter(system, second)?;
+        memory.store_u32(new, number)?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! not supported yet.
 
 use crate::errno::{Done, Errno, Halt, Stop};
-use crate::memory::piece;
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::System;
 use abi::process::signal;
@@ -16,17 +16,22 @@ pub(crate) fn ends_process(number: u32) -> Option<bool> {
 }
 
 /// Random bytes made between two checks whether the process must end.
-const RANDOM: usize = 1 << 20;
+const RANDOM: u32 = 1 << 20;
 
 impl Process {
-    pub fn proc_exit(&mut self, _memory: &mut [u8], _system: &mut dyn System, status: u32) -> Done {
+    pub fn proc_exit(
+        &self,
+        _memory: &mut GuestMemory<'_>,
+        _system: &mut dyn System,
+        status: u32,
+    ) -> Done {
         Err(Halt::Stop(Stop::Exit(status)))
     }
 
     /// Signals the caller. There are no handlers: either the process ends, or nothing happens.
     pub fn proc_raise(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         number: u32,
     ) -> Done {
@@ -37,21 +42,27 @@ impl Process {
         }
     }
 
-    pub fn sched_yield(&mut self, _memory: &mut [u8], system: &mut dyn System) -> Done {
+    pub fn sched_yield(&self, _memory: &mut GuestMemory<'_>, system: &mut dyn System) -> Done {
         system.yield_now();
         Ok(())
     }
 
     pub fn random_get(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         buffer: u32,
         bytes: u32,
     ) -> Done {
-        for piece in piece(memory, buffer, bytes)?.chunks_mut(RANDOM) {
-            system.random(piece);
-            if piece.len() == RANDOM {
+        memory.check(buffer, bytes)?;
+        let mut done = 0;
+        while done < bytes {
+            let (at, length) = (buffer.saturating_add(done), (bytes - done).min(RANDOM));
+            done += memory.fill(at, length, |piece| {
+                system.random(piece);
+                Ok(piece.len() as u32)
+            })?;
+            if done < bytes {
                 // The call returns early if the process must end.
                 let now = system.monotonic();
                 system.sleep_until(now)?;
@@ -62,13 +73,13 @@ impl Process {
 
     /// Fails: sockets are not supported yet.
     fn no_socket(&self, fd: u32) -> Done {
-        self.table.get(fd)?;
+        self.table().get(fd)?;
         Err(Errno::NOTSOCK.into())
     }
 
     pub fn sock_accept(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         _flags: u32,
@@ -79,8 +90,8 @@ impl Process {
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn sock_recv(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         _iovs: u32,
@@ -94,8 +105,8 @@ impl Process {
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn sock_send(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         _iovs: u32,
@@ -107,8 +118,8 @@ impl Process {
     }
 
     pub fn sock_shutdown(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         _system: &mut dyn System,
         fd: u32,
         _how: u32,

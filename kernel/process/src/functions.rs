@@ -5,6 +5,7 @@
 //! Arguments are 32 or 64 bits wide, in the order of the import.
 
 use crate::errno::{Errno, Stop, outcome};
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::System;
 
@@ -122,7 +123,7 @@ pub enum Type {
 }
 
 /// Calls a function with its arguments; a 32-bit argument is in the lower half of its word.
-pub type Entry = fn(&mut Process, &mut [u8], &mut dyn System, &[u64]) -> Result<u16, Stop>;
+pub type Entry = fn(&Process, &mut GuestMemory<'_>, &mut dyn System, &[u64]) -> Result<u16, Stop>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
@@ -194,8 +195,8 @@ for_each_function!(functions);
 /// returns [`Errno::NOSYS`].
 pub fn call(
     place: usize,
-    process: &mut Process,
-    memory: &mut [u8],
+    process: &Process,
+    memory: &mut GuestMemory<'_>,
     system: &mut dyn System,
     numbers: &[u64],
 ) -> Result<u16, Stop> {

@@ -7,7 +7,7 @@
 //!                                                                              clocks, sleep
 //! ```
 //! Pure code over one port, [`System`], without threads or globals and independent of the engine.
-//! Each function takes the program's memory as bytes and its arguments as numbers. Whatever they
+//! Each function takes the program's memory and its arguments as numbers. Whatever they
 //! are, the function succeeds or returns an error number; nothing that a program passes can cause a
 //! panic. A function that ends the program returns [`Stop`]. `docs/reference/abi.md` has numbers
 //! and layouts.
@@ -49,5 +49,6 @@ pub mod wasi;
 pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
+pub use memory::{Bytes, GuestMemory, SCRATCH, SharedMemory};
 pub use process::{Installed, Process};
 pub use system::{System, moved};

@@ -5,7 +5,7 @@
 //! the truncated one goes through the scratch space.
 
 use crate::errno::{Done, Errno, Halt};
-use crate::memory::{check, piece, store, store_u32};
+use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::wasi::rights;
@@ -47,8 +47,8 @@ fn list(
 impl Process {
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_readdir(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         buffer: u32,
@@ -57,27 +57,34 @@ impl Process {
         used: u32,
     ) -> Done {
         let handle = self.directory(fd, rights::FD_READDIR)?.handle;
-        check(memory, buffer, bytes)?;
-        check(memory, used, 4)?;
+        memory.check(buffer, bytes)?;
+        memory.check(used, 4)?;
         let mut at = 0u32;
         while at < bytes {
             let (place, rest) = (buffer.saturating_add(at), bytes - at);
-            let (length, next) = if rest >= ENTRY {
-                list(system, handle, cookie, piece(memory, place, rest)?)?
+            let mut next = None;
+            let length = if rest >= ENTRY {
+                memory.fill(place, rest, |room| {
+                    let (length, more) = list(system, handle, cookie, room)?;
+                    next = more;
+                    Ok(length as u32)
+                })?
             } else {
-                let room = self.scratch.get_mut(..ENTRY as usize).ok_or(Errno::IO)?;
-                let (length, next) = list(system, handle, cookie, room)?;
+                let GuestMemory { bytes, scratch } = memory;
+                let room = scratch.get_mut(..ENTRY as usize).ok_or(Errno::IO)?;
+                let (length, more) = list(system, handle, cookie, room)?;
+                next = more;
                 let fits = length.min(rest as usize);
-                store(memory, place, room.get(..fits).ok_or(Errno::IO)?)?;
-                (fits, next)
+                bytes.store(place, room.get(..fits).ok_or(Errno::IO)?)?;
+                fits as u32
             };
-            at = at.saturating_add(length as u32);
+            at = at.saturating_add(length);
             match next {
                 Some(next) => cookie = next,
                 None => break,
             }
         }
-        store_u32(memory, used, at)?;
+        memory.store_u32(used, at)?;
         Ok(())
     }
 }

@@ -1,45 +1,233 @@
-//! Bounds-checked access to the program's memory.
+//! The program's memory, as functions access it.
 //!
 //! An address is a 32-bit offset and need not be aligned. A range that is not completely inside the
 //! memory fails with [`Errno::FAULT`].
+//!
+//! Contract: there is never a Rust reference to bytes that another thread may write.
+//! - The memory of a program with one thread is a slice: during a call of that thread nothing else
+//!   accesses it. Requests to services use it in place.
+//! - The memory of a program with threads is a [`SharedMemory`]: bytes are copied out of it and
+//!   into it. What a function has checked is its copy, which stays as it is. A request gets a
+//!   buffer; only bytes that the request has filled are copied back, so what other threads write
+//!   next to them is not lost.
 
-use crate::errno::Errno;
+use crate::errno::{Errno, Halt};
+use abi::fs::STEP;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
+/// Size of the buffer for two paths, or for gathered data. A pipe transfers this much atomically.
+pub const SCRATCH: usize = 4096;
+
+/// Memory that several threads access at the same time.
+pub trait SharedMemory {
+    /// Returns its size in bytes, which never falls.
+    fn size(&self) -> usize;
+
+    /// Makes sure that all pages of a range inside the memory are allocated. Returns false without
+    /// memory.
+    fn touch(&self, at: usize, length: usize) -> bool;
+
+    /// Copies bytes out of a range that has been touched.
+    fn load(&self, at: usize, into: &mut [u8]);
+
+    /// Copies bytes into a range that has been touched.
+    fn store(&self, at: usize, from: &[u8]);
+}
+
+/// The bytes of a program's memory.
+pub enum Bytes<'a> {
+    /// Only the caller accesses them meanwhile.
+    Own(&'a mut [u8]),
+    /// Other threads do, too.
+    Shared(&'a dyn SharedMemory),
+}
+
+/// A program's memory, with the calling thread's buffer for what cannot be used in place.
+pub struct GuestMemory<'a> {
+    pub(crate) bytes: Bytes<'a>,
+    pub(crate) scratch: &'a mut [u8; SCRATCH],
+}
+
+impl<'a> Deref for GuestMemory<'a> {
+    type Target = Bytes<'a>;
+    #[inline]
+    fn deref(&self) -> &Bytes<'a> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for GuestMemory<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.bytes
+    }
+}
+
+/// Returns the bounds of a range in a memory of `size` bytes.
 #[inline]
-pub fn piece(memory: &mut [u8], at: u32, length: u32) -> Result<&mut [u8], Errno> {
+fn bounds(size: usize, at: u32, length: usize) -> Result<(usize, usize), Errno> {
     let at = at as usize;
-    let end = at.checked_add(length as usize).ok_or(Errno::FAULT)?;
-    memory.get_mut(at..end).ok_or(Errno::FAULT)
+    let end = at.checked_add(length).filter(|&end| end <= size).ok_or(Errno::FAULT)?;
+    Ok((at, end))
 }
 
-#[inline]
-pub fn load<const N: usize>(memory: &[u8], at: u32) -> Result<[u8; N], Errno> {
-    let rest = memory.get(at as usize..).ok_or(Errno::FAULT)?;
-    rest.first_chunk().copied().ok_or(Errno::FAULT)
+impl Bytes<'_> {
+    #[inline]
+    fn size(&self) -> usize {
+        match self {
+            Bytes::Own(bytes) => bytes.len(),
+            Bytes::Shared(memory) => memory.size(),
+        }
+    }
+
+    /// Checks a range. Functions check the ranges of their results before they do anything that
+    /// cannot be undone.
+    #[inline]
+    pub fn check(&self, at: u32, length: u32) -> Result<(), Errno> {
+        bounds(self.size(), at, length as usize).map(|_| ())
+    }
+
+    /// Copies a range to `into`.
+    #[inline]
+    pub fn read(&self, at: u32, into: &mut [u8]) -> Result<(), Errno> {
+        let (from, to) = bounds(self.size(), at, into.len())?;
+        match self {
+            Bytes::Own(bytes) => into.copy_from_slice(bytes.get(from..to).ok_or(Errno::FAULT)?),
+            Bytes::Shared(memory) if memory.touch(from, to - from) => memory.load(from, into),
+            Bytes::Shared(_) => return Err(Errno::NOMEM),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn load<const N: usize>(&self, at: u32) -> Result<[u8; N], Errno> {
+        let mut bytes = [0; N];
+        self.read(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub fn store(&mut self, at: u32, from: &[u8]) -> Result<(), Errno> {
+        let (start, end) = bounds(self.size(), at, from.len())?;
+        match self {
+            Bytes::Own(bytes) => {
+                bytes.get_mut(start..end).ok_or(Errno::FAULT)?.copy_from_slice(from);
+            }
+            Bytes::Shared(memory) if memory.touch(start, end - start) => memory.store(start, from),
+            Bytes::Shared(_) => return Err(Errno::NOMEM),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn store_u32(&mut self, at: u32, value: u32) -> Result<(), Errno> {
+        self.store(at, &value.to_le_bytes())
+    }
+
+    #[inline]
+    pub fn store_u64(&mut self, at: u32, value: u64) -> Result<(), Errno> {
+        self.store(at, &value.to_le_bytes())
+    }
+
+    /// Returns a range of at most `most` bytes that does not change any more: in place, or a copy.
+    /// A longer one fails with [`Errno::TOOBIG`].
+    pub fn view(&self, at: u32, length: u32, most: usize) -> Result<Cow<'_, [u8]>, Errno> {
+        let (from, to) = bounds(self.size(), at, length as usize)?;
+        if to - from > most {
+            return Err(Errno::TOOBIG);
+        }
+        match self {
+            Bytes::Own(bytes) => Ok(Cow::Borrowed(bytes.get(from..to).ok_or(Errno::FAULT)?)),
+            Bytes::Shared(_) => {
+                let mut copy = buffer(to - from)?;
+                self.read(at, &mut copy)?;
+                Ok(Cow::Owned(copy))
+            }
+        }
+    }
 }
 
-#[inline]
-pub fn store(memory: &mut [u8], at: u32, bytes: &[u8]) -> Result<(), Errno> {
-    let rest = memory.get_mut(at as usize..).ok_or(Errno::FAULT)?;
-    rest.get_mut(..bytes.len()).ok_or(Errno::FAULT)?.copy_from_slice(bytes);
-    Ok(())
+impl<'a> GuestMemory<'a> {
+    #[inline]
+    pub fn new(bytes: Bytes<'a>, scratch: &'a mut [u8; SCRATCH]) -> GuestMemory<'a> {
+        GuestMemory { bytes, scratch }
+    }
+
+    /// Calls `work` with the contents of a range, or of its first bytes. Changes by `work` have no
+    /// effect, or change the range.
+    #[inline]
+    pub(crate) fn lend<R>(
+        &mut self,
+        at: u32,
+        length: u32,
+        work: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Errno> {
+        let (from, to) = bounds(self.bytes.size(), at, length as usize)?;
+        if let Bytes::Own(bytes) = &mut self.bytes {
+            return Ok(work(bytes.get_mut(from..to).ok_or(Errno::FAULT)?));
+        }
+        let mut room = Room::of(self.scratch, to - from);
+        let room = room.bytes();
+        self.bytes.read(at, room)?;
+        Ok(work(room))
+    }
+
+    /// Calls `work` to fill a range, or its first bytes, from the start on. `work` returns how many
+    /// bytes it has filled.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        at: u32,
+        length: u32,
+        work: impl FnOnce(&mut [u8]) -> Result<u32, Halt>,
+    ) -> Result<u32, Halt> {
+        let (from, to) = bounds(self.bytes.size(), at, length as usize)?;
+        if let Bytes::Own(bytes) = &mut self.bytes {
+            return work(bytes.get_mut(from..to).ok_or(Errno::FAULT)?);
+        }
+        let mut room = Room::of(self.scratch, to - from);
+        let room = room.bytes();
+        let filled = work(room)?;
+        self.bytes.store(at, room.get(..filled as usize).ok_or(Errno::IO)?)?;
+        Ok(filled)
+    }
 }
 
-#[inline]
-pub fn store_u32(memory: &mut [u8], at: u32, value: u32) -> Result<(), Errno> {
-    store(memory, at, &value.to_le_bytes())
+/// A buffer for one request.
+enum Room<'a> {
+    Scratch(&'a mut [u8]),
+    Heap(Vec<u8>),
 }
 
-#[inline]
-pub fn store_u64(memory: &mut [u8], at: u32, value: u64) -> Result<(), Errno> {
-    store(memory, at, &value.to_le_bytes())
+impl Room<'_> {
+    /// Returns a buffer for as much of `length` bytes as one request uses; without memory for it, a
+    /// smaller one.
+    fn of(scratch: &mut [u8; SCRATCH], length: usize) -> Room<'_> {
+        let length = length.min(STEP);
+        if length > SCRATCH
+            && let Ok(heap) = buffer(length)
+        {
+            return Room::Heap(heap);
+        }
+        Room::Scratch(&mut scratch[..length.min(SCRATCH)])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Room::Scratch(bytes) => bytes,
+            Room::Heap(bytes) => bytes,
+        }
+    }
 }
 
-/// Checks a range. Functions check the ranges of their results before they do anything that cannot
-/// be undone.
-#[inline]
-pub fn check(memory: &mut [u8], at: u32, length: u32) -> Result<(), Errno> {
-    piece(memory, at, length).map(|_| ())
+/// Returns zeroes.
+fn buffer(length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?;
+    bytes.resize(length, 0);
+    Ok(bytes)
 }
 
 /// Returns the address of entry `index` in a table of `size`-byte entries.

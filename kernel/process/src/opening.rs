@@ -2,8 +2,8 @@
 
 use crate::descriptors::{known, to_service};
 use crate::errno::{Done, Errno, Halt};
-use crate::memory::{check, store_u32};
-use crate::paths::{follow, name};
+use crate::memory::GuestMemory;
+use crate::paths::follow;
 use crate::process::Process;
 use crate::system::{System, ask, ask_path};
 use crate::table::Descriptor;
@@ -71,8 +71,8 @@ impl OpenRequest {
 impl Process {
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_open(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         lookup: u32,
@@ -88,17 +88,17 @@ impl Process {
         let wanted = OpenRequest { how, flags: known(flags, fdflags::ALL)?, base, inheriting };
         let directory = self.directory(fd, wanted.needed())?;
         wanted.allowed(&directory)?;
-        check(memory, opened, 4)?;
-        let number = self.table.free(0)?;
-        let (bulk, name) = name(memory, path, length)?;
+        memory.check(opened, 4)?;
+        self.table().free(0)?;
         let flags = wanted.flags() | follow(lookup)?;
+        let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
         let handle = ask_path(system, request, bulk)?.handle;
         let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
         let descriptor = Descriptor::of(handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wanted.flags & fdflags::SYNCS, ..descriptor };
-        self.enter(system, number, descriptor)?;
-        store_u32(memory, opened, number)?;
+        let number = self.enter(system, descriptor)?;
+        memory.store_u32(opened, number)?;
         Ok(())
     }
 
@@ -116,14 +116,14 @@ impl Process {
 
     /// Sets mode and foreground group of a terminal.
     pub fn terminal(
-        &mut self,
-        _memory: &mut [u8],
+        &self,
+        _memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         fd: u32,
         mode: u32,
         group: u32,
     ) -> Done {
-        let handle = self.table.get(fd)?.handle;
+        let handle = self.table().get(fd)?.handle;
         let all = [
             (terminal::RAW, flag::RAW),
             (terminal::COOKED, flag::COOKED),
@@ -145,18 +145,25 @@ impl Process {
     }
 
     /// Creates a pipe and stores its descriptors, read end and write end, at `ends`.
-    pub fn pipe(&mut self, memory: &mut [u8], system: &mut dyn System, ends: u32) -> Done {
-        check(memory, ends, 8)?;
-        let reader = self.table.free(0)?;
-        let writer = self.table.free(reader.saturating_add(1))?;
+    pub fn pipe(&self, memory: &mut GuestMemory<'_>, system: &mut dyn System, ends: u32) -> Done {
+        memory.check(ends, 8)?;
+        self.table().two_free()?;
         let reply = ask(system, Request::new(Op::Pipe, 0), &mut [])?;
         let end =
             |handle, other: u64| Descriptor::new(handle, kind::PIPE, rights::STREAM & !other, 0);
-        let second = self.enter(system, writer, end(reply.other, rights::FD_READ));
-        self.enter(system, reader, end(reply.handle, rights::FD_WRITE))?;
-        second?;
-        store_u32(memory, ends, reader)?;
-        store_u32(memory, ends.saturating_add(4), writer)?;
+        let reader = self.enter(system, end(reply.handle, rights::FD_WRITE));
+        let writer = self.enter(system, end(reply.other, rights::FD_READ));
+        let (reader, writer) = match (reader, writer) {
+            (Ok(reader), Ok(writer)) => (reader, writer),
+            // Another thread has taken the last numbers meanwhile.
+            (Ok(number), Err(why)) | (Err(why), Ok(number)) => {
+                let _ = self.fd_close(memory, system, number);
+                return Err(why);
+            }
+            (Err(why), Err(_)) => return Err(why),
+        };
+        memory.store_u32(ends, reader)?;
+        memory.store_u32(ends.saturating_add(4), writer)?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@
 //! reported in its event. All subscriptions are read before any event is written.
 
 use crate::errno::{Done, Errno, Halt};
-use crate::memory::{check, entry, load, store, store_u32};
+use crate::memory::{GuestMemory, entry};
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::wasi::{clock, event, rights};
@@ -171,13 +171,13 @@ impl Process {
             event::FD_READ => (rights::FD_READ, ready::READ),
             _ => (rights::FD_WRITE, ready::WRITE),
         };
-        let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
+        let descriptor = self.table().get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
         Ok(Poll { handle: descriptor.handle, want, ..Poll::default() })
     }
 
     fn subscribe(
         &self,
-        memory: &[u8],
+        memory: &GuestMemory<'_>,
         system: &mut dyn System,
         (list, count): (u32, u32),
     ) -> Result<Waiters, Errno> {
@@ -186,7 +186,7 @@ impl Process {
         let (monotonic, realtime) = (system.monotonic(), system.realtime());
         for index in 0..count {
             let bytes: [u8; event::SUBSCRIPTION as usize] =
-                load(memory, entry(list, index, event::SUBSCRIPTION)?)?;
+                memory.load(entry(list, index, event::SUBSCRIPTION)?)?;
             let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             let wait = match one.kind {
                 event::CLOCK => deadline(&one, monotonic, realtime).map(Wait::Until),
@@ -205,8 +205,8 @@ impl Process {
     }
 
     pub fn poll_oneoff(
-        &mut self,
-        memory: &mut [u8],
+        &self,
+        memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         subscriptions: u32,
         events: u32,
@@ -216,17 +216,17 @@ impl Process {
         if count == 0 || count > SUBSCRIPTIONS {
             return Err(Errno::INVAL.into());
         }
-        check(memory, events, entry(0, count, event::EVENT)?)?;
-        check(memory, found, 4)?;
+        memory.check(events, entry(0, count, event::EVENT)?)?;
+        memory.check(found, 4)?;
         let mut waiters = self.subscribe(memory, system, (subscriptions, count))?;
         while !waiters.wait(system)? {}
         let now = waiters.deadline.map_or(0, |_| system.monotonic());
         let mut written = 0;
         for event in waiters.events(now) {
-            store(memory, entry(events, written, event::EVENT)?, event.as_bytes())?;
+            memory.store(entry(events, written, event::EVENT)?, event.as_bytes())?;
             written += 1;
         }
-        store_u32(memory, found, written)?;
+        memory.store_u32(found, written)?;
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! A process: its descriptors and its strings. The functions that it may call are methods, in the
-//! sibling files, with the names and arguments of the imports.
+//! sibling files, with the names and arguments of the imports. Its threads call them at the same
+//! time: the table of descriptors is locked for as long as it is looked at, never during a request.
 //!
 //! A process owns the handles of its descriptors. Code that ends a process must call
 //! [`Process::close_all`].
@@ -13,16 +14,17 @@ use crate::wasi::filetype;
 use abi::fs::{Op, Request};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use arch::lock::{Guard, Lock, Rank};
 
-/// Size of the buffer for two paths, or for gathered data. A pipe transfers this much atomically.
-pub(crate) const SCRATCH: usize = 4096;
+/// The rank of the table's lock, among those of `kernel_node::ranks`. While it is held, memory is
+/// allocated and nothing else is called.
+const DESCRIPTORS: Rank = Rank::new(56, "descriptors");
 
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) table: Table,
+    table: Lock<Table>,
     pub(crate) arguments: Strings,
     pub(crate) environment: Strings,
-    pub(crate) scratch: Box<[u8]>,
     /// Limits of the processes that it starts.
     pub(crate) limits: Limits,
     /// It may signal any process.
@@ -42,18 +44,20 @@ pub struct Installed {
 
 impl Process {
     /// Makes a process without files and strings, with at most `descriptors` descriptors.
-    pub fn new(descriptors: u32) -> Result<Process, Errno> {
-        let mut scratch = Vec::new();
-        scratch.try_reserve_exact(SCRATCH).map_err(|_| Errno::NOMEM)?;
-        scratch.resize(SCRATCH, 0);
-        Ok(Process {
-            table: Table::new(descriptors),
+    pub fn new(descriptors: u32) -> Process {
+        Process {
+            table: Lock::new(DESCRIPTORS, Table::new(descriptors)),
             arguments: Strings::default(),
             environment: Strings::default(),
-            scratch: scratch.into_boxed_slice(),
             limits: Limits::default(),
             signals: false,
-        })
+        }
+    }
+
+    /// Locks the table of descriptors.
+    #[inline]
+    pub(crate) fn table(&self) -> Guard<'_, Table> {
+        self.table.lock()
     }
 
     /// Makes a process from its start data, as far as the manifest permits, with duplicated
@@ -63,7 +67,7 @@ impl Process {
         start_data: &StartData<'_>,
         installed: Installed,
     ) -> Result<Process, Halt> {
-        let mut process = Process::new(installed.descriptors)?;
+        let mut process = Process::new(installed.descriptors);
         process.limits = start_data.limits;
         process.signals = start_data.signals && installed.signals;
         let done = process.fill(system, start_data, installed.folders);
@@ -108,7 +112,7 @@ impl Process {
     /// and of files opened through it; rights that do not apply to the file type are removed. With
     /// a name it is a preopened directory.
     pub fn give(
-        &mut self,
+        &self,
         system: &mut dyn System,
         number: u32,
         handle: u64,
@@ -123,7 +127,7 @@ impl Process {
     }
 
     fn adopt(
-        &mut self,
+        &self,
         system: &mut dyn System,
         number: u32,
         handle: u64,
@@ -134,35 +138,36 @@ impl Process {
         if name.is_some() && stat.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR.into());
         }
-        if self.table.get(number).is_ok() {
-            return Err(Errno::INVAL.into());
-        }
         let name = name.map(copied).transpose()?;
         let descriptor = Descriptor::of(handle, &stat, rights.0, rights.1);
-        self.table.put(number, Slot { descriptor, name })?;
+        let mut table = self.table();
+        if table.get(number).is_ok() {
+            return Err(Errno::INVAL.into());
+        }
+        table.put(number, Slot { descriptor, name })?;
         Ok(())
     }
 
     /// Closes all handles, ignoring errors.
-    pub fn close_all(&mut self, system: &mut dyn System) {
-        while let Some(slot) = self.table.take_any() {
+    pub fn close_all(&self, system: &mut dyn System) {
+        while let Some(slot) = self.take_any() {
             let _ = system.files(Request::new(Op::Close, slot.descriptor.handle), &mut []);
         }
     }
 
     /// Returns the lowest free descriptor from `from` on.
-    pub fn free_descriptor(&mut self, from: u32) -> Result<u32, Errno> {
-        self.table.free(from)
+    pub fn free_descriptor(&self, from: u32) -> Result<u32, Errno> {
+        self.table().free(from)
     }
 
     pub fn descriptors(&self) -> usize {
-        self.table.count()
+        self.table().count()
     }
 
     /// Returns a descriptor that is not a directory and has these rights.
     #[inline]
     pub(crate) fn data(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table.get(fd)?;
+        let descriptor = self.table().get(fd)?;
         if descriptor.kind == filetype::DIRECTORY {
             return Err(Errno::ISDIR);
         }
@@ -171,7 +176,7 @@ impl Process {
 
     /// The same, for files with a position.
     pub(crate) fn positioned(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table.get(fd)?;
+        let descriptor = self.table().get(fd)?;
         match descriptor.kind {
             filetype::DIRECTORY => Err(Errno::ISDIR),
             _ if !descriptor.has_positions() => Err(Errno::SPIPE),
@@ -181,27 +186,34 @@ impl Process {
 
     /// Returns the descriptor of a directory with these rights.
     pub(crate) fn directory(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table.get(fd)?;
+        let descriptor = self.table().get(fd)?;
         if descriptor.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR);
         }
         descriptor.with(rights)
     }
 
-    /// Installs a handle as descriptor `number`, which [`Table::free`] returned. Closes the handle
-    /// on failure.
+    fn take_any(&self) -> Option<Slot> {
+        self.table().take_any()
+    }
+
+    /// Returns the name of a preopened directory.
+    pub(crate) fn name_of(&self, fd: u32) -> Result<Box<[u8]>, Errno> {
+        copied(self.table().slot(fd)?.name.as_ref().ok_or(Errno::BADF)?)
+    }
+
+    /// Installs a handle as a descriptor with the lowest free number, which it returns. Closes the
+    /// handle on failure.
     pub(crate) fn enter(
-        &mut self,
+        &self,
         system: &mut dyn System,
-        number: u32,
         descriptor: Descriptor,
-    ) -> Done {
-        let done = self.table.put(number, Slot { descriptor, name: None });
-        if done.is_err() {
+    ) -> Result<u32, Halt> {
+        let entered = self.table().add(Slot { descriptor, name: None });
+        if entered.is_err() {
             let _ = system.files(Request::new(Op::Close, descriptor.handle), &mut []);
         }
-        done?;
-        Ok(())
+        Ok(entered?)
     }
 }
 

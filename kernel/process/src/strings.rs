@@ -2,7 +2,7 @@
 
 use crate::begin::{is_block, strings};
 use crate::errno::{Done, Errno};
-use crate::memory::{check, entry, store, store_u32};
+use crate::memory::{GuestMemory, entry};
 use abi::program::{ARGUMENTS, IMAGE_STRINGS};
 use alloc::vec::Vec;
 
@@ -36,20 +36,20 @@ impl Strings {
         strings(&self.bytes).any(|other| name(other) == Some(end) && other[..end] == one[..end])
     }
 
-    pub fn sizes(&self, memory: &mut [u8], count: u32, bytes: u32) -> Done {
-        check(memory, bytes, 4)?;
-        store_u32(memory, count, self.count)?;
-        store_u32(memory, bytes, self.bytes.len() as u32)?;
+    pub fn sizes(&self, memory: &mut GuestMemory<'_>, count: u32, bytes: u32) -> Done {
+        memory.check(bytes, 4)?;
+        memory.store_u32(count, self.count)?;
+        memory.store_u32(bytes, self.bytes.len() as u32)?;
         Ok(())
     }
 
     /// Stores the strings at `buffer` and their addresses at `table`.
-    pub fn get(&self, memory: &mut [u8], table: u32, buffer: u32) -> Done {
-        check(memory, table, entry(0, self.count, 4)?)?;
-        store(memory, buffer, &self.bytes)?;
+    pub fn get(&self, memory: &mut GuestMemory<'_>, table: u32, buffer: u32) -> Done {
+        memory.check(table, entry(0, self.count, 4)?)?;
+        memory.store(buffer, &self.bytes)?;
         let mut at = buffer;
         for (index, one) in (0..).zip(strings(&self.bytes)) {
-            store_u32(memory, entry(table, index, 4)?, at)?;
+            memory.store_u32(entry(table, index, 4)?, at)?;
             at = at.saturating_add(one.len() as u32 + 1);
         }
         Ok(())

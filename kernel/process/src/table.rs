@@ -107,6 +107,29 @@ impl Table {
         Ok(number)
     }
 
+    /// Fails if there is no room for two more.
+    pub fn two_free(&mut self) -> Result<(), Errno> {
+        let first = self.free(0)?;
+        self.free(first.saturating_add(1)).map(|_| ())
+    }
+
+    /// Stores a descriptor at the lowest free number, which it returns.
+    pub fn add(&mut self, slot: Slot) -> Result<u32, Errno> {
+        let number = self.free(0)?;
+        self.put(number, slot)?;
+        Ok(number)
+    }
+
+    /// Moves a descriptor to the number of another one, which it returns, unless both are the same.
+    pub fn renumber(&mut self, number: u32, to: u32) -> Result<Option<Slot>, Errno> {
+        self.get(to)?;
+        if number == to {
+            return Ok(None);
+        }
+        let slot = self.take(number)?;
+        self.put(to, slot)
+    }
+
     /// Makes room for a number; [`Errno::BADF`] above the limit.
     fn reserve(&mut self, number: u32) -> Result<(), Errno> {
         if number >= self.limit {

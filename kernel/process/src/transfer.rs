@@ -8,7 +8,7 @@
 //! even if they overwrite the list.
 
 use crate::errno::{Errno, Halt};
-use crate::memory::{check, entry, load, piece};
+use crate::memory::{Bytes, GuestMemory, SCRATCH, entry};
 use crate::system::System;
 use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
@@ -56,24 +56,25 @@ struct Buffers {
     /// A buffer overlaps the list, so a read would change it.
     covers: bool,
     /// A copy of the list, in that case.
-    kept: Option<Vec<u8>>,
+    kept: Option<Vec<Piece>>,
 }
 
 impl Buffers {
-    fn part(&self, memory: &[u8], index: u32) -> Result<Piece, Errno> {
+    fn part(&self, memory: &Bytes<'_>, index: u32) -> Result<Piece, Errno> {
         match &self.kept {
-            Some(kept) => vector(kept, 0, index),
+            Some(kept) => kept.get(index as usize).copied().ok_or(Errno::FAULT),
             None => vector(memory, self.list, index),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn keep(&mut self, memory: &mut [u8]) -> Result<(), Errno> {
-        let list = piece(memory, self.list, entry(0, self.count, IOVEC)?)?;
+    fn keep(&mut self, memory: &Bytes<'_>) -> Result<(), Errno> {
         let mut kept = Vec::new();
-        kept.try_reserve_exact(list.len()).map_err(|_| Errno::NOMEM)?;
-        kept.extend_from_slice(list);
+        kept.try_reserve_exact(self.count as usize).map_err(|_| Errno::NOMEM)?;
+        for index in 0..self.count {
+            kept.push(vector(memory, self.list, index)?);
+        }
         self.kept = Some(kept);
         Ok(())
     }
@@ -81,14 +82,14 @@ impl Buffers {
 
 /// Returns an entry of a list.
 #[inline]
-fn vector(memory: &[u8], list: u32, index: u32) -> Result<Piece, Errno> {
-    let both = u64::from_le_bytes(load(memory, entry(list, index, IOVEC)?)?);
+fn vector(memory: &Bytes<'_>, list: u32, index: u32) -> Result<Piece, Errno> {
+    let both = u64::from_le_bytes(memory.load(entry(list, index, IOVEC)?)?);
     Ok(Piece { at: both as u32, length: (both >> 32) as u32 })
 }
 
 /// Checks a list: it is inside the memory and not too long.
 #[inline]
-fn check_list(memory: &mut [u8], list: u32, count: u32) -> Result<Buffers, Errno> {
+fn check_list(memory: &Bytes<'_>, list: u32, count: u32) -> Result<Buffers, Errno> {
     if count > IOVECS {
         return Err(Errno::INVAL);
     }
@@ -97,7 +98,7 @@ fn check_list(memory: &mut [u8], list: u32, count: u32) -> Result<Buffers, Errno
     let end = u64::from(list) + u64::from(count) * u64::from(IOVEC);
     for index in 0..count {
         let one = vector(memory, list, index)?;
-        check(memory, one.at, one.length)?;
+        memory.check(one.at, one.length)?;
         if one.length != 0 {
             all.full += 1;
             all.last = one;
@@ -122,25 +123,24 @@ impl Transfer<'_> {
     #[inline]
     pub fn run(
         &mut self,
-        memory: &mut [u8],
-        scratch: &mut [u8],
+        memory: &mut GuestMemory<'_>,
         list: u32,
         count: u32,
     ) -> Result<u32, Halt> {
         if count == 1 {
             let one = vector(memory, list, 0)?;
-            check(memory, one.at, one.length)?;
+            memory.check(one.at, one.length)?;
             return self.direct(memory, one);
         }
         let mut all = check_list(memory, list, count)?;
         if all.covers && all.full > 1 && self.reads() {
             all.keep(memory)?;
         }
-        let fits = all.total as usize <= scratch.len();
+        let fits = all.total as usize <= SCRATCH;
         match all.full {
             0 => Ok(0),
             1 => self.direct(memory, all.last),
-            _ if fits || self.until == Until::Once => self.transfer_joined(memory, scratch, &all),
+            _ if fits || self.until == Until::Once => self.transfer_joined(memory, &all),
             _ => self.transfer_each(memory, &all),
         }
     }
@@ -159,13 +159,23 @@ impl Transfer<'_> {
         Ok(moved as u32)
     }
 
+    /// Transfers one piece of the program's memory, or its start.
+    #[inline]
+    fn piece(&mut self, memory: &mut GuestMemory<'_>, at: u32, length: u32) -> Result<u32, Halt> {
+        if self.reads() {
+            memory.fill(at, length, |bulk| self.step(bulk))
+        } else {
+            memory.lend(at, length, |bulk| self.step(bulk))?
+        }
+    }
+
     /// Transfers one buffer.
     #[inline]
-    fn direct(&mut self, memory: &mut [u8], part: Piece) -> Result<u32, Halt> {
+    fn direct(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
         let mut done = 0u32;
         while done < part.length {
-            let bulk = piece(memory, part.at.saturating_add(done), part.length - done)?;
-            let moved = match self.step(bulk) {
+            let (at, length) = (part.at.saturating_add(done), part.length - done);
+            let moved = match self.piece(memory, at, length) {
                 Err(Halt::Failed(_)) if done != 0 => break,
                 other => other?,
             };
@@ -178,7 +188,7 @@ impl Transfer<'_> {
     }
 
     /// Transfers several buffers, one after the other.
-    fn transfer_each(&mut self, memory: &mut [u8], all: &Buffers) -> Result<u32, Halt> {
+    fn transfer_each(&mut self, memory: &mut GuestMemory<'_>, all: &Buffers) -> Result<u32, Halt> {
         let mut done = 0u32;
         for index in 0..all.count {
             let part = all.part(memory, index)?;
@@ -197,11 +207,11 @@ impl Transfer<'_> {
     /// Transfers several buffers as one.
     fn transfer_joined(
         &mut self,
-        memory: &mut [u8],
-        scratch: &mut [u8],
+        memory: &mut GuestMemory<'_>,
         all: &Buffers,
     ) -> Result<u32, Halt> {
-        let length = scratch.len().min(all.total as usize);
+        let GuestMemory { bytes: memory, scratch } = memory;
+        let length = SCRATCH.min(all.total as usize);
         let bulk = scratch.get_mut(..length).ok_or(Errno::IO)?;
         if self.reads() {
             let moved = self.step(bulk)?;
@@ -215,24 +225,22 @@ impl Transfer<'_> {
 }
 
 /// Copies the buffers to one place.
-fn gather(memory: &mut [u8], all: &Buffers, mut into: &mut [u8]) -> Result<(), Errno> {
+fn gather(memory: &Bytes<'_>, all: &Buffers, mut into: &mut [u8]) -> Result<(), Errno> {
     for index in 0..all.count {
         let part = all.part(memory, index)?;
-        let from = piece(memory, part.at, part.length)?;
-        let (to, rest) = into.split_at_mut(from.len().min(into.len()));
-        to.copy_from_slice(from.get(..to.len()).ok_or(Errno::IO)?);
+        let (to, rest) = into.split_at_mut(into.len().min(part.length as usize));
+        memory.read(part.at, to)?;
         into = rest;
     }
     Ok(())
 }
 
 /// Copies from one place to the buffers.
-fn scatter(memory: &mut [u8], all: &Buffers, mut from: &[u8]) -> Result<(), Errno> {
+fn scatter(memory: &mut Bytes<'_>, all: &Buffers, mut from: &[u8]) -> Result<(), Errno> {
     for index in 0..all.count {
         let part = all.part(memory, index)?;
-        let to = piece(memory, part.at, part.length)?;
-        let (now, rest) = from.split_at(to.len().min(from.len()));
-        to.get_mut(..now.len()).ok_or(Errno::IO)?.copy_from_slice(now);
+        let (now, rest) = from.split_at(from.len().min(part.length as usize));
+        memory.store(part.at, now)?;
         from = rest;
     }
     Ok(())

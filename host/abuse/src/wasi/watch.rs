@@ -3,7 +3,7 @@
 use super::results::Ranges;
 use super::world::{SECRET, World};
 use super::{INSTALLED, MEMORY};
-use kernel_process::Process;
+use kernel_process::{Bytes, GuestMemory, Process, SCRATCH};
 
 /// A descriptor's rights and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,14 @@ pub struct Watch {
 
 impl Watch {
     /// Records the initial state.
-    pub fn new(process: &mut Process, world: &mut World) -> Watch {
+    pub fn new(process: &Process, world: &mut World) -> Watch {
         Watch { rights: all(process, world), outside: world.outside() }
     }
 
     /// Checks the state after a call.
     pub fn look(
         &mut self,
-        process: &mut Process,
+        process: &Process,
         world: &mut World,
         name: &str,
         numbers: &[u64],
@@ -89,10 +89,12 @@ impl Watch {
 }
 
 /// Returns the rights of all descriptors.
-fn all(process: &mut Process, world: &mut World) -> Vec<Option<Rights>> {
+fn all(process: &Process, world: &mut World) -> Vec<Option<Rights>> {
+    let mut scratch = [0; SCRATCH];
     let one = |number: u32| {
         let mut stat = [0; 24];
-        let answer = process.fd_fdstat_get(&mut stat, world, number, 0);
+        let mut memory = GuestMemory::new(Bytes::Own(&mut stat), &mut scratch);
+        let answer = process.fd_fdstat_get(&mut memory, world, number, 0);
         let word = |at: usize| u64::from_le_bytes(stat[at..at + 8].try_into().unwrap());
         let rights = Rights { kind: stat[0], base: word(8), inheriting: word(16) };
         answer.is_ok().then_some(rights)

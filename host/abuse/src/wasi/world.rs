@@ -196,7 +196,7 @@ impl World {
         let own = std::mem::replace(&mut self.quota, quota);
         let beginning = kernel_process::begin::decode(bytes).unwrap();
         let how = match Process::begin(self, &beginning, super::INSTALLED) {
-            Ok(mut child) => {
+            Ok(child) => {
                 child.close_all(self);
                 self.children.push(pid);
                 Ok(4096)

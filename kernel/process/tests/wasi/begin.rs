@@ -130,7 +130,8 @@ fn a_process_starts_with_duplicated_handles() {
     let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED).unwrap();
     assert_eq!(world.vfs.census().0, before + 3);
     let (input, output) = (writer, reader);
-    let mut program = Program { process, world, memory: vec![0; MEMORY], input, output, root };
+    let mut program =
+        Program { process, world, memory: vec![0; MEMORY], shared: false, input, output, root };
     program.ok("args_sizes_get", &[RESULT, RESULT + 4]);
     assert_eq!((program.u32(RESULT), program.u32(RESULT + 4)), (2, 4));
     assert_eq!(program.rights(7), (rights::STREAM, 0));
@@ -200,7 +201,7 @@ fn a_manifest_with_directories_excludes_the_root() {
     for (folders, count) in expected {
         let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
         let bytes = encode(&plan).unwrap();
-        let mut process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
+        let process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
         let first = if folders == Folders::WantedWithRoot { 6 } else { 3 };
         assert_eq!((process.descriptors(), process.free_descriptor(3)), (count, Ok(first)));
         process.close_all(&mut world);

@@ -88,7 +88,7 @@ fn begun_with(limits: Limits, signals: bool) -> Program {
     let bytes = encode(&Plan { path: b"x", limits, signals, ..Plan::default() }).unwrap();
     let installed = Installed { descriptors: 64, folders: true, signals: true };
     let begun = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
-    let mut before = std::mem::replace(&mut program.process, begun);
+    let before = std::mem::replace(&mut program.process, begun);
     before.close_all(&mut program.world);
     let root = program.world.with(|c| c.root()).unwrap();
     program.process.give(&mut program.world, 3, root, (ALL, ALL), Some(b"/")).unwrap();

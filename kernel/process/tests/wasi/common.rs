@@ -8,8 +8,9 @@ use fs::Vfs;
 use fs::client::Client;
 use kernel_process::errno::Interrupted;
 use kernel_process::wasi::rights;
-use kernel_process::{FUNCTIONS, Process, Stop, System};
+use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop, System};
 use share::{Answer, Effects, Event, Service, Token};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 pub const BADF: u16 = 8;
@@ -201,10 +202,34 @@ impl System for World {
     }
 }
 
+/// Memory that is only copied to and from.
+pub struct Cells(pub RefCell<Vec<u8>>);
+
+impl SharedMemory for Cells {
+    fn size(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    fn touch(&self, at: usize, length: usize) -> bool {
+        assert!(at + length <= self.size());
+        true
+    }
+
+    fn load(&self, at: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self.0.borrow()[at..][..into.len()]);
+    }
+
+    fn store(&self, at: usize, from: &[u8]) {
+        self.0.borrow_mut()[at..][..from.len()].copy_from_slice(from);
+    }
+}
+
 pub struct Program {
     pub process: Process,
     pub world: World,
     pub memory: Vec<u8>,
+    /// The memory is that of a program with threads.
+    pub shared: bool,
     /// Other ends of standard input and output.
     pub input: u64,
     pub output: u64,
@@ -218,7 +243,7 @@ impl Program {
     }
 
     pub fn on(mut world: World) -> Program {
-        let mut process = Process::new(64).unwrap();
+        let process = Process::new(64);
         let root = world.with(|c| c.root()).unwrap();
         let (stdin, input) = world.with(|c| c.pipe(0)).unwrap();
         let (output, stdout) = world.with(|c| c.pipe(0)).unwrap();
@@ -231,14 +256,36 @@ impl Program {
         process.give(&mut world, 2, stderr, (writes, 0), None).unwrap();
         process.give(&mut world, 3, directory, (ALL, ALL), Some(b"/data")).unwrap();
         world.requests.clear();
-        Program { process, world, memory: vec![0xee; MEMORY], input, output, root }
+        let (memory, shared) = (vec![0xee; MEMORY], false);
+        Program { process, world, memory, shared, input, output, root }
+    }
+
+    /// The same with memory that threads share.
+    pub fn with_threads() -> Program {
+        Program { shared: true, ..Program::new() }
+    }
+
+    /// Calls `work` as an engine does, with the memory.
+    pub fn within<R>(
+        &mut self,
+        work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut World) -> R,
+    ) -> R {
+        let mut scratch = [0x77; SCRATCH];
+        let Program { process, world, memory, .. } = self;
+        if !self.shared {
+            return work(process, &mut GuestMemory::new(Bytes::Own(memory), &mut scratch), world);
+        }
+        let cells = Cells(RefCell::new(std::mem::take(memory)));
+        let done = work(process, &mut GuestMemory::new(Bytes::Shared(&cells), &mut scratch), world);
+        *memory = cells.0.into_inner();
+        done
     }
 
     pub fn run(&mut self, name: &str, numbers: &[u64]) -> Result<u16, Stop> {
         let found = FUNCTIONS.iter().find(|function| function.name == name);
         let function = found.unwrap_or_else(|| panic!("{name} is no import"));
         assert_eq!(function.parameters.len(), numbers.len(), "{name}");
-        (function.entry)(&mut self.process, &mut self.memory, &mut self.world, numbers)
+        self.within(|process, memory, world| (function.entry)(process, memory, world, numbers))
     }
 
     /// Calls a function that returns.

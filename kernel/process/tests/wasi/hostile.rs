@@ -59,7 +59,8 @@ fn one(program: &mut Program, prng: &mut Prng, place: usize) -> Result<u16, Stop
     let choose = |size: &Type| if sane { likely(prng) } else { number(prng, *size) };
     let numbers: Vec<_> = function.parameters.iter().map(choose).collect();
     if prng.chance(1, 2) {
-        let reply = process::Reply { filled: prng.next() as u32, ..Default::default() };
+        let filled = (prng.next() as u32).min(program.memory.len() as u32);
+        let reply = process::Reply { filled, ..Default::default() };
         program.world.answers.push_back(reply);
     }
     let answer = program.run(function.name, &numbers);
@@ -72,9 +73,18 @@ fn one(program: &mut Program, prng: &mut Prng, place: usize) -> Result<u16, Stop
     answer
 }
 
-fn session(seed: u64, calls: u32, ends: &mut std::collections::BTreeSet<(usize, bool)>) {
+/// The functions called, and their answers; last a sum over the memory.
+type Calls = Vec<(usize, Result<u16, Stop>)>;
+
+/// Makes random calls. With `keeps`, a call that fails changes no memory: a request that failed may
+/// have used the program's own as its buffer.
+fn session(seed: u64, calls: u32, mut program: Program, keeps: bool) -> Calls {
     let mut prng = Prng::new(seed);
-    let mut program = Program::new();
+    let mut all = Vec::new();
+    if keeps {
+        // A program with threads gets at most so much from one request.
+        program.memory.truncate(abi::fs::STEP);
+    }
     program.file("fil", b"some data");
     program.mkdir("sub");
     program.symlink("sub", "lnk");
@@ -83,17 +93,29 @@ fn session(seed: u64, calls: u32, ends: &mut std::collections::BTreeSet<(usize, 
             scatter(&mut program, &mut prng);
         }
         let place = prng.below(FUNCTIONS.len() as u64) as usize;
-        let good = one(&mut program, &mut prng, place) == Ok(0);
-        ends.insert((place, good));
+        let before = keeps.then(|| program.memory.clone());
+        let answer = one(&mut program, &mut prng, place);
+        if let (Some(before), false) = (before, answer == Ok(0)) {
+            program.memory = before;
+        }
+        all.push((place, answer));
     }
+    all.push((calls as usize, Ok(sum(&program.memory))));
     program.end();
+    all
+}
+
+fn sum(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum: u16, byte| sum.rotate_left(3) ^ u16::from(*byte))
 }
 
 #[test]
 fn random_calls_never_panic_or_leak_handles() {
     let mut ends = std::collections::BTreeSet::new();
     for seed in 0..3000 {
-        session(seed, 100, &mut ends);
+        let mut calls = session(seed, 100, Program::new(), false);
+        calls.pop();
+        ends.extend(calls.into_iter().map(|(place, answer)| (place, answer == Ok(0))));
     }
     // Not all calls were refused: most functions succeeded at some time.
     let useful = ends.iter().filter(|(_, good)| *good).count();
@@ -102,11 +124,20 @@ fn random_calls_never_panic_or_leak_handles() {
 }
 
 #[test]
+fn memory_that_threads_share_changes_no_answer_and_no_result() {
+    for seed in 0..200 {
+        let one = session(seed, 100, Program::new(), true);
+        assert_eq!(one, session(seed, 100, Program::with_threads(), true), "{seed}");
+    }
+}
+
+#[test]
 fn every_function_survives_an_empty_memory() {
     let mut prng = Prng::new(9);
     for place in 0..FUNCTIONS.len() {
         for _ in 0..200 {
-            let mut program = Program::new();
+            let shared = prng.chance(1, 2);
+            let mut program = Program { shared, ..Program::new() };
             program.memory.clear();
             let _ = one(&mut program, &mut prng, place);
         }
@@ -124,8 +155,9 @@ fn addresses_at_the_end_of_memory_are_checked() {
                 Type::I64 => 0,
             });
             let numbers: Vec<_> = numbers.collect();
-            let (memory, world) = (&mut program.memory, &mut program.world);
-            let _ = kernel_process::call(place, &mut program.process, memory, world, &numbers);
+            let _ = program.within(|process, memory, world| {
+                kernel_process::call(place, process, memory, world, &numbers)
+            });
         }
     }
 }

@@ -19,8 +19,9 @@ fn the_list_has_all_46_functions_of_preview_1_and_9_of_ours() {
     let (i, l) = (Type::I32, Type::I64);
     assert_eq!(open.parameters, [i, i, i, i, i, l, l, i, i]);
     let mut program = Program::new();
-    let (memory, world) = (&mut program.memory, &mut program.world);
-    assert_eq!(kernel_process::call(1000, &mut program.process, memory, world, &[]), Ok(52));
+    let answer = program
+        .within(|process, memory, world| kernel_process::call(1000, process, memory, world, &[]));
+    assert_eq!(answer, Ok(52));
 }
 
 #[test]
@@ -120,8 +121,9 @@ macro_rules! register {
         $(-> $result:ident)?;)*) => {
         $({
             let typed = |program: &mut Program, $($arg: $type),*| {
-                let Program { process, memory, world, .. } = program;
-                outcome(process.$name(memory, world, $($arg.cast_unsigned()),*))
+                program.within(|process, memory, world| {
+                    outcome(process.$name(memory, world, $($arg.cast_unsigned()),*))
+                })
             };
             let _ = typed;
             $names.push((stringify!($module), $text));
