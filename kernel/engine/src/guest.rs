@@ -1,8 +1,18 @@
 //! What the engine needs from a process's kernel.
 
-use kernel_process::System;
+use crate::threads::Start;
+use kernel_process::{Interrupted, System};
 
-/// A process's connection to its kernel.
+/// How a wait for a notification ended. The numbers are those of `memory.atomic.wait32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Notified = 0,
+    /// The value was not the expected one.
+    Unexpected = 1,
+    TimedOut = 2,
+}
+
+/// A thread's connection to its kernel.
 pub trait Guest: System + Send + Sync + 'static {
     /// Returns the signal that must end the process, if there is one.
     fn stop_signal(&self) -> Option<u16>;
@@ -13,6 +23,23 @@ pub trait Guest: System + Send + Sync + 'static {
     /// Returns whether there was no memory for a page that the program touched, or for the kernel
     /// on its behalf.
     fn is_short(&self) -> bool;
+
+    /// Starts a thread of the process, which calls `Engine::run_thread`. Returns its number, or
+    /// `None` if there cannot be another one.
+    fn begin_thread(&mut self, start: Start) -> Option<u32>;
+
+    /// Waits for [`Guest::notify`] at an address, if `is_expected`, until a time of the monotonic
+    /// clock. No notification between the check and the wait is lost.
+    fn wait_at(
+        &mut self,
+        address: u64,
+        is_expected: &dyn Fn() -> bool,
+        deadline: Option<u64>,
+    ) -> Result<Waited, Interrupted>;
+
+    /// Wakes up to `count` threads of the process that wait at an address, the first first. Returns
+    /// how many.
+    fn notify(&mut self, address: u64, count: u32) -> u32;
 
     /// Reports the size to which the program's memory is about to grow.
     fn has_memory(&self, bytes: u64);

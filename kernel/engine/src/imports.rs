@@ -3,7 +3,8 @@
 
 use crate::guest::Guest;
 use crate::inside::Inside;
-use kernel_process::{Done, Process, Stop, System, for_each_function, outcome};
+use crate::threads;
+use kernel_process::{Done, GuestMemory, Process, Stop, System, for_each_function, outcome};
 use wasmtime::{Caller, Error, Linker, Memory, Result};
 
 /// Carries the end of a program through wasmtime.
@@ -22,17 +23,31 @@ impl core::error::Error for Stopped {}
 #[inline]
 fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
-    work: impl FnOnce(&mut Process, &mut [u8], &mut dyn System) -> Done,
+    work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
 ) -> Result<i32> {
-    let memory = match caller.data().memory {
-        Some(memory) => memory,
-        None => find_memory(caller)?,
+    let done = match caller.data().memory {
+        Some(memory) => lend(caller, memory, work),
+        None if caller.data().region.is_some() => caller.data_mut().with(&mut [], work),
+        None => {
+            let memory = find_memory(caller)?;
+            lend(caller, memory, work)
+        }
     };
-    let (bytes, inside) = memory.data_and_store_mut(caller);
-    match outcome(work(&mut inside.process, bytes, &mut inside.guest)) {
+    match outcome(done) {
         Ok(number) => Ok(number.into()),
         Err(stop) => Err(Error::new(Stopped(stop))),
     }
+}
+
+/// Runs `work` with the memory that only the calling thread uses.
+#[inline]
+fn lend<G: Guest>(
+    caller: &mut Caller<'_, Inside<G>>,
+    memory: Memory,
+    work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
+) -> Done {
+    let (bytes, inside) = memory.data_and_store_mut(caller);
+    inside.with(bytes, work)
 }
 
 #[cold]
@@ -89,5 +104,5 @@ macro_rules! register {
 /// Defines all functions in `linker`.
 pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
     for_each_function!(register, linker);
-    Ok(())
+    threads::define(linker)
 }

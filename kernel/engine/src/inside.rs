@@ -1,8 +1,11 @@
 //! The data of a program's store, and the limits of its memories and tables.
 
 use crate::guest::Guest;
+use crate::region::Region;
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
-use kernel_process::Process;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use kernel_process::{Bytes, GuestMemory, Process, SCRATCH, System};
 use wasmtime::{Memory, ResourceLimiter, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,15 +14,36 @@ pub struct Limits {
     pub memory: u64,
 }
 
-/// Data of a program's store.
+/// Data of a thread's store.
 pub struct Inside<G> {
-    pub process: Process,
+    pub process: Arc<Process>,
     pub guest: G,
-    /// The program's memory, once a function has needed it.
+    /// The program's own memory, once a function has needed it.
     pub memory: Option<Memory>,
+    /// The memory that the threads of the program share.
+    pub region: Option<Arc<Region>>,
+    /// For what cannot be used in place.
+    pub scratch: Box<[u8; SCRATCH]>,
     pub limits: Limits,
     /// Bytes of its tables, which are in the kernel's heap.
     pub tables: u64,
+}
+
+impl<G: System> Inside<G> {
+    /// Calls `work` with the process, its memory and its kernel. `own` are the bytes of a memory
+    /// that is not shared.
+    #[inline]
+    pub fn with<R>(
+        &mut self,
+        own: &mut [u8],
+        work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> R,
+    ) -> R {
+        let bytes = match &self.region {
+            None => Bytes::Own(own),
+            Some(region) => Bytes::Shared(&**region),
+        };
+        work(&self.process, &mut GuestMemory::new(bytes, &mut self.scratch), &mut self.guest)
+    }
 }
 
 /// Bytes of an entry of a table.

@@ -7,7 +7,9 @@
 //! - `run`: a program from its first instruction to its end
 //! - `guest`: a process's connection to its kernel
 //! - `inside`: the data of a program's store, and its limits
-//! - `imports`: the functions that programs call
+//! - `imports`: the functions that programs call; `threads`: those of programs with threads
+//! - `region`: memories, of one instance or of all threads of a program
+//! - `platform`: what all this needs of the kernel
 //! - `short`: the clock, without wasmtime in between; `clock` says where it is called
 //! - `raw`: trusting authenticated code
 //!
@@ -22,15 +24,20 @@ mod engine;
 mod guest;
 mod imports;
 mod inside;
+mod platform;
 mod program;
 mod raw;
+mod region;
 mod run;
 mod settings;
 mod short;
+mod threads;
 
 pub use engine::{Engine, EngineError};
-pub use guest::Guest;
+pub use guest::{Guest, Waited};
 pub use inside::Limits;
+pub use platform::Platform;
 pub use program::{LoadError, Program};
-pub use raw::{Memory, Publish, Seal};
+pub use raw::{Memory, Seal};
 pub use run::{End, Ran};
+pub use threads::Start;

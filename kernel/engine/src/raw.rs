@@ -51,13 +51,11 @@ pub fn load<R>(
     Ok(module.map(|module| (Loaded { module, _memory: memory }, found)))
 }
 
-/// Makes code executable, given its address and its size in bytes. Returns false if that fails.
-pub type Publish = fn(usize, usize) -> bool;
-
 /// How wasmtime makes code executable that it did not allocate.
 pub struct CodeMemory {
     pub page: usize,
-    pub publish: Publish,
+    /// [`Platform::publish`](crate::Platform::publish)
+    pub publish: fn(usize, usize) -> bool,
 }
 
 impl CustomCodeMemory for CodeMemory {

@@ -1,7 +1,7 @@
-//! A program from its first instruction to its end.
+//! A program from its first instruction to its end, and each of its threads.
 //!
 //! ```text
-//!   Program + Guest --instantiate--> _start --> returns, proc_exit: Exit
+//!   Program + Guest --instantiate--> _start --> returns: Return; proc_exit: Exit
 //!                                           --> a trap: Trap
 //!                                           --> killed, in a call or in a loop: Signal
 //! ```
@@ -13,16 +13,23 @@ use crate::guest::Guest;
 use crate::imports::Stopped;
 use crate::inside::{Inside, Limits};
 use crate::program::Program;
+use crate::region::Region;
 use crate::short;
+use crate::threads::Start;
 use abi::process::signal;
 use abi::program::trap;
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use kernel_process::{Process, Stop};
-use wasmtime::{Store, Trap};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use kernel_process::{Process, SCRATCH, Stop};
+use wasmtime::{Func, Instance, MemoryType, Store, Trap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By returning or `proc_exit`, with this exit code.
+    /// By returning.
+    Return,
+    /// By `proc_exit`, with this exit code.
     Exit(u32),
     Signal(u16),
     /// By a trap: one of `abi::program::trap`, and a message for people.
@@ -34,33 +41,105 @@ pub enum End {
 /// Result of a run.
 pub struct Ran<G> {
     pub end: End,
-    pub process: Process,
     pub guest: G,
 }
 
 impl<G: Guest> Engine<G> {
-    /// Runs a program on the caller's stack.
-    pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
-        let inside = Inside { process, guest, memory: None, limits, tables: 0 };
+    /// Runs a program on the caller's stack. It ends for this thread; the threads that it has
+    /// started are the caller's to end.
+    pub fn run(
+        &self,
+        program: &Program<G>,
+        process: Arc<Process>,
+        guest: G,
+        limits: Limits,
+    ) -> Ran<G> {
+        let region = match program.shared_memory() {
+            None => None,
+            Some(kind) => match self.region(kind, limits) {
+                Some(region) => Some(region),
+                None => return Ran { end: no_room(), guest },
+            },
+        };
+        self.within(program, (process, guest, limits, region), |store, instance| {
+            if store.data().region.is_none() {
+                store.data_mut().memory = instance.get_memory(&mut *store, "memory");
+            }
+            let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+            prepare(program, store, begin.func())?;
+            begin.call(store, ())
+        })
+    }
+
+    /// Runs a thread of a program, with this number, on the caller's stack.
+    pub fn run_thread(
+        &self,
+        program: &Program<G>,
+        process: Arc<Process>,
+        guest: G,
+        limits: Limits,
+        (start, number): (Start, u32),
+    ) -> Ran<G> {
+        let Start { region, argument } = start;
+        let arguments = (number.cast_signed(), argument.cast_signed());
+        self.within(program, (process, guest, limits, Some(region)), |store, instance| {
+            let begin = instance.get_typed_func::<(i32, i32), ()>(&mut *store, THREAD)?;
+            prepare(program, store, begin.func())?;
+            begin.call(store, arguments)
+        })
+    }
+
+    fn region(&self, kind: &MemoryType, limits: Limits) -> Option<Arc<Region>> {
+        let fits = kind.minimum().saturating_mul(kind.page_size()) <= limits.memory;
+        if fits { Region::new(self.platform, kind) } else { None }
+    }
+
+    /// Makes an instance and runs `work` with it.
+    fn within(
+        &self,
+        program: &Program<G>,
+        (process, guest, limits, region): (Arc<Process>, G, Limits, Option<Arc<Region>>),
+        work: impl FnOnce(&mut Store<Inside<G>>, &Instance) -> wasmtime::Result<()>,
+    ) -> Ran<G> {
+        let Some(scratch) = scratch() else { return Ran { end: no_room(), guest } };
+        let inside = Inside { process, guest, memory: None, region, scratch, limits, tables: 0 };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
-        let done = start(program, &mut store);
-        let Inside { process, guest, .. } = store.into_data();
-        let end = done.map_or_else(|why| ended(&why, &guest), |()| End::Exit(0));
-        Ran { end, process, guest }
+        let done = match store.data().guest.stop_signal() {
+            Some(signal) => Err(wasmtime::Error::new(Stopped(Stop::Signal(signal)))),
+            None => program.instantiate(self, &mut store).and_then(|it| work(&mut store, &it)),
+        };
+        let guest = store.into_data().guest;
+        let end = done.map_or_else(|why| ended(&why, &guest), |()| End::Return);
+        Ran { end, guest }
     }
 }
 
-fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmtime::Result<()> {
-    if let Some(signal) = store.data().guest.stop_signal() {
-        return Err(wasmtime::Error::new(Stopped(Stop::Signal(signal))));
+/// The function in which a thread begins.
+const THREAD: &str = "wasi_thread_start";
+
+/// Prepares the instance of function `begin` for its first call.
+fn prepare<G: Guest>(
+    program: &Program<G>,
+    store: &mut Store<Inside<G>>,
+    begin: &Func,
+) -> wasmtime::Result<()> {
+    if let Some(region) = store.data().region.clone() {
+        return region.attach(store, begin);
     }
-    let instance = program.ready.instantiate(&mut *store)?;
-    let memory = instance.get_memory(&mut *store, "memory");
-    store.data_mut().memory = memory;
-    let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
-    short::shorten(program, store, begin.func());
-    begin.call(store, ())
+    short::shorten(program, store, begin);
+    Ok(())
+}
+
+fn scratch() -> Option<Box<[u8; SCRATCH]>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(SCRATCH).ok()?;
+    bytes.resize(SCRATCH, 0);
+    bytes.into_boxed_slice().try_into().ok()
+}
+
+fn no_room() -> End {
+    End::NoMemory(String::from("no memory for it, or its limit is too low"))
 }
 
 fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {

@@ -95,14 +95,15 @@ impl<G: Guest> DirectImport for Clock<G> {
     extern "C" fn call(context: u64, id: u64, precision: u64, time: u64) -> u64 {
         // SAFETY: the caller is a function of an instance that `shorten` checked. It waits for this
         // call, and with it wasmtime and the code that runs it, so nothing else uses these.
-        let (memory, inside) = unsafe {
+        let (bytes, inside) = unsafe {
             let reached = Reached::from(context);
             let (base, bytes) = reached.memory;
-            let memory = core::slice::from_raw_parts_mut(base as *mut u8, bytes as usize);
-            (memory, &mut *(reached.data as *mut Inside<G>))
+            let bytes = core::slice::from_raw_parts_mut(base as *mut u8, bytes as usize);
+            (bytes, &mut *(reached.data as *mut Inside<G>))
         };
-        let Inside { process, guest, .. } = inside;
-        let done = process.clock_time_get(memory, guest, id as u32, precision, time as u32);
+        let done = inside.with(bytes, |process, memory, system| {
+            process.clock_time_get(memory, system, id as u32, precision, time as u32)
+        });
         // No clock ends a program.
         outcome(done).unwrap_or(Errno::INVAL.0).into()
     }

@@ -2,8 +2,9 @@
 //!
 //! A *space* is a slot of [`SLOT`] bytes in a separate part of virtual memory. A prefix of it is
 //! *open*: pages there are allocated when they are touched ([`Spaces::handle_fault`]) or in advance
-//! ([`Spaces::commit`]). Accesses elsewhere fault. Only the reserver of a space changes it, and
-//! only its own thread faults in it.
+//! ([`Spaces::commit`]). Accesses elsewhere fault. Only the reserver of a space changes it. Several
+//! cores may fault in it at the same time, on the same page too. A fault is a read or a write: code
+//! is never fetched from a page that was not committed.
 //!
 //! ```text
 //!   reserve --> nothing open --open--> [0, open) allocated on touch --release--> free
@@ -171,8 +172,9 @@ impl Spaces {
         let touched = offset & !(PAGE - 1);
         match self.map_page(slot, touched, from) {
             Err(SpaceError::NoMemory) => return FaultOutcome::NoMemory,
-            // The page is mapped, so its rights forbid the access.
-            Ok(false) | Err(_) => return FaultOutcome::Unhandled,
+            // Another core has mapped it since the fault, or its rights forbid the access.
+            Ok(false) => return mapped_meanwhile(start_of(slot).plus(touched), from),
+            Err(_) => return FaultOutcome::Unhandled,
             Ok(true) => {}
         }
         let end = open.min(first + AROUND * PAGE);
@@ -268,6 +270,16 @@ impl Spaces {
         }
         free_tables(at, mapped_end, from, flush);
         self.slots.lock()[slot] = FREE;
+    }
+}
+
+/// Returns the outcome of a fault on a page that is mapped: if it may be read and written, it was
+/// mapped after the fault.
+fn mapped_meanwhile(page: VirtAddr, from: PageSource<'_>) -> FaultOutcome {
+    let found = from.table.lock().find(page);
+    match found.is_some_and(|page| page.rights == Rights::ReadWrite) {
+        true => FaultOutcome::Mapped,
+        false => FaultOutcome::Unhandled,
     }
 }
 

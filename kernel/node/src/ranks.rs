@@ -1,6 +1,7 @@
 //! The ranks of the kernel's locks, including those of the crates that build on this one. A core
 //! takes locks in ascending order of rank, and holds no leaf lock while it waits for another core
-//! or domain. Debug builds check both. `kernel_process` has rank 56. The ranks of `kernel_mem` and `kernel_sched` start at 100,
+//! or domain. Debug builds check both. `kernel_process` and `kernel_engine`
+//! have the ranks 56 and 57. The ranks of `kernel_mem` and `kernel_sched` start at 100,
 //! so their locks are taken after all of these but the early log.
 
 use arch::lock::Rank;
@@ -53,5 +54,9 @@ pub const PROMISES: Rank = Rank::new(51, "promises");
 pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
 /// A private pipe.
 pub const PIPES: Rank = Rank::leaf(54, "private pipe");
+/// The threads of a process.
+pub const THREADS: Rank = Rank::new(58, "threads");
+/// The threads of a process that wait at an address.
+pub const WAITERS: Rank = Rank::new(59, "waiters");
 /// The early log.
 pub const EARLY: Rank = Rank::leaf(250, "early log");

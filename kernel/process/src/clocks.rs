@@ -34,7 +34,8 @@ impl Process {
         let now = match id {
             clock::MONOTONIC => system.monotonic(),
             clock::REALTIME => system.realtime(),
-            clock::PROCESS | clock::THREAD => system.cpu_time(),
+            clock::PROCESS => system.cpu_time(),
+            clock::THREAD => system.thread_time(),
             _ => return Err(Errno::INVAL.into()),
         };
         memory.store_u64(time, now)?;

@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Halt, Interrupted};
 use abi::{fs, process};
 
-/// The kernel, as one process sees it. Times are in ns.
+/// The kernel, as one thread of a process sees it. Times are in ns.
 ///
 /// A method that waits returns [`Interrupted`] when a signal ends the process; other methods that
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
@@ -64,6 +64,11 @@ pub trait System {
 
     /// CPU time of this process.
     fn cpu_time(&mut self) -> u64;
+
+    /// CPU time of the calling thread.
+    fn thread_time(&mut self) -> u64 {
+        self.cpu_time()
+    }
 
     /// Smallest difference between two readings of a clock.
     fn resolution(&self) -> u64 {

@@ -199,7 +199,7 @@ pub mod clock {
     pub const MONOTONIC: u32 = 1;
     /// CPU time of the process.
     pub const PROCESS: u32 = 2;
-    /// CPU time of the thread, the only one of its process.
+    /// CPU time of the thread.
     pub const THREAD: u32 = 3;
 }
 

@@ -15,6 +15,7 @@
 //!
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
+//! - [`threads`]: the threads of a process
 //! - [`launch`]: processes that the system starts
 //! - `place`: which kernel runs a new process
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
@@ -27,6 +28,7 @@ pub mod launch;
 mod pipes;
 mod place;
 mod reports;
+mod threads;
 
 use crate::programs::{Loaded, Programs, Short, is_inside};
 use ::processes::client::{Client, News};
@@ -44,9 +46,11 @@ use arch::trap::TrapFrame;
 use base::id::CoreId;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
+use kernel_engine::Limits;
 use kernel_msg::Level;
 use kernel_node::shootdown;
 use kernel_node::shootdown::core_kind;
+use kernel_process::Process;
 use kernel_sched::{ThreadId, WaitQueue};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -54,8 +58,23 @@ use kernel_services::session::{Failure, Session};
 use pipes::Pipes;
 pub use place::place;
 use reports::Children;
+use threads::{Beginning, Thread, Threads};
 
-/// A process of this kernel. It exists as long as the process's thread.
+/// What the threads of a process run.
+pub struct Running {
+    pub loaded: Arc<Loaded<Guest>>,
+    pub process: Arc<Process>,
+    pub limits: Limits,
+}
+
+impl Running {
+    /// What the engine needs of it for each thread.
+    fn given(&self) -> (Arc<Process>, Limits) {
+        (self.process.clone(), self.limits)
+    }
+}
+
+/// A process of this kernel. It exists as long as the process's main thread.
 pub struct LocalProcess {
     pub pid: u32,
     pub parent: u32,
@@ -65,17 +84,12 @@ pub struct LocalProcess {
     pub name: Vec<u8>,
     /// The signal that ends it; 0 if there is none.
     stop: AtomicU32,
-    /// The scheduler's token of its thread; 0 until that runs.
-    thread: AtomicU64,
-    /// The stack frames of its program are below this address.
-    base: AtomicU64,
-    /// Its thread, while it sleeps in `poll_oneoff`.
-    asleep: WaitQueue,
+    threads: Threads,
     /// Faults on pages that there was no memory for. If there are any, the process ends for that
     /// reason.
     short: AtomicU32,
-    /// Its program; unset until that is loaded.
-    program: Once<Arc<Loaded<Guest>>>,
+    /// What it runs; unset until that is loaded.
+    running: Once<Running>,
     /// Number of requests to services.
     messages: AtomicU64,
     /// Peak memory in bytes.
@@ -139,11 +153,11 @@ pub fn any_must_end() -> bool {
 pub fn ran_short(frame: &TrapFrame) -> Short {
     let by_program = is_inside(frame.pc());
     let found = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel));
-    let Some(life) = found else { return Short::Kernel };
+    let Some((life, _)) = found else { return Short::Kernel };
     let before = life.short.fetch_add(1, Ordering::Relaxed);
-    match life.program.get() {
+    match life.running.get() {
         _ if by_program => Short::Code,
-        Some(program) if before >= MOST_SHORT => {
+        Some(Running { loaded: program, .. }) if before >= MOST_SHORT => {
             let mut way_out = None;
             let from = (frame.pc(), frame.fp());
             arch::backtrace::frames(from, &|pc| program.holds(pc), &mut |pc| {
@@ -176,6 +190,12 @@ pub struct Processes {
     count: AtomicU32,
     /// Threads that wait for a change of `count`.
     some: WaitQueue,
+    /// Threads that are about to begin, by the number of the start.
+    beginning: Lock<BTreeMap<usize, Beginning>>,
+    /// Number of threads started so far.
+    started: AtomicU32,
+    /// The scheduler's token of the thread that takes work from the table.
+    listener: AtomicU64,
     /// Private pipes.
     pipes: Pipes,
     /// When this kernel last learnt that the table has restarted, in chip time; 0: never.
@@ -217,6 +237,9 @@ impl Processes {
             begun,
             count: AtomicU32::new(0),
             some: WaitQueue::new(),
+            beginning: Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new()),
+            started: AtomicU32::new(0),
+            listener: AtomicU64::new(0),
             pipes: Pipes::new(),
             restarted: AtomicU64::new(0),
         }
@@ -249,19 +272,20 @@ impl Processes {
         self.living.lock().get(&pid).cloned()
     }
 
-    /// Delivers a signal to a process of this kernel.
-    fn stop(&self, kernel: &Kernel, pid: u32, signal: u16) {
-        let Some(life) = self.life(pid) else { return };
+    /// Delivers a signal to a process of this kernel: all its threads end.
+    fn stop(&self, kernel: &Kernel, life: &LocalProcess, signal: u16) {
         life.set_stop(signal);
-        kernel.scheduler.wake(ThreadId::from_token(life.thread.load(Ordering::Acquire)));
+        life.threads.wake(&kernel.scheduler);
         interrupt_cores();
+        // It interrupts them again, until the process has ended.
+        kernel.scheduler.wake(ThreadId::from_token(self.listener.load(Ordering::Acquire)));
     }
 
-    /// Returns the process of the calling thread. From any context that holds no lock.
-    fn mine(&self, kernel: &Kernel) -> Option<Arc<LocalProcess>> {
+    /// Returns the calling thread and its process. From any context that holds no lock.
+    fn mine(&self, kernel: &Kernel) -> Option<(Arc<LocalProcess>, Arc<Thread>)> {
         let me = kernel.scheduler.current().token();
         let living = self.living.lock();
-        living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
+        living.values().find_map(|life| Some((life.clone(), life.threads.find(me)?)))
     }
 
     /// Records the group of a process of this kernel.
@@ -272,14 +296,14 @@ impl Processes {
     }
 
     fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
-        let stopped = self.mine(kernel).filter(|life| life.stop_signal().is_some());
-        let Some(life) = stopped else { return };
-        let Some(program) = life.program.get() else { return };
+        let stopped = self.mine(kernel).filter(|(life, _)| life.stop_signal().is_some());
+        let Some((life, thread)) = stopped else { return };
+        let Some(Running { loaded: program, .. }) = life.running.get() else { return };
         match program.way_out(frame.pc()) {
             Some(way_out) => frame.set_pc(way_out),
             None => {
                 let from = (frame.pc(), frame.fp());
-                let stack = frame.sp()..life.base.load(Ordering::Relaxed);
+                let stack = frame.sp()..thread.base();
                 let of_programs = |pc| program.holds(pc);
                 arch::backtrace::redirect(from, stack, &of_programs, &mut |pc| program.way_out(pc));
             }
@@ -352,11 +376,14 @@ fn interrupt_cores() {
 pub fn listen(_: usize) {
     let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), get()) else { return };
     let session = Session::at(kernel, Level(0));
+    processes.listener.store(kernel.scheduler.current().token(), Ordering::Release);
     let mut room = vec![0; BEGIN_BYTES];
     let mut due = 0;
     loop {
-        let mut patience = Patience::IDLE;
-        if any_must_end() {
+        let knows = any_must_end();
+        let is_news = || any_must_end() && !knows;
+        let mut patience = Patience::unless(&is_news).idle();
+        if knows {
             let now = arch::time::soc_time();
             if now >= due {
                 interrupt_cores();
@@ -370,7 +397,11 @@ pub fn listen(_: usize) {
                 let ids = begin::Ids { pid, parent, group, watcher };
                 begin::begin(&session, processes, ids, quota, &room[..bytes]);
             }
-            Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
+            Ok(News::Stop { pid, signal }) => {
+                if let Some(life) = processes.life(pid) {
+                    processes.stop(kernel, &life, signal);
+                }
+            }
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
             // The processes that must end run at a lower priority than this thread. Sleeping leaves
             // them the core, even where a request to the table takes longer than STOP_NS.

@@ -25,7 +25,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use arch::trap::TrapFrame;
-use arch::types::Fault;
+use arch::types::{Access, Fault};
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
@@ -158,7 +158,9 @@ pub type RanShort = fn(&TrapFrame) -> Short;
 #[cold]
 #[inline(never)]
 pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool {
-    let Fault::Page { address, .. } = fault else { return false };
+    let Fault::Page { address, access: Access::Read | Access::Write, .. } = fault else {
+        return false;
+    };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
     match is_short() && SPACES.is_open(address) {
         true => demand_short(frame, address, from, ran_short),
@@ -217,7 +219,12 @@ pub fn trap(frame: &mut TrapFrame, fault: Fault) -> bool {
 /// Makes sure that all pages of `bytes` are allocated, if that is program memory, so that a step of
 /// a service can use them without a fault. Returns false without memory.
 pub fn touch(bytes: &[u8]) -> bool {
-    let (first, last) = (bytes.as_ptr() as u64, bytes.as_ptr() as u64 + bytes.len() as u64);
+    touch_range(bytes.as_ptr() as u64, bytes.len() as u64)
+}
+
+/// The same for a range of addresses.
+fn touch_range(first: u64, bytes: u64) -> bool {
+    let last = first + bytes;
     if !is_inside(first) {
         return true;
     }

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use kernel_msg::Level;
-use kernel_sched::{Deadline, Scheduler, ThreadId};
+use kernel_sched::{Deadline, Scheduler};
 use kernel_services::power;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
@@ -25,9 +25,8 @@ const WORTH_NS: u64 = 1_000_000;
 
 /// Returns what a process has used so far.
 pub fn account(scheduler: &Scheduler, life: &LocalProcess) -> Account {
-    let thread = life.thread.load(Ordering::Acquire);
     Account {
-        cpu: if thread == 0 { 0 } else { scheduler.ran(ThreadId::from_token(thread)) },
+        cpu: life.threads.ran(scheduler),
         memory: life.memory.load(Ordering::Relaxed),
         messages: life.messages.load(Ordering::Relaxed),
     }

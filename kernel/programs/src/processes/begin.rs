@@ -8,28 +8,27 @@
 use super::accounts::account;
 use super::guest::Guest;
 use super::reports::{Children, report_end};
-use super::{LocalProcess, Processes, with_table};
-use crate::programs::{Directory, Loaded, Manifest, stack};
-use ::processes::client::Account;
+use super::threads::{self, Thread, Threads};
+use super::{LocalProcess, Processes, Running, with_table};
+use crate::programs::stack::Stack;
+use crate::programs::{Directory, Manifest};
 use ::processes::name;
 use abi::fs::{Op, Request};
 use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
 use abi::quota::Quota;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use kernel_engine::{End, Limits};
+use kernel_engine::{End, Limits, Ran};
 use kernel_msg::Level;
 use kernel_process::authority::{Authority, Rights, open_directory};
 use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
-use kernel_sched::{PRIORITY_PROGRAM, ThreadId, WaitQueue};
-use kernel_services::kernel::Kernel;
+use kernel_sched::PRIORITY_PROGRAM;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
@@ -59,17 +58,16 @@ pub fn begin(
         return report_failure(session, pid, Errno::Nomem);
     }
     let kernel = session.kernel;
+    let main = Thread::new();
     let life = LocalProcess {
         pid,
         parent,
         group: AtomicU32::new(group),
         name: name::text(&name::of(beginning)).to_vec(),
         stop: AtomicU32::new(0),
-        thread: AtomicU64::new(0),
-        base: AtomicU64::new(0),
-        asleep: WaitQueue::new(),
+        threads: Threads::with(main),
         short: AtomicU32::new(0),
-        program: Once::new(),
+        running: Once::new(),
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
         quota: quota.words().map(AtomicU64::new),
@@ -129,11 +127,13 @@ fn thread(pid: usize) {
         return;
     };
     let pid = pid as u32;
-    if let Some(life) = processes.life(pid) {
-        let me: ThreadId = kernel.scheduler.current();
-        life.thread.store(me.token(), Ordering::Release);
+    let main = processes.life(pid).and_then(|life| life.threads.main());
+    if let Some(main) = main {
+        main.is_me(&kernel.scheduler);
     }
-    if stack::run(live, pid as usize).is_err() {
+    if let Ok(stack) = Stack::get() {
+        stack.run(live, pid as usize);
+    } else {
         if let Some(life) = processes.life(pid) {
             leave(processes, &life, How::Lost, 0);
         }
@@ -151,21 +151,24 @@ extern "C" fn live(pid: usize) {
     let pid = pid as u32;
     let (life, beginning) = (processes.life(pid), take(&processes.begun, pid));
     let (Some(life), Some(beginning)) = (life, beginning) else { return };
+    let Some(main) = life.threads.main() else { return };
     let session = Session::at(kernel, Level(0));
-    let prepared = prepare(&session, processes, &life, &beginning);
+    let guest = Guest::new(kernel, processes, life.clone(), main.clone());
+    let prepared = prepare(&session, guest, &life, &beginning);
     drop(beginning);
-    let (loaded, process, guest, limits) = match prepared {
+    let (running, guest) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             leave(processes, &life, How::Lost, 0);
             return report_failure(&session, pid, why);
         }
     };
-    life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
+    main.set_base(arch::backtrace::fp());
     // Succeeds: only this thread sets it.
-    drop(life.program.set(loaded.clone()));
+    let Ok(running) = life.running.set(running) else { return };
     report_begun(&session, &life);
-    let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
+    let end = run(processes, &life, running, guest);
+    let used = account(&kernel.scheduler, &life);
     let (how, status) = encode_end(&end);
     leave(processes, &life, how, status);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
@@ -174,17 +177,14 @@ extern "C" fn live(pid: usize) {
     }
 }
 
-type Prepared = (Arc<Loaded<Guest>>, Process, Guest, Limits);
-
 fn prepare(
     session: &Session,
-    processes: &'static Processes,
+    mut guest: Guest,
     life: &Arc<LocalProcess>,
     beginning: &[u8],
-) -> Result<Prepared, Errno> {
-    let kernel = session.kernel;
+) -> Result<(Running, Guest), Errno> {
     let beginning = decode(beginning).map_err(|_| Errno::Inval)?;
-    let programs = processes.programs(kernel).ok_or(Errno::Nomem)?;
+    let programs = guest.processes.programs(session.kernel).ok_or(Errno::Nomem)?;
     let load = || programs.load(session, beginning.directory(), beginning.path);
     let loaded = match load() {
         Err(Errno::Nomem) => {
@@ -196,7 +196,6 @@ fn prepare(
     let mut quota = life.quota();
     quota.lower(life.pid, loaded.manifest.tree);
     life.set_quota(quota);
-    let mut guest = Guest::new(kernel, processes, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);
     let made = create_process(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
@@ -204,7 +203,8 @@ fn prepare(
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
         Halt::Stop(_) => Errno::Intr,
     })?;
-    Ok((loaded, process, guest, Limits { memory: allowed.memory }))
+    let limits = Limits { memory: allowed.memory };
+    Ok((Running { loaded, process: Arc::new(process), limits }, guest))
 }
 
 /// Creates a process with the files and strings of its start data and of the program's manifest.
@@ -292,39 +292,23 @@ fn open_folder(
     })
 }
 
-fn run(
-    kernel: &'static Kernel,
-    processes: &Processes,
-    life: &LocalProcess,
-    (loaded, process, guest, limits): Prepared,
-) -> (End, Account) {
+/// Runs the program to its end, for all of its threads.
+fn run(processes: &Processes, life: &LocalProcess, running: &Running, guest: Guest) -> End {
     let Some(programs) = processes.programs.get() else {
-        return (End::NoMemory(String::from("there is no engine")), Account::default());
+        return End::NoMemory(String::from("there is no engine"));
     };
+    let kernel = guest.kernel();
     kernel_services::idle::to_program(kernel);
-    let mut ran = programs.run(&loaded, process, guest, limits);
-    let trace = loaded.backtrace();
-    if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {
-        let said = report(life, what, &trace);
-        said.lines().for_each(|line| kernel_node::log!("{line}"));
-        ran.process.complain(&mut ran.guest, &mut said.into_bytes());
-    }
-    ran.process.close_all(&mut ran.guest);
-    (ran.end, account(&kernel.scheduler, life))
-}
-
-/// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
-fn report(life: &LocalProcess, what: &str, trace: &[String]) -> String {
-    let name = String::from_utf8_lossy(&life.name);
-    let mut said = format!("process {} ({name}): {what}\n", life.pid);
-    for line in trace {
-        said.extend(["  ", line, "\n"]);
-    }
-    said
+    let Ran { end, mut guest } = programs.run(&running.loaded, running.given(), guest);
+    threads::end_with(&mut guest, life, running, end);
+    let end = threads::end_all(&kernel.scheduler, life);
+    running.process.close_all(&mut guest);
+    end
 }
 
 fn encode_end(end: &End) -> (How, u32) {
     match *end {
+        End::Return => (How::Exit, 0),
         End::Exit(code) => (How::Exit, code),
         End::Signal(signal) => (How::Signal, signal.into()),
         End::Trap(code, _) => (How::Trap, code),

@@ -7,6 +7,7 @@
 //! faults on a page for which there is no memory. Handles that a request creates are charged to the
 //! process's quota (`abi::quota`).
 
+use super::threads::{self, Thread};
 use super::{LocalProcess, Processes, ask, reports};
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
@@ -14,9 +15,9 @@ use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_engine::{Start, Waited};
 use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
-use kernel_sched::ThreadId;
 use kernel_services::idle;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -33,21 +34,23 @@ pub enum Way {
 /// Number of random strings that this kernel has generated.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// The kernel, as one process sees it.
+/// The kernel, as one thread of a process sees it.
 pub struct Guest {
     session: Session,
     pub(super) processes: &'static Processes,
     life: Arc<LocalProcess>,
+    thread: Arc<Thread>,
 }
 
 impl Guest {
-    /// Creates the interface of process `life`, to be used on that process's thread only.
+    /// Creates the interface of a thread of process `life`, to be used on that thread only.
     pub fn new(
         kernel: &'static Kernel,
         processes: &'static Processes,
         life: Arc<LocalProcess>,
+        thread: Arc<Thread>,
     ) -> Guest {
-        Guest { session: Session::at(kernel, Level(0)), processes, life }
+        Guest { session: Session::at(kernel, Level(0)), processes, life, thread }
     }
 
     pub(super) fn kernel(&self) -> &'static Kernel {
@@ -149,7 +152,7 @@ impl Guest {
     fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
         let is_stopped = || self.is_stopped();
         let scheduler = &self.session.kernel.scheduler;
-        scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
+        self.thread.sleep(scheduler, deadline, is_stopped);
         if is_stopped() { Err(Interrupted) } else { Ok(()) }
     }
 }
@@ -171,6 +174,30 @@ impl kernel_engine::Guest for Guest {
 
     fn is_short(&self) -> bool {
         self.life.short.load(Ordering::Relaxed) != 0
+    }
+
+    fn begin_thread(&mut self, start: Start) -> Option<u32> {
+        let begun = threads::spawn(self.kernel(), self.processes, &self.life, start);
+        idle::to_program(self.kernel());
+        begun
+    }
+
+    fn wait_at(
+        &mut self,
+        address: u64,
+        is_expected: &dyn Fn() -> bool,
+        deadline: Option<u64>,
+    ) -> Result<Waited, Interrupted> {
+        let is_stopped = || self.is_stopped();
+        let (scheduler, threads) = (&self.kernel().scheduler, &self.life.threads);
+        let place = (address, is_expected);
+        let waited = threads.wait_at(scheduler, &self.thread, place, deadline, &is_stopped);
+        idle::to_program(self.kernel());
+        waited
+    }
+
+    fn notify(&mut self, address: u64, count: u32) -> u32 {
+        self.life.threads.notify(&self.kernel().scheduler, address, count)
     }
 
     fn has_memory(&self, bytes: u64) {
@@ -264,8 +291,11 @@ impl System for Guest {
     }
 
     fn cpu_time(&mut self) -> u64 {
-        let thread = ThreadId::from_token(self.life.thread.load(Ordering::Relaxed));
-        self.kernel().scheduler.ran(thread)
+        self.life.threads.ran(&self.kernel().scheduler)
+    }
+
+    fn thread_time(&mut self) -> u64 {
+        self.thread.ran(&self.kernel().scheduler)
     }
 
     fn random(&mut self, into: &mut [u8]) {

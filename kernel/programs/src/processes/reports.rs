@@ -162,7 +162,7 @@ pub fn name_all(session: &Session, processes: &Processes) {
         if is_watcher_over(session.kernel, life.watcher) {
             // The table may have lost its state after it learnt of that death.
             let _ = with_table(session, &Patience::ENDLESS, |table| table.leave(life.pid));
-            processes.stop(session.kernel, life.pid, signal::KILL);
+            processes.stop(session.kernel, &life, signal::KILL);
         }
         // It may have been reported before the table knew the process.
         if let Some(&(end, status)) = life.ended.get() {

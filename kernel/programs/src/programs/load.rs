@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::port::Trace as _;
-use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal};
+use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal, Start};
 use kernel_process::Process;
 use kernel_seal::Refused;
 use kernel_services::files::with_files;
@@ -100,13 +100,29 @@ impl<G: Guest> Programs<G> {
     /// Creates the engine and an empty cache.
     pub fn new(_: &Kernel) -> Result<Programs<G>, EngineError> {
         let kept = Lock::new(kernel_node::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
-        Ok(Programs { engine: Engine::new(arch::cpu::ISA, seam::publish)?, kept })
+        Ok(Programs { engine: Engine::new(arch::cpu::ISA, seam::PLATFORM)?, kept })
     }
 
-    /// Runs a program to its end. The calling thread must be on a stack for programs
-    /// ([`super::stack`]).
-    pub fn run(&self, loaded: &Loaded<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
+    /// Runs a program to its end, for its main thread. The calling thread must be on a stack for
+    /// programs ([`super::stack`]).
+    pub fn run(
+        &self,
+        loaded: &Loaded<G>,
+        (process, limits): (Arc<Process>, Limits),
+        guest: G,
+    ) -> Ran<G> {
         self.engine.run(&loaded.program, process, guest, limits)
+    }
+
+    /// The same for another thread of it, with its number.
+    pub fn run_thread(
+        &self,
+        loaded: &Loaded<G>,
+        (process, limits): (Arc<Process>, Limits),
+        guest: G,
+        start: (Start, u32),
+    ) -> Ran<G> {
+        self.engine.run_thread(&loaded.program, process, guest, limits, start)
     }
 
     /// Returns the program `path`, from the cache or its file. `path` starts at the file service's

@@ -10,7 +10,7 @@ use super::{SPACES, memory};
 use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use kernel_engine::Memory;
+use kernel_engine::{Memory, Platform};
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 use kernel_services::kernel;
@@ -56,8 +56,41 @@ unsafe impl Memory for Frozen {
     }
 }
 
+/// What the engine needs besides the functions below.
+pub const PLATFORM: Platform = Platform { publish, reserve, open, release, touch, thread, pause };
+
+fn reserve(bytes: usize) -> Option<usize> {
+    let start = SPACES.reserve(whole_pages(bytes)).ok();
+    if start.is_none() {
+        refused();
+    }
+    start.map(|start| start.0 as usize)
+}
+
+fn open(start: usize, bytes: usize) -> bool {
+    done(super::open(VirtAddr(start as u64), whole_pages(bytes))) == 0
+}
+
+fn release(start: usize) {
+    super::release(VirtAddr(start as u64));
+}
+
+fn touch(start: usize, bytes: usize) -> bool {
+    super::touch_range(start as u64, bytes as u64)
+}
+
+fn thread() -> usize {
+    kernel::get().map_or(0, |kernel| kernel.scheduler.current().index())
+}
+
+fn pause() {
+    if let Some(kernel) = kernel::get() {
+        kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS);
+    }
+}
+
 /// Makes the code of an image executable. Returns false if that fails.
-pub fn publish(start: usize, bytes: usize) -> bool {
+fn publish(start: usize, bytes: usize) -> bool {
     // Other cores of this domain synchronize when the flush interrupts them.
     arch::cache::sync_code(start, bytes);
     let flush = &kernel_node::shootdown::flush_all;
@@ -210,9 +243,7 @@ unsafe fn until(lock: *mut usize, mut take: impl FnMut(&AtomicUsize) -> bool) {
     // SAFETY: the caller's obligation.
     let word = unsafe { AtomicUsize::from_ptr(lock) };
     while !take(word) {
-        if let Some(kernel) = kernel::get() {
-            kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS);
-        }
+        pause();
     }
 }
 

@@ -29,18 +29,8 @@ static LEAST_LEFT: AtomicU64 = AtomicU64::new(OWN);
 static SPARE: Lock<ArrayVec<Stack, KEPT>> = Lock::new(ranks::STACKS, ArrayVec::new_const());
 
 /// A stack's memory, owned by the thread that runs on it.
-struct Stack {
+pub struct Stack {
     start: VirtAddr,
-}
-
-/// Runs `entry(argument)` on an unused stack.
-pub fn run(entry: extern "C" fn(usize), argument: usize) -> Result<(), SpaceError> {
-    let spare = SPARE.lock().pop();
-    let stack = spare.map_or_else(Stack::new, Ok)?;
-    seam::on_stack(stack.start.plus(BYTES), entry, argument);
-    let full = SPARE.lock().try_push(stack);
-    drop(full);
-    Ok(())
 }
 
 /// Frees the unused stacks.
@@ -57,6 +47,19 @@ pub fn least_left() -> u64 {
 }
 
 impl Stack {
+    /// Returns an unused stack.
+    pub fn get() -> Result<Stack, SpaceError> {
+        let spare = SPARE.lock().pop();
+        spare.map_or_else(Stack::new, Ok)
+    }
+
+    /// Runs `entry(argument)` on the stack.
+    pub fn run(self, entry: extern "C" fn(usize), argument: usize) {
+        seam::on_stack(self.start.plus(BYTES), entry, argument);
+        let full = SPARE.lock().try_push(self);
+        drop(full);
+    }
+
     /// Allocates a stack. Below it is the end of another space, which is never open: the guard.
     fn new() -> Result<Stack, SpaceError> {
         let start = super::SPACES.reserve(BYTES)?;

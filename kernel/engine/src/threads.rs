@@ -1,0 +1,142 @@
+//! What programs with threads call: the start of a thread, and the functions that the installer has
+//! put in place of instructions ([`abi::program::THREADS`]).
+//!
+//! ```text
+//!   thread-spawn --Start--> the kernel: a thread --run_thread--> wasi_thread_start
+//!   wait32, wait64: is the value the expected one? --> asleep, until notify, a time, or the end
+//! ```
+
+use crate::guest::{Guest, Waited};
+use crate::imports::Stopped;
+use crate::inside::Inside;
+use crate::region::Region;
+use abi::program::THREADS;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use kernel_process::{FUNCTIONS, SharedMemory, Stop};
+use wasmtime::{Caller, Error, Linker, Result, Trap};
+
+/// Module and name of the function that starts a thread.
+const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
+/// What it returns if there cannot be another thread; a thread's number is positive.
+const NO_THREAD: i32 = -6;
+/// What `memory.grow` returns if the memory does not grow.
+const NO_MEMORY: i32 = -1;
+
+/// What a new thread begins with, besides its process.
+pub struct Start {
+    pub(crate) region: Arc<Region>,
+    /// Passed on to the program.
+    pub(crate) argument: u32,
+}
+
+/// Defines the functions in `linker`.
+pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
+    let (module, name) = SPAWN;
+    linker.func_wrap(module, name, spawn)?;
+    linker.func_wrap(THREADS, "grow", grow)?;
+    linker.func_wrap(THREADS, "wait32", wait32)?;
+    linker.func_wrap(THREADS, "wait64", wait64)?;
+    linker.func_wrap(THREADS, "notify", notify)?;
+    Ok(())
+}
+
+/// Returns whether a program with threads may import this function.
+pub fn is_known(module: &str, name: &str) -> bool {
+    let mut usual = FUNCTIONS.iter().map(|function| (function.module, function.name));
+    let own = module == THREADS && matches!(name, "grow" | "wait32" | "wait64" | "notify");
+    own || (module, name) == SPAWN || usual.any(|known| known == (module, name))
+}
+
+/// Returns the region of the calling thread's program.
+fn region<G: Guest>(caller: &Caller<'_, Inside<G>>) -> Result<Arc<Region>> {
+    let region = caller.data().region.clone();
+    region.ok_or_else(|| Error::msg("it has no memory that threads share"))
+}
+
+fn spawn<G: Guest>(mut caller: Caller<'_, Inside<G>>, argument: i32) -> Result<i32> {
+    let start = Start { region: region(&caller)?, argument: argument.cast_unsigned() };
+    let begun = caller.data_mut().guest.begin_thread(start);
+    Ok(begun.map_or(NO_THREAD, u32::cast_signed))
+}
+
+fn grow<G: Guest>(mut caller: Caller<'_, Inside<G>>, pages: i32) -> Result<i32> {
+    let region = region(&caller)?;
+    let Inside { guest, limits, tables, .. } = caller.data_mut();
+    let before = region.grow(pages.cast_unsigned(), |bytes| {
+        let fits = bytes <= limits.memory.saturating_sub(*tables);
+        if fits {
+            guest.has_memory(bytes);
+        }
+        fits
+    });
+    Ok(before.map_or(NO_MEMORY, u32::cast_signed))
+}
+
+/// Returns the address of an instruction that accesses `bytes` bytes, which must be a multiple.
+fn place(region: &Region, address: i32, offset: i32, bytes: u64) -> Result<u64> {
+    let at = u64::from(address.cast_unsigned()) + u64::from(offset.cast_unsigned());
+    if !at.is_multiple_of(bytes) {
+        return Err(Trap::HeapMisaligned.into());
+    }
+    if at + bytes > region.size() as u64 {
+        return Err(Trap::MemoryOutOfBounds.into());
+    }
+    Ok(at)
+}
+
+fn wait32<G: Guest>(
+    caller: Caller<'_, Inside<G>>,
+    address: i32,
+    expected: i32,
+    timeout: i64,
+    offset: i32,
+) -> Result<i32> {
+    let region = region(&caller)?;
+    let at = place(&region, address, offset, 4)?;
+    let word = region.word(at).ok_or(Trap::MemoryOutOfBounds)?;
+    wait(caller, at, timeout, &|| word.load(Ordering::SeqCst) == expected.cast_unsigned())
+}
+
+fn wait64<G: Guest>(
+    caller: Caller<'_, Inside<G>>,
+    address: i32,
+    expected: i64,
+    timeout: i64,
+    offset: i32,
+) -> Result<i32> {
+    let region = region(&caller)?;
+    let at = place(&region, address, offset, 8)?;
+    let word = region.double_word(at).ok_or(Trap::MemoryOutOfBounds)?;
+    wait(caller, at, timeout, &|| word.load(Ordering::SeqCst) == expected.cast_unsigned())
+}
+
+/// Waits, if the word has the expected value, for at most `timeout` ns; for a negative number
+/// without a limit. The word must not be loaded the first time where a page fault is forbidden.
+fn wait<G: Guest>(
+    mut caller: Caller<'_, Inside<G>>,
+    at: u64,
+    timeout: i64,
+    is_expected: &dyn Fn() -> bool,
+) -> Result<i32> {
+    if !is_expected() {
+        return Ok(Waited::Unexpected as i32);
+    }
+    let guest = &mut caller.data_mut().guest;
+    let deadline = u64::try_from(timeout).ok().map(|ns| guest.monotonic().saturating_add(ns));
+    match guest.wait_at(at, is_expected, deadline) {
+        Ok(waited) => Ok(waited as i32),
+        Err(_) => Err(Error::new(Stopped(Stop::Interrupted))),
+    }
+}
+
+fn notify<G: Guest>(
+    mut caller: Caller<'_, Inside<G>>,
+    address: i32,
+    count: i32,
+    offset: i32,
+) -> Result<i32> {
+    let at = place(&*region(&caller)?, address, offset, 4)?;
+    let woken = caller.data_mut().guest.notify(at, count.cast_unsigned());
+    Ok(woken.cast_signed())
+}

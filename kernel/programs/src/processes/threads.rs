@@ -1,0 +1,344 @@
+//! The threads of a process.
+//!
+//! ```text
+//!   main thread: begin --> `Threads::with` ... end of the program --> `end_all` --> Ended
+//!   thread-spawn: `spawn` --> stack, record --> `live`: the engine runs it --> removed
+//!                                                    \--> exit, trap, signal: `end_with`
+//! ```
+//! Contract: the process ends as its first thread does that ends it: by `proc_exit`, by a trap, or
+//! the main thread by returning. Then all others are stopped as by a signal, wherever they are: in
+//! a call, waiting for each other, or computing. The main thread outlives them, and only then
+//! closes the files of the process and reports its end. A kernel has room for [`MOST`] threads
+//! besides the main ones, and one tree gets at most half of them.
+
+use super::guest::Guest;
+use super::{LocalProcess, Processes, Running};
+use crate::programs::has_room_to_begin;
+use crate::programs::stack::Stack;
+use abi::process::signal;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::lock::{Lock, Once};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use kernel_engine::{End, Ran, Start, Waited};
+use kernel_node::ranks;
+use kernel_process::Interrupted;
+use kernel_sched::{PRIORITY_PROGRAM, Scheduler, ThreadId, WaitQueue};
+use kernel_services::kernel::Kernel;
+
+/// Most threads of a kernel's programs, besides the main threads.
+const MOST: usize = 128;
+/// Most threads of a process, besides its main thread.
+const MOST_OF_PROCESS: usize = 63;
+/// The highest number of a thread, as wasi-threads has it.
+const LAST: u32 = 0x1fff_ffff;
+
+/// A thread of a process.
+pub struct Thread {
+    /// The scheduler's token; 0 until it runs.
+    token: AtomicU64,
+    /// The stack frames of its program are below this address.
+    base: AtomicU64,
+    /// It, while it waits for a time, or at an address.
+    asleep: WaitQueue,
+    /// Its wait at an address has been notified.
+    is_notified: AtomicBool,
+}
+
+impl Thread {
+    pub fn new() -> Arc<Thread> {
+        Arc::new(Thread {
+            token: AtomicU64::new(0),
+            base: AtomicU64::new(0),
+            asleep: WaitQueue::new(),
+            is_notified: AtomicBool::new(false),
+        })
+    }
+
+    /// Records that the calling thread is this one.
+    pub fn is_me(&self, scheduler: &Scheduler) {
+        self.token.store(scheduler.current().token(), Ordering::Release);
+    }
+
+    /// Records that the frames of its program are below this address.
+    pub fn set_base(&self, base: u64) {
+        self.base.store(base, Ordering::Relaxed);
+    }
+
+    pub fn base(&self) -> u64 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until `deadline`, or until `is_over`.
+    pub fn sleep(&self, scheduler: &Scheduler, deadline: u64, is_over: impl FnMut() -> bool) {
+        scheduler.wait_until(&self.asleep, Some(deadline), is_over);
+    }
+
+    /// Returns its core time in ns.
+    pub fn ran(&self, scheduler: &Scheduler) -> u64 {
+        match self.token.load(Ordering::Acquire) {
+            0 => 0,
+            token => scheduler.ran(ThreadId::from_token(token)),
+        }
+    }
+
+    fn wake(&self, scheduler: &Scheduler) {
+        match self.token.load(Ordering::Acquire) {
+            0 => {}
+            token => scheduler.wake(ThreadId::from_token(token)),
+        }
+    }
+}
+
+/// A thread that waits at an address.
+struct Waiter {
+    address: u64,
+    thread: Arc<Thread>,
+}
+
+/// The threads of one process.
+pub struct Threads {
+    /// Those that exist; the main thread first.
+    all: Lock<Vec<Arc<Thread>>>,
+    /// Those that wait at an address, in the order in which they came.
+    waiting: Lock<Vec<Waiter>>,
+    /// The number of the last one that was started.
+    last: AtomicU32,
+    /// Core time in ns of those that have ended.
+    past: AtomicU64,
+    /// Where the main thread waits for the end of all others.
+    left: WaitQueue,
+    /// How the program ends.
+    end: Once<End>,
+}
+
+impl Threads {
+    /// The threads of a process that begins with its main thread.
+    pub fn with(main: Arc<Thread>) -> Threads {
+        Threads {
+            all: Lock::new(ranks::THREADS, Vec::from([main])),
+            waiting: Lock::new(ranks::WAITERS, Vec::new()),
+            last: AtomicU32::new(0),
+            past: AtomicU64::new(0),
+            left: WaitQueue::new(),
+            end: Once::new(),
+        }
+    }
+
+    /// Returns the thread with this token, if it is one of them. From any context that holds no
+    /// lock.
+    pub fn find(&self, token: u64) -> Option<Arc<Thread>> {
+        let all = self.all.lock();
+        all.iter().find(|thread| thread.token.load(Ordering::Relaxed) == token).cloned()
+    }
+
+    pub fn main(&self) -> Option<Arc<Thread>> {
+        self.all.lock().first().cloned()
+    }
+
+    /// Returns how many there are besides the main thread.
+    fn others(&self) -> usize {
+        self.all.lock().len().saturating_sub(1)
+    }
+
+    /// Wakes all, to notice that they must end.
+    pub fn wake(&self, scheduler: &Scheduler) {
+        self.all.lock().iter().for_each(|thread| thread.wake(scheduler));
+    }
+
+    /// Returns the core time of all in ns.
+    pub fn ran(&self, scheduler: &Scheduler) -> u64 {
+        let all = self.all.lock();
+        let now: u64 = all.iter().map(|thread| thread.ran(scheduler)).sum();
+        now + self.past.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, thread: &Arc<Thread>) -> bool {
+        let mut all = self.all.lock();
+        let has_room = all.len() <= MOST_OF_PROCESS && all.try_reserve(1).is_ok();
+        if has_room {
+            all.push(thread.clone());
+        }
+        has_room
+    }
+
+    fn remove(&self, scheduler: &Scheduler, thread: &Arc<Thread>) {
+        let mut all = self.all.lock();
+        self.past.fetch_add(thread.ran(scheduler), Ordering::Relaxed);
+        all.retain(|other| !Arc::ptr_eq(other, thread));
+        drop(all);
+        self.left.wake_all(scheduler);
+    }
+
+    /// Waits at an address until notified, `is_over`, or a time.
+    pub fn wait_at(
+        &self,
+        scheduler: &Scheduler,
+        me: &Arc<Thread>,
+        (address, is_expected): (u64, &dyn Fn() -> bool),
+        deadline: Option<u64>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Waited, Interrupted> {
+        me.is_notified.store(false, Ordering::Relaxed);
+        let mut waiting = self.waiting.lock();
+        // A thread that changes the value notifies afterwards, which takes this lock. Without memory
+        // for the list, the program looks again.
+        if !is_expected() || waiting.try_reserve(1).is_err() {
+            return Ok(Waited::Unexpected);
+        }
+        waiting.push(Waiter { address, thread: me.clone() });
+        drop(waiting);
+        let is_notified = || me.is_notified.load(Ordering::Acquire);
+        scheduler.wait_until(&me.asleep, deadline, || is_notified() || is_over());
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|waiter| !Arc::ptr_eq(&waiter.thread, me));
+        match (is_notified(), is_over()) {
+            (_, true) => Err(Interrupted),
+            (true, _) => Ok(Waited::Notified),
+            _ => Ok(Waited::TimedOut),
+        }
+    }
+
+    /// Wakes up to `count` threads that wait at an address. Returns how many.
+    pub fn notify(&self, scheduler: &Scheduler, address: u64, count: u32) -> u32 {
+        let mut woken = 0;
+        self.waiting.lock().retain(|waiter| {
+            let is_next = waiter.address == address && woken < count;
+            if is_next {
+                woken += 1;
+                waiter.thread.is_notified.store(true, Ordering::Release);
+                waiter.thread.asleep.wake_all(scheduler);
+            }
+            !is_next
+        });
+        woken
+    }
+}
+
+/// A thread that is about to begin.
+pub struct Beginning {
+    life: Arc<LocalProcess>,
+    thread: Arc<Thread>,
+    start: Start,
+    number: u32,
+    /// Its stack, until it is on it.
+    stack: Option<Stack>,
+}
+
+/// Starts a thread of process `life`. Returns its number, or `None` if there cannot be another one.
+pub fn spawn(
+    kernel: &'static Kernel,
+    processes: &'static Processes,
+    life: &Arc<LocalProcess>,
+    start: Start,
+) -> Option<u32> {
+    if !is_allowed(processes, life) || !has_room_to_begin() {
+        return None;
+    }
+    let stack = Stack::get().ok()?;
+    let number = life.threads.last.fetch_add(1, Ordering::Relaxed) + 1;
+    let thread = Thread::new();
+    if number > LAST || !life.threads.add(&thread) {
+        return None;
+    }
+    let place = processes.started.fetch_add(1, Ordering::Relaxed) as usize;
+    let (life, me, stack) = (life.clone(), thread.clone(), Some(stack));
+    let beginning = Beginning { life: life.clone(), thread: me, start, number, stack };
+    put(processes, place, beginning);
+    if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, enter, place).is_err() {
+        drop(take(processes, place));
+        life.threads.remove(&kernel.scheduler, &thread);
+        return None;
+    }
+    Some(number)
+}
+
+fn put(processes: &Processes, place: usize, beginning: Beginning) {
+    let before = processes.beginning.lock().insert(place, beginning);
+    drop(before);
+}
+
+fn take(processes: &Processes, place: usize) -> Option<Beginning> {
+    processes.beginning.lock().remove(&place)
+}
+
+/// Returns whether the kernel, and the tree of the process, may have another thread.
+fn is_allowed(processes: &Processes, life: &LocalProcess) -> bool {
+    let tree = life.quota().tree.owner;
+    let (mut all, mut own) = (0, 0);
+    for other in processes.living.lock().values() {
+        let threads = other.threads.others();
+        all += threads;
+        if other.quota().tree.owner == tree {
+            own += threads;
+        }
+    }
+    all < MOST && own < MOST / 2
+}
+
+/// The scheduler's thread.
+fn enter(place: usize) {
+    let Some(processes) = super::get() else { return };
+    let stack = processes.beginning.lock().get_mut(&place).and_then(|it| it.stack.take());
+    if let Some(stack) = stack {
+        stack.run(live, place);
+    }
+}
+
+/// The life of a thread, on its own stack.
+extern "C" fn live(place: usize) {
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
+    let Some(Beginning { life, thread, start, number, .. }) = take(processes, place) else {
+        return;
+    };
+    thread.is_me(&kernel.scheduler);
+    thread.set_base(arch::backtrace::fp());
+    if let (Some(programs), Some(running)) = (processes.programs.get(), life.running.get()) {
+        let guest = Guest::new(kernel, processes, life.clone(), thread.clone());
+        kernel_services::idle::to_program(kernel);
+        let Ran { end, mut guest } =
+            programs.run_thread(&running.loaded, running.given(), guest, (start, number));
+        match end {
+            End::Return => {}
+            end => end_with(&mut guest, &life, running, end),
+        }
+    }
+    life.threads.remove(&kernel.scheduler, &thread);
+}
+
+/// Ends the program for all of its threads, unless it has ended before. Called by the thread that
+/// ends it, which reports why it trapped.
+pub fn end_with(guest: &mut Guest, life: &LocalProcess, running: &Running, end: End) {
+    let trace = running.loaded.backtrace();
+    if let End::Trap(_, what) | End::NoMemory(what) = &end
+        && life.threads.end.get().is_none()
+    {
+        let said = report(life, what, &trace);
+        said.lines().for_each(|line| kernel_node::log!("{line}"));
+        running.process.complain(guest, &mut said.into_bytes());
+    }
+    let is_first = life.threads.end.set(end).is_ok();
+    if is_first && life.threads.others() > 0 {
+        guest.processes.stop(guest.kernel(), life, signal::KILL);
+    }
+}
+
+/// Waits until the main thread is the only one. Returns how the program has ended.
+pub fn end_all(scheduler: &Scheduler, life: &LocalProcess) -> End {
+    scheduler.wait(&life.threads.left, || life.threads.others() == 0);
+    life.threads.end.get().cloned().unwrap_or(End::Return)
+}
+
+/// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
+fn report(life: &LocalProcess, what: &str, trace: &[String]) -> String {
+    let name = String::from_utf8_lossy(&life.name);
+    let mut said = format!("process {} ({name}): {what}\n", life.pid);
+    for line in trace {
+        said.extend(["  ", line, "\n"]);
+    }
+    said
+}
