@@ -19,6 +19,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `terminal(descriptor, mode, group)` | sets mode ([`terminal`]) and foreground group |
 pub const MODULE: &str = "penumbra";
 
+/// Import module of the functions that the installer puts in place of instructions of modules with
+/// threads. A program cannot import it itself. `address` is what the instruction takes from the
+/// stack, `offset` its constant; the sum of the two may be beyond 32 bits.
+///
+/// ```text
+/// memory.grow            grow(pages: i32) -> i32
+/// memory.atomic.wait32   wait32(address: i32, expected: i32, timeout: i64, offset: i32) -> i32
+/// memory.atomic.wait64   wait64(address: i32, expected: i64, timeout: i64, offset: i32) -> i32
+/// memory.atomic.notify   notify(address: i32, count: i32, offset: i32) -> i32
+/// ```
+/// An address that is outside the memory or not aligned is a trap, as it is for the instruction.
+pub const THREADS: &str = "penumbra_threads";
+
 pub mod terminal {
     /// Each key arrives as it is pressed, without echo.
     pub const RAW: u32 = 1;
@@ -199,7 +212,7 @@ const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
-pub const IMAGE_VERSION: u32 = 6;
+pub const IMAGE_VERSION: u32 = 7;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
@@ -219,9 +232,9 @@ pub const MAX_TABLE_ENTRIES: u64 = 128 * 1024;
 /// relies on page protection instead of bounds checks, so a difference would be a hole.
 ///
 /// Both sides also fix: traps by signals, no copy-on-write memory, no concurrency support, no
-/// backtrace details, no threads, SIMD as in [`engine::has_simd`]; everything else is wasmtime's
-/// default. The last function of a module is not the module's own: it traps at once, and a process
-/// that is killed while it computes is redirected to it.
+/// backtrace details, atomic instructions but no shared memory, SIMD as in [`engine::has_simd`];
+/// everything else is wasmtime's default. The last function of a module is not the module's own: it
+/// traps at once, and a process that is killed while it computes is redirected to it.
 pub mod engine {
     /// Exact version of wasmtime.
     pub const VERSION: &str = "49.0.3";

@@ -13,7 +13,7 @@ mod flags;
 
 use abi::program::engine;
 use thiserror::Error;
-use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails};
+use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails, WasmFeatures};
 
 /// Why there is no code.
 #[derive(Debug, Error)]
@@ -44,6 +44,7 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .concurrency_support(false)
         .max_wasm_stack(engine::STACK)
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .wasm_features(WasmFeatures::THREADS, true)
         .wasm_simd(engine::has_simd(isa))
         .wasm_relaxed_simd(engine::has_simd(isa));
     // A kernel accepts any choice here. It finds a trap by frame pointers and names its function;

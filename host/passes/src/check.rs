@@ -1,17 +1,23 @@
 //! Detects features that a module uses and no kernel supports. They are reported when the program
 //! is installed, where the user can react, and not when it is started.
 //!
-//! [`unsupported`] checks declarations only: types, imports, memories, tables, tags. The compiler
-//! rejects features that only instructions use (atomics, exceptions without a tag); [`used`] then
-//! returns the proposal.
+//! [`unsupported`] checks declarations only: types, imports, memories, tables, tags, the export that
+//! threads begin in. The compiler rejects features that only instructions use (exceptions without a
+//! tag); [`used`] then returns the proposal.
 
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use kernel_process::functions::{FUNCTIONS, Function, Type};
 use thiserror::Error;
 use wasmparser::{
-    CompositeInnerType, Error as Unreadable, FuncType, Import, MemoryType, Parser, Payload,
-    SubType, TableType, TypeRef, TypeSectionReader, ValType, Validator, WasmFeatures,
+    CompositeInnerType, Error as Unreadable, Export, ExternalKind, FuncType, Import, MemoryType,
+    Parser, Payload, SubType, TableType, TypeRef, TypeSectionReader, ValType, Validator,
+    WasmFeatures,
 };
+
+/// Module and name of the function that starts a thread (wasi-threads).
+const THREAD_SPAWN: (&str, &str) = ("wasi", "thread-spawn");
+/// Name of the exported function in which a thread begins.
+const THREAD_START: &str = "wasi_thread_start";
 
 /// An unsupported feature, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -39,10 +45,26 @@ pub enum Unsupported {
     #[error("the module's table has 64-bit indices (memory64): build for wasm32-wasip1")]
     Table64,
     #[error(
-        "the module uses threads (a shared memory, atomics); a program has one thread: build for \
-         wasm32-wasip1 and not wasm32-wasip1-threads, without `-pthread`"
+        "the module defines its shared memory itself, and the threads of a program import theirs: \
+         link it with `--import-memory --export-memory`, as the target wasm32-wasip1-threads does"
     )]
-    Threads,
+    SharedMemory,
+    #[error(
+        "the module starts threads (\"wasi.thread-spawn\") and has no shared memory: build all of \
+         it for wasm32-wasip1-threads, or without threads for wasm32-wasip1"
+    )]
+    NoSharedMemory,
+    #[error(
+        "the module starts threads (\"wasi.thread-spawn\") and does not export the function \
+         \"wasi_thread_start\" with two i32 parameters and no result, in which they begin: link \
+         it with the libc of wasm32-wasip1-threads"
+    )]
+    NoThreadStart,
+    #[error(
+        "the module uses shared types (shared-everything-threads): build it for \
+         wasm32-wasip1-threads without that feature"
+    )]
+    SharedTypes,
     #[error(
         "the module's memory has pages of another size than 64 KiB: build it without the \
          custom-page-sizes feature"
@@ -83,7 +105,7 @@ pub enum Unsupported {
 
 /// Proposals that only instructions use, and the error for each.
 const PROPOSALS: &[(WasmFeatures, Unsupported)] = &[
-    (WasmFeatures::THREADS, Unsupported::Threads),
+    (WasmFeatures::SHARED_EVERYTHING_THREADS, Unsupported::SharedTypes),
     (WasmFeatures::MEMORY64, Unsupported::Memory64),
     (WasmFeatures::EXCEPTIONS.union(WasmFeatures::LEGACY_EXCEPTIONS), Unsupported::Exceptions),
     (WasmFeatures::GC.union(WasmFeatures::FUNCTION_REFERENCES), Unsupported::Gc),
@@ -101,26 +123,26 @@ pub fn unsupported(wasm: &[u8]) -> Option<Unsupported> {
             Ok(Payload::ImportSection(imports)) => {
                 first(imports.into_imports(), |import| declared.import(import))
             }
-            Ok(Payload::MemorySection(memories)) => first(memories, |it| declared.memory(it)),
+            Ok(Payload::MemorySection(memories)) => first(memories, |it| declared.own_memory(it)),
             Ok(Payload::TableSection(tables)) => first(tables, |it| declared.table(it.ty)),
+            Ok(Payload::FunctionSection(kinds)) => {
+                declared.functions.extend(kinds.into_iter().map_while(Result::ok));
+                None
+            }
+            Ok(Payload::ExportSection(exports)) => {
+                exports.into_iter().map_while(Result::ok).for_each(|it| declared.export(it));
+                None
+            }
             Ok(Payload::TagSection(_)) => Some(Unsupported::Exceptions),
-            Ok(Payload::CodeSectionStart { .. }) | Err(_) => break,
+            Ok(Payload::CodeSectionStart { .. }) => break,
             Ok(_) => None,
+            Err(_) => return declared.excess(),
         };
         if found.is_some() {
             return found;
         }
     }
-    match declared {
-        Declared { memories: 2.., .. } => Some(Unsupported::Memories(declared.memories)),
-        Declared { tables, .. } if tables > MAX_TABLES as usize => {
-            Some(Unsupported::Tables(tables))
-        }
-        Declared { entries, .. } if entries > MAX_TABLE_ENTRIES => {
-            Some(Unsupported::TableEntries(entries))
-        }
-        _ => None,
-    }
+    declared.excess().or_else(|| declared.missing())
 }
 
 /// Returns the unsupported proposal that makes the compiler reject `wasm`, if there is one. Parses
@@ -146,8 +168,16 @@ fn first<T>(
 #[derive(Default)]
 struct Declared {
     /// By index; `None` is not a function type.
-    functions: Vec<Option<FuncType>>,
+    types: Vec<Option<FuncType>>,
+    /// The types of the functions, imported ones first.
+    functions: Vec<u32>,
     memories: usize,
+    /// The memory is shared.
+    is_shared: bool,
+    /// The module imports the function that starts a thread.
+    spawns: bool,
+    /// It exports the one in which a thread begins.
+    has_thread_start: bool,
     tables: usize,
     /// Of all tables, when the program starts.
     entries: u64,
@@ -161,7 +191,7 @@ impl Declared {
                 None => {}
                 found => return found,
             }
-            self.functions.push(match kind.composite_type.inner {
+            self.types.push(match kind.composite_type.inner {
                 CompositeInnerType::Func(function) => Some(function),
                 _ => None,
             });
@@ -169,10 +199,40 @@ impl Declared {
         None
     }
 
+    /// Returns what the module has too many of.
+    fn excess(&self) -> Option<Unsupported> {
+        match *self {
+            Declared { memories: 2.., .. } => Some(Unsupported::Memories(self.memories)),
+            Declared { tables, .. } if tables > MAX_TABLES as usize => {
+                Some(Unsupported::Tables(tables))
+            }
+            Declared { entries, .. } if entries > MAX_TABLE_ENTRIES => {
+                Some(Unsupported::TableEntries(entries))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what a complete module that starts threads lacks.
+    fn missing(&self) -> Option<Unsupported> {
+        match *self {
+            Declared { spawns: true, is_shared: false, .. } => Some(Unsupported::NoSharedMemory),
+            Declared { spawns: true, has_thread_start: false, .. } => {
+                Some(Unsupported::NoThreadStart)
+            }
+            _ => None,
+        }
+    }
+
+    /// Checks a memory that the module defines.
+    fn own_memory(&mut self, memory: MemoryType) -> Option<Unsupported> {
+        self.memory(memory).or(memory.shared.then_some(Unsupported::SharedMemory))
+    }
+
     fn memory(&mut self, memory: MemoryType) -> Option<Unsupported> {
         self.memories += 1;
+        self.is_shared |= memory.shared;
         match memory {
-            MemoryType { shared: true, .. } => Some(Unsupported::Threads),
             MemoryType { memory64: true, .. } => Some(Unsupported::Memory64),
             MemoryType { page_size_log2: Some(_), .. } => Some(Unsupported::PageSize),
             _ => None,
@@ -192,6 +252,7 @@ impl Declared {
                 return self.function(module, name, kind);
             }
             TypeRef::Memory(memory) => match self.memory(memory) {
+                None if memory.shared => return None,
                 None => "the memory",
                 found => return found,
             },
@@ -202,7 +263,14 @@ impl Declared {
         Some(Unsupported::ImportKind { kind, module, name })
     }
 
-    fn function(&self, module: String, name: String, kind: u32) -> Option<Unsupported> {
+    fn function(&mut self, module: String, name: String, kind: u32) -> Option<Unsupported> {
+        self.functions.push(kind);
+        if (module.as_str(), name.as_str()) == THREAD_SPAWN {
+            self.spawns = true;
+            let kind = self.function_type(kind)?;
+            let is_known = kind.params() == [ValType::I32] && kind.results() == [ValType::I32];
+            return (!is_known).then_some(Unsupported::ImportType { module, name });
+        }
         let mut of_module = FUNCTIONS.iter().filter(|known| known.module == module).peekable();
         if of_module.peek().is_none() {
             return Some(Unsupported::ImportModule { module, name });
@@ -210,8 +278,22 @@ impl Declared {
         let Some(known) = of_module.find(|known| known.name == name) else {
             return Some(Unsupported::ImportName { module, name });
         };
-        let kind = self.functions.get(kind as usize).and_then(Option::as_ref)?;
+        let kind = self.function_type(kind)?;
         (!is_of(known, kind)).then_some(Unsupported::ImportType { module, name })
+    }
+
+    fn function_type(&self, kind: u32) -> Option<&FuncType> {
+        self.types.get(kind as usize)?.as_ref()
+    }
+
+    fn export(&mut self, export: Export<'_>) {
+        let is_function = matches!(export.kind, ExternalKind::Func | ExternalKind::FuncExact);
+        let kind = self.functions.get(export.index as usize);
+        let kind = kind.and_then(|kind| self.function_type(*kind));
+        let fits =
+            |kind: &FuncType| kind.params() == [ValType::I32; 2] && kind.results().is_empty();
+        self.has_thread_start |=
+            is_function && export.name == THREAD_START && kind.is_some_and(fits);
     }
 }
 
@@ -226,7 +308,7 @@ fn is_of(known: &Function, kind: &FuncType) -> bool {
 
 fn unsupported_type(kind: &SubType) -> Option<Unsupported> {
     match &kind.composite_type.inner {
-        CompositeInnerType::Func(_) if kind.composite_type.shared => Some(Unsupported::Threads),
+        CompositeInnerType::Func(_) if kind.composite_type.shared => Some(Unsupported::SharedTypes),
         CompositeInnerType::Func(_) => None,
         CompositeInnerType::Array(_) | CompositeInnerType::Struct(_) => Some(Unsupported::Gc),
         CompositeInnerType::Cont(_) => Some(Unsupported::StackSwitching),
@@ -234,85 +316,4 @@ fn unsupported_type(kind: &SubType) -> Option<Unsupported> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel_process::functions::WASI;
-
-    fn refusal(text: &str) -> Option<Unsupported> {
-        unsupported(&crate::read(text))
-    }
-
-    #[test]
-    fn a_program_of_wasi_is_supported() {
-        let text = r#"(module
-            (import "wasi_snapshot_preview1" "fd_write"
-                (func (param i32 i32 i32 i32) (result i32)))
-            (import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))
-            (import "penumbra" "self" (func (param i32) (result i32)))
-            (memory (export "memory") 1) (table 4 funcref) (func (export "_start")))"#;
-        assert_eq!(refusal(text), None);
-        assert_eq!(refusal("(module)"), None);
-        assert_eq!(unsupported(b"\0asm\x01"), None);
-    }
-
-    #[test]
-    fn memories_of_other_kinds_are_refused() {
-        for (text, expected) in [
-            ("(module (memory 1) (memory 1))", Unsupported::Memories(2)),
-            ("(module (memory i64 1))", Unsupported::Memory64),
-            ("(module (table i64 1 funcref))", Unsupported::Table64),
-            (
-                "(module (table 131072 funcref) (table 1 funcref))",
-                Unsupported::TableEntries(131073),
-            ),
-            ("(module (memory 1 1 shared))", Unsupported::Threads),
-            (r#"(module (import "env" "memory" (memory 1 1 shared)))"#, Unsupported::Threads),
-            ("(module (memory 1 (pagesize 1)))", Unsupported::PageSize),
-        ] {
-            assert_eq!(refusal(text), Some(expected), "{text}");
-        }
-        let tables = |count| format!("(module {})", "(table 1 funcref)".repeat(count));
-        assert_eq!(refusal(&tables(8)), None);
-        assert_eq!(refusal(&tables(9)), Some(Unsupported::Tables(9)));
-    }
-
-    #[test]
-    fn types_of_other_proposals_are_refused() {
-        for (text, expected) in [
-            ("(module (type (struct (field i32))))", Unsupported::Gc),
-            ("(module (type (array i8)))", Unsupported::Gc),
-            ("(module (tag (param i32)))", Unsupported::Exceptions),
-        ] {
-            assert_eq!(refusal(text), Some(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn an_import_that_nobody_has_is_named() {
-        let names = |module: &str, name: &str| (module.to_string(), name.to_string());
-        let (module, name) = names("env", "log");
-        let text = r#"(module (import "env" "log" (func)))"#;
-        assert_eq!(refusal(text), Some(Unsupported::ImportModule { module, name }));
-        let (module, name) = names(WASI, "sock_open");
-        let text = r#"(module (import "wasi_snapshot_preview1" "sock_open" (func)))"#;
-        assert_eq!(refusal(text), Some(Unsupported::ImportName { module, name }));
-        let (module, name) = names(WASI, "fd_close");
-        let text = r#"(module (import "wasi_snapshot_preview1" "fd_close" (func (param i64))))"#;
-        assert_eq!(refusal(text), Some(Unsupported::ImportType { module, name }));
-        let (module, name) = names("env", "memory");
-        let text = r#"(module (import "env" "memory" (memory 1)))"#;
-        let kind = "the memory";
-        assert_eq!(refusal(text), Some(Unsupported::ImportKind { kind, module, name }));
-    }
-
-    #[test]
-    fn what_only_instructions_use_is_found_when_the_compiler_refuses() {
-        let atomics = "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))";
-        assert_eq!(refusal(atomics), None);
-        assert_eq!(used(&crate::read(atomics)), Some(&Unsupported::Threads));
-        let throws = "(module (func (try_table)))";
-        assert_eq!(used(&crate::read(throws)), Some(&Unsupported::Exceptions));
-        assert_eq!(used(&crate::read("(module (memory 1) (func))")), None);
-        assert_eq!(used(b"no module"), None);
-    }
-}
+mod tests;

@@ -3,19 +3,20 @@
 //! (`docs/design/programs.md`).
 //!
 //! ```text
-//! read (binary or text) -> check -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all)
-//! -> a compiler
+//! read (binary or text) -> check -> threads -> plain (ISAs without SIMD) -> wide (RV64)
+//! -> stop (all) -> a compiler
 //! -> pack
 //! ```
-//! Unsupported features are rejected first ([`Unsupported`]). Every pass but the last leaves a
-//! function that it does not understand unchanged; an invalid function reaches the compiler, which
-//! reports the error.
+//! Unsupported features are rejected first ([`Unsupported`]). `threads` and `stop` refuse a module
+//! that they do not understand; the others leave such a function unchanged. An invalid function
+//! reaches the compiler, which reports the error.
 
 mod check;
 mod names;
 mod pack;
 mod plain;
 mod stop;
+mod threads;
 mod wide;
 
 pub use check::{Unsupported, unsupported, used};
@@ -24,6 +25,7 @@ pub use plain::without_simd;
 pub use wide::widened;
 
 use abi::program::engine;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Why a module cannot be a program.
@@ -64,6 +66,7 @@ pub fn prepare(wasm: &[u8], isa: u32) -> Result<Prepared, Refused> {
     if let Some(what) = check::unsupported(&wasm) {
         return Err(what.into());
     }
+    let wasm = threads::unshared(&wasm).map_err(Refused::Invalid)?.map_or(wasm, Cow::Owned);
     let (wasm, trapping) = match engine::has_simd(isa) {
         true => (wasm.into_owned(), 0),
         false => plain::without_simd(&wasm),

@@ -4,6 +4,8 @@
 //! truncated. All other names of the module (of locals and so on) are removed, because no kernel
 //! shows them. An invalid list only loses names; the module is still processed.
 
+use std::convert::Infallible;
+use wasm_encoder::reencode::Error;
 use wasm_encoder::{NameMap, NameSection};
 use wasmparser::{FromReader, Name, NameSectionReader, SectionLimited};
 
@@ -11,7 +13,15 @@ use wasmparser::{FromReader, Name, NameSectionReader, SectionLimited};
 const LONGEST: usize = 160;
 
 /// Returns the names to keep.
-pub fn kept(section: NameSectionReader<'_>) -> NameSection {
+pub fn kept(section: NameSectionReader<'_>) -> Result<NameSection, Error<Infallible>> {
+    renumbered(section, Ok)
+}
+
+/// Returns the names to keep, of functions with new indices. `index` keeps their order.
+pub fn renumbered(
+    section: NameSectionReader<'_>,
+    mut index: impl FnMut(u32) -> Result<u32, Error<Infallible>>,
+) -> Result<NameSection, Error<Infallible>> {
     let mut names = NameSection::new();
     let functions = section.into_iter().map_while(Result::ok).find_map(|part| match part {
         Name::Function(map) => Some(map),
@@ -20,11 +30,11 @@ pub fn kept(section: NameSectionReader<'_>) -> NameSection {
     if let Some(map) = functions {
         let mut kept = NameMap::new();
         for one in all(map) {
-            kept.append(one.index, &readable(one.name));
+            kept.append(index(one.index)?, &readable(one.name));
         }
         names.functions(&kept);
     }
-    names
+    Ok(names)
 }
 
 /// Returns the elements up to the first invalid one.

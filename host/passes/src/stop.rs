@@ -58,7 +58,7 @@ impl Reencode for Stoppable {
         &mut self,
         section: NameSectionReader<'_>,
     ) -> Result<NameSection, Error<Infallible>> {
-        Ok(names::kept(section))
+        names::kept(section)
     }
 }
 

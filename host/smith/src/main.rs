@@ -11,6 +11,9 @@
 
 mod compute;
 mod nonsense;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod threads;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -70,7 +70,7 @@ pub fn arguments(isa: Isa) -> Vec<String> {
         "-W".to_string(),
         format!(
             "max-wasm-stack={},simd={simd},relaxed-simd={simd},gc=n,gc-support=n,\
-             function-references=n,exceptions=n,threads=n,component-model=n,concurrency-support=n",
+             function-references=n,exceptions=n,threads=y,component-model=n,concurrency-support=n",
             engine::STACK
         ),
     ];

@@ -59,7 +59,7 @@ impl Reencode for Wide {
         &mut self,
         section: NameSectionReader<'_>,
     ) -> Result<NameSection, Error<Infallible>> {
-        Ok(names::kept(section))
+        names::kept(section)
     }
 }
 

@@ -83,6 +83,7 @@ fn source(operator: &Operator<'_>) -> Source {
     match operator {
         I32Const { .. } | I32Load { .. } | I32Load8S { .. } | I32Load8U { .. } => Source::Either,
         I32Load16S { .. } | I32Load16U { .. } => Source::Either,
+        I32AtomicLoad8U { .. } | I32AtomicLoad16U { .. } => Source::Either,
         LocalGet { local_index } | LocalTee { local_index } => Source::Local(*local_index as usize),
         I32And | I32Or | I32Xor | Select => Source::OfTwo,
         I32Add | I32Sub | I32Shl | I32ShrS | I32ShrU | I32Extend8S | I32Extend16S => {

@@ -64,6 +64,36 @@ fn bits_and_choices_are_as_wide_as_what_they_are_made_of() {
     );
 }
 
+/// Other atomic operations have no version that extends a sign. All of them are executed in order.
+#[test]
+fn atomic_operations_stay_or_become_loads_of_the_same_width() {
+    for width in ["8", "16"] {
+        becomes(
+            &format!("(func (param i32) loop local.get 0 i32.atomic.load{width}_u br_if 0 end)"),
+            &format!(
+                "(func (param i32) loop local.get 0 i64.atomic.load{width}_u i64.const 0 i64.ne \
+                 br_if 0 end)"
+            ),
+        );
+    }
+    for (operation, operands) in [
+        ("i32.atomic.load offset=4", ""),
+        ("i32.atomic.rmw.add", "i32.const 1"),
+        ("i32.atomic.rmw8.xchg_u", "i32.const 1"),
+        ("i32.atomic.rmw16.or_u", "i32.const 1"),
+        ("i32.atomic.rmw.cmpxchg", "i32.const -1 i32.const 1"),
+    ] {
+        let module = |negative: &str| {
+            format!("(func (param i32) (result i32) local.get 0 {operands} {operation} {negative})")
+        };
+        becomes(&module("i32.const -1 i32.eq"), &module("i64.extend_i32_s i64.const -1 i64.eq"));
+    }
+    stays(
+        "(func (param i32) local.get 0 local.get 0 i32.atomic.load8_u i32.atomic.store16 \
+         local.get 0 i64.const 1 i64.atomic.rmw32.add_u drop atomic.fence)",
+    );
+}
+
 #[test]
 fn what_nobody_compares_stays() {
     stays("(func (param i32 i32) local.get 0 local.get 1 i32.load i32.store)");

@@ -96,6 +96,8 @@ fn in_64_bits(
         Operator::I32Load8U { memarg } => Instruction::I64Load8U(by.mem_arg(memarg)?),
         Operator::I32Load16S { memarg } => Instruction::I64Load16S(by.mem_arg(memarg)?),
         Operator::I32Load16U { memarg } => Instruction::I64Load16U(by.mem_arg(memarg)?),
+        Operator::I32AtomicLoad8U { memarg } => Instruction::I64AtomicLoad8U(by.mem_arg(memarg)?),
+        Operator::I32AtomicLoad16U { memarg } => Instruction::I64AtomicLoad16U(by.mem_arg(memarg)?),
         Operator::I32And => Instruction::I64And,
         Operator::I32Or => Instruction::I64Or,
         Operator::I32Xor => Instruction::I64Xor,
