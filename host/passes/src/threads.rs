@@ -1,11 +1,12 @@
 //! Modules with threads, for an engine without shared memories.
 //!
-//! A module with threads (wasi-threads) imports its memory, which is shared. This pass makes the
-//! same import unshared; the kernel gives all instances of a process one memory. Atomic
-//! instructions are valid on an unshared memory and stay. An instruction that the engine executes
-//! for one instance only becomes a call of a function of [`THREADS`]: `memory.grow`,
+//! A module with threads (wasi-threads) imports its memory, which is shared. This pass turns it into
+//! an unshared memory of the module's own; the kernel gives all instances of a process one memory.
+//! Atomic instructions are valid on an unshared memory and stay. An instruction that the engine
+//! executes for one instance only becomes a call of a function of [`THREADS`]: `memory.grow`,
 //! `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`. These functions
-//! are imported after the module's own, so the indices of functions that it defines move.
+//! are imported after the module's own, so the indices of functions that it defines move. `grow` is
+//! always imported: a kernel recognises a module with threads by that.
 //!
 //! In a module whose memory is not shared, waiting traps and nobody can be notified:
 //!
@@ -22,8 +23,8 @@ use abi::program::THREADS;
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
-    CodeSection, EntityType, Function, ImportSection, Instruction, MemoryType, Module, NameSection,
-    TypeSection, ValType,
+    CodeSection, EntityType, Function, ImportSection, Instruction, MemorySection, MemoryType,
+    Module, NameSection, SectionId, TypeSection, ValType,
 };
 use wasmparser::{
     BinaryReaderError, FunctionBody, ImportSectionReader, MemArg, NameSectionReader, Operator,
@@ -123,7 +124,8 @@ impl Found {
 
     /// Returns the instructions that become calls, in the order of their imports.
     fn called(&self) -> impl Iterator<Item = Replaced> {
-        ALL.into_iter().filter(|what| self.is_shared && self.occurs[*what as usize])
+        let is_called = |what| what == Replaced::Grow || self.occurs[what as usize];
+        ALL.into_iter().filter(move |what| self.is_shared && is_called(*what))
     }
 
     /// Returns the index of the function that replaces an instruction.
@@ -132,10 +134,12 @@ impl Found {
     }
 }
 
-/// With the number of the module's own types, once they have been read.
 struct Unshared {
     found: Found,
+    /// Number of the module's own types, once they have been read.
     types: u32,
+    /// The memory, from its import until it is defined.
+    memory: Option<MemoryType>,
 }
 
 impl Unshared {
@@ -232,9 +236,33 @@ impl Reencode for Unshared {
         imports: &mut ImportSection,
         section: ImportSectionReader<'_>,
     ) -> Result<(), Error<Infallible>> {
-        utils::parse_import_section(self, imports, section)?;
+        for import in section.into_imports() {
+            let import = import?;
+            match import.ty {
+                TypeRef::Memory(memory) if memory.shared => {
+                    self.memory = Some(self.memory_type(memory)?);
+                }
+                _ => self.parse_import(imports, import)?,
+            }
+        }
         for (kind, what) in (self.types..).zip(self.found.called()) {
             imports.import(THREADS, what.import().name, EntityType::Function(kind));
+        }
+        Ok(())
+    }
+
+    /// Defines the memory where the section of memories belongs, which the module does not have.
+    fn intersperse_section_hook(
+        &mut self,
+        module: &mut Module,
+        _after: Option<SectionId>,
+        before: Option<SectionId>,
+    ) -> Result<(), Error<Infallible>> {
+        let is_early = matches!(before, Some(SectionId::Function | SectionId::Table));
+        if let Some(memory) = self.memory.take_if(|_| !is_early) {
+            let mut memories = MemorySection::new();
+            memories.memory(memory);
+            module.section(&memories);
         }
         Ok(())
     }
@@ -272,7 +300,7 @@ pub fn unshared(wasm: &[u8]) -> Result<Option<Vec<u8>>, String> {
     // The compiler knows which of these features it has.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     validator.validate_all(wasm).map_err(|why| why.to_string())?;
-    let (mut module, mut unshared) = (Module::new(), Unshared { found, types: 0 });
+    let (mut module, mut unshared) = (Module::new(), Unshared { found, types: 0, memory: None });
     match unshared.parse_core_module(&mut module, Parser::new(0), wasm) {
         Ok(()) => Ok(Some(module.finish())),
         Err(why) => Err(why.to_string()),

@@ -5,15 +5,14 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::Inside;
 use crate::raw::{self, Loaded, Memory, Seal};
-use crate::threads::is_known;
-use abi::program::{MAX_TABLES, engine as abi_engine};
+use abi::program::{MAX_TABLES, THREADS, engine as abi_engine};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 use kernel_seal::{Image, Refused};
 use wasmtime::error::OutOfMemory;
-use wasmtime::{ExternType, Instance, InstancePre, MemoryType, Module, Store};
+use wasmtime::{Instance, InstancePre, MemoryType, Module, Store};
 
 /// Reason why an image cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,40 +33,14 @@ const NO_WAY_OUT: &str = "its last function is not the one that stops it: `pen i
 
 /// A program. Shared by the processes that run it, and freed with the last of them.
 pub struct Program<G: Guest> {
-    instances: Instances<G>,
+    ready: InstancePre<Inside<G>>,
+    /// The type of the memory that its threads share; `None`: it has one thread.
+    shared: Option<MemoryType>,
     functions: Functions,
     /// Offset in its contexts of the address of the clock ([`clock::clock_of`]).
     pub(crate) clock: Option<u32>,
     /// The code to which the fields above refer; dropped last.
     loaded: Loaded,
-}
-
-/// How instances are made.
-enum Instances<G: Guest> {
-    /// Each has a memory of its own.
-    Alone(InstancePre<Inside<G>>),
-    /// Each imports the memory of its process, by module and name.
-    Threads { memory: MemoryType, module: String, name: String },
-}
-
-impl<G: Guest> Instances<G> {
-    fn of(engine: &Engine<G>, module: &Module) -> Result<Instances<G>, LoadError> {
-        let imported = module.imports().find_map(|import| match import.ty() {
-            ExternType::Memory(memory) => Some((memory, import.module(), import.name())),
-            _ => None,
-        });
-        let Some((memory, from, name)) = imported else {
-            let ready = engine.linker.instantiate_pre(module);
-            return Ok(Instances::Alone(ready.map_err(|why| LoadError::Import(why.to_string()))?));
-        };
-        let mut functions =
-            module.imports().filter(|import| matches!(import.ty(), ExternType::Func(_)));
-        if let Some(unknown) = functions.find(|import| !is_known(import.module(), import.name())) {
-            let (module, name) = (unknown.module(), unknown.name());
-            return Err(LoadError::Import(alloc::format!("unknown import: `{module}::{name}`")));
-        }
-        Ok(Instances::Threads { memory, module: from.to_string(), name: name.to_string() })
-    }
 }
 
 /// Addresses of a module's functions: in practice one range, but wasmtime does not promise that.
@@ -128,6 +101,18 @@ fn check(module: &Module) -> Result<(), LoadError> {
     }
 }
 
+/// Returns the type of the memory of a module with threads, which imports what the installer puts
+/// in place of instructions, and exports its memory.
+fn shared_memory(module: &Module) -> Result<Option<MemoryType>, LoadError> {
+    if !module.imports().any(|import| import.module() == THREADS) {
+        return Ok(None);
+    }
+    match module.get_export("memory").and_then(|kind| kind.memory().cloned()) {
+        Some(memory) => Ok(Some(memory)),
+        None => Err(LoadError::Refused("it does not export its memory".to_string())),
+    }
+}
+
 impl<G: Guest> Program<G> {
     /// Loads the image in `memory` if it has this seal. Its code is executed in place, not copied.
     /// Also returns the result of `read`, which is called with the image.
@@ -145,18 +130,17 @@ impl<G: Guest> Program<G> {
         let (loaded, found) = loaded.map_err(refused)?;
         let module = &loaded.module;
         check(module)?;
-        let instances = Instances::of(engine, module)?;
+        let ready = engine.linker.instantiate_pre(module);
+        let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
+        let shared = shared_memory(module)?;
         let functions = Functions::of(module)?;
         let clock = clock::clock_of(module);
-        Ok((Program { instances, functions, clock, loaded }, found))
+        Ok((Program { ready, shared, functions, clock, loaded }, found))
     }
 
     /// Returns the type of the memory that its threads share; `None`: it has one thread.
     pub(crate) fn shared_memory(&self) -> Option<&MemoryType> {
-        match &self.instances {
-            Instances::Alone(_) => None,
-            Instances::Threads { memory, .. } => Some(memory),
-        }
+        self.shared.as_ref()
     }
 
     /// Makes an instance. The region that the store holds, if any, becomes its memory.
@@ -165,17 +149,10 @@ impl<G: Guest> Program<G> {
         engine: &Engine<G>,
         store: &mut Store<Inside<G>>,
     ) -> wasmtime::Result<Instance> {
-        let (memory, module, name) = match &self.instances {
-            Instances::Alone(ready) => return ready.instantiate(store),
-            Instances::Threads { memory, module, name } => (memory, module, name),
-        };
-        let region = store.data().region.clone();
-        let region = region.ok_or_else(|| wasmtime::Error::msg("no memory for its threads"))?;
-        let make = || wasmtime::Memory::new(&mut *store, memory.clone());
-        let view = engine.memories.view(&region, make)?;
-        let mut linker = engine.linker.clone();
-        linker.define(&*store, module, name, view)?;
-        linker.instantiate(store, self.module())
+        match store.data().region.clone() {
+            None => self.ready.instantiate(store),
+            Some(region) => engine.memories.view(&region, || self.ready.instantiate(store)),
+        }
     }
 
     pub(crate) fn module(&self) -> &Module {

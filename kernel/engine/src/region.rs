@@ -3,14 +3,14 @@
 //!
 //! A memory of a program with one thread belongs to its instance. A [`Region`] is the memory of a
 //! program with threads. Each thread has an instance in a store of its own, and wasmtime without
-//! `std` has no memory that several stores share. So each of these instances imports a *view* of
-//! the region: an unshared memory, as far as wasmtime knows, at the region's address.
+//! `std` has no memory that several stores share. So each of these instances gets a *view* of the
+//! region: a memory of its own, as far as wasmtime knows, at the region's address.
 //!
 //! # Why this is sound
-//! - **Compiled code** accesses a memory through a definition: address and size. It reads both each
-//!   time through a pointer, because the memory is imported. [`Region::attach`] makes that pointer
-//!   lead to the region's one definition; so all instances see a growth at once, and the address
-//!   never changes. Accesses beyond the size fault, as the pages there are not open.
+//! - **Compiled code** finds address and size of a memory in its instance's *definition* of it. The
+//!   address never changes. A growth stores the new size in the definitions of all instances
+//!   ([`Region::attach`]), an atomic word in wasmtime too, because memories that are shared are
+//!   grown by other threads there. Accesses beyond the size fault, as the pages there are not open.
 //! - **wasmtime's own code** makes Rust references to a memory's bytes in its host interface
 //!   (`Memory::data`), which this crate does not use for a view, and copies through raw pointers
 //!   for bulk instructions and data segments, as it does for its own shared memories. It grows a
@@ -20,6 +20,7 @@
 //!   made here by atomic loads and stores: program code that races with them is not Rust, and finds
 //!   each word old or new.
 //! - **Lifetime**: views and threads hold the region, which frees its space when the last is gone.
+//!   An instance is detached before it is freed.
 #![allow(unsafe_code)]
 
 use crate::platform::Platform;
@@ -28,13 +29,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use arch::lock::{Lock, Rank};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use kernel_process::SharedMemory;
-use wasmtime::{Func, LinearMemory, MemoryCreator, MemoryType, Result, Store};
-use wasmtime_environ::{
-    HostPtr, MemoryIndex, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields,
-};
+use wasmtime::{Error, Func, LinearMemory, MemoryCreator, MemoryType, Result, Store};
+use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC};
 
 /// Bytes of a page of WebAssembly.
 const PAGE: u64 = 1 << 16;
@@ -43,6 +43,8 @@ const SPACE: usize = (RESERVATION + GUARD) as usize;
 /// The rank of the regions that are being handed over, among those of `kernel_node::ranks`. While
 /// it is held, memory is allocated and nothing else is called.
 const HANDED: Rank = Rank::new(57, "regions");
+/// The same for the instances of a region.
+const SIZES: Rank = Rank::new(60, "sizes of a region");
 
 /// A reserved space, freed when dropped.
 struct Space {
@@ -64,65 +66,74 @@ impl Drop for Space {
     }
 }
 
-/// Address and size of a memory, as compiled code reads them.
-#[repr(C)]
-struct Definition {
-    base: u64,
-    bytes: AtomicU64,
-}
-
 /// The memory of a program with threads.
 pub struct Region {
     space: Space,
-    definition: Definition,
+    bytes: AtomicU64,
     /// Its maximum in bytes.
     most: u64,
     /// A thread grows it.
     grows: AtomicBool,
+    /// Addresses of the sizes in the definitions of all instances.
+    sizes: Lock<Vec<u64>>,
 }
 
 impl Region {
-    /// Makes the memory of a program whose module imports this one. `None` without memory.
+    /// Makes the memory of a program whose module has one of this type. `None` without memory.
     pub(crate) fn new(platform: Platform, kind: &MemoryType) -> Option<Arc<Region>> {
         let bytes = kind.minimum().checked_mul(PAGE).filter(|&bytes| bytes <= RESERVATION)?;
         let most = kind.maximum().map_or(RESERVATION, |pages| pages.saturating_mul(PAGE));
-        let space = Space::new(platform, bytes as usize)?;
-        let definition = Definition { base: space.start as u64, bytes: AtomicU64::new(bytes) };
-        let most = most.min(RESERVATION);
-        Some(Arc::new(Region { space, definition, most, grows: AtomicBool::new(false) }))
+        Some(Arc::new(Region {
+            space: Space::new(platform, bytes as usize)?,
+            bytes: AtomicU64::new(bytes),
+            most: most.min(RESERVATION),
+            grows: AtomicBool::new(false),
+            sizes: Lock::new(SIZES, Vec::new()),
+        }))
     }
 
-    /// Makes an instance use this region's definition. `function` is one of the instance's, whose
-    /// only memory is an imported view of this region. Fails if the engine's layout is not the
-    /// known one: what is found there is compared with what it must be.
-    pub(crate) fn attach<T>(&self, store: &mut Store<T>, function: &Func) -> Result<()> {
+    /// Returns its address and its size in bytes.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        (self.space.start as u64, self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Makes an instance follow the growth of this region. `function` is one of the instance's,
+    /// whose memory is a view of it. Returns what [`Region::detach`] takes. Fails if the engine's
+    /// layout is not the known one: what is found there is compared with what it must be.
+    pub(crate) fn attach<T>(&self, store: &mut Store<T>, function: &Func) -> Result<Attached> {
         let reference = function.to_raw(&mut *store) as u64;
-        let import = import_offset();
         let layout = HostPtr.vm_memory_definition();
-        let expected = (self.definition.base, self.definition.bytes.load(Ordering::Relaxed));
-        let is_ours = (layout.base(), layout.current_length()) == (0, 8);
-        // SAFETY: `to_raw` returns wasmtime's reference to a function of a live instance; all words
-        // read are words of wasmtime's structures, whose layout `wasmtime_environ` knows. The
-        // definition written lives as long as the instance: the store holds the region.
-        let attached = unsafe {
+        let mut sizes = self.sizes.lock();
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        // SAFETY: `to_raw` returns wasmtime's reference to a function of a live instance, which has
+        // one memory, its own. All words read are words of wasmtime's structures.
+        let found = unsafe {
             let context = word(reference, HostPtr.vm_func_ref().vmctx());
             let magic = (context + u64::from(HostPtr.vmctx().magic())) as *const u32;
-            let from = (context + u64::from(import)) as *mut u64;
-            let is_known = is_ours && magic.read() == VMCONTEXT_MAGIC && {
-                let definition = from.read();
-                let found =
-                    (word(definition, layout.base()), word(definition, layout.current_length()));
-                found.0 == expected.0 && found.1 <= expected.1
-            };
-            if is_known {
-                from.write(core::ptr::from_ref(&self.definition) as u64);
-            }
-            is_known
+            let definition = word(context, HostPtr.vmctx().end_of_static_fields());
+            let is_known = magic.read() == VMCONTEXT_MAGIC
+                && word(definition, layout.base()) == self.space.start as u64
+                && word(definition, layout.current_length()) <= bytes;
+            is_known.then_some(definition + u64::from(layout.current_length()))
         };
-        match attached {
-            true => Ok(()),
-            false => Err(wasmtime::Error::msg("the engine is not the version that is known here")),
-        }
+        let size = found.ok_or_else(|| Error::msg("the engine is not the version known here"))?;
+        sizes.try_reserve(1).map_err(|_| Error::msg("no memory for another thread"))?;
+        sizes.push(size);
+        // SAFETY: as for `set_all`.
+        unsafe { set(size, bytes) };
+        Ok(Attached(size))
+    }
+
+    /// Ends what `attach` began. The instance must still exist.
+    pub(crate) fn detach(&self, attached: Attached) {
+        self.sizes.lock().retain(|&size| size != attached.0);
+    }
+
+    fn set_all(&self, bytes: u64) {
+        let sizes = self.sizes.lock();
+        self.bytes.store(bytes, Ordering::SeqCst);
+        // SAFETY: `attach` found these words in instances, which exist until they are detached.
+        sizes.iter().for_each(|&size| unsafe { set(size, bytes) });
     }
 
     /// Adds pages, if the size that this gives is `allowed`. Returns the size in pages before, or
@@ -131,13 +142,13 @@ impl Region {
         while self.grows.swap(true, Ordering::Acquire) {
             (self.space.platform.pause)();
         }
-        let before = self.definition.bytes.load(Ordering::Relaxed);
+        let before = self.bytes.load(Ordering::Relaxed);
         let after = before + u64::from(pages) * PAGE;
         let fits = after <= self.most && (pages == 0 || allowed(after));
         let grown =
             fits && (pages == 0 || (self.space.platform.open)(self.space.start, after as usize));
         if grown {
-            self.definition.bytes.store(after, Ordering::SeqCst);
+            self.set_all(after);
         }
         self.grows.store(false, Ordering::Release);
         grown.then_some((before / PAGE) as u32)
@@ -145,9 +156,8 @@ impl Region {
 
     /// Returns a word of 32 bits, at an address that is a multiple of 4 and inside.
     pub(crate) fn word(&self, at: u64) -> Option<&AtomicU32> {
-        let inside =
-            at.is_multiple_of(4) && at + 4 <= self.definition.bytes.load(Ordering::Acquire);
-        let address = (self.definition.base + at) as *mut u32;
+        let inside = at.is_multiple_of(4) && at + 4 <= self.bytes.load(Ordering::Acquire);
+        let address = (self.space.start as u64 + at) as *mut u32;
         // SAFETY: the word is inside, where pages stay open as long as the region lives, and
         // aligned; Rust accesses it as an atomic only.
         inside.then(|| unsafe { AtomicU32::from_ptr(address) })
@@ -155,9 +165,8 @@ impl Region {
 
     /// The same, for 64 bits and a multiple of 8.
     pub(crate) fn double_word(&self, at: u64) -> Option<&AtomicU64> {
-        let inside =
-            at.is_multiple_of(8) && at + 8 <= self.definition.bytes.load(Ordering::Acquire);
-        let address = (self.definition.base + at) as *mut u64;
+        let inside = at.is_multiple_of(8) && at + 8 <= self.bytes.load(Ordering::Acquire);
+        let address = (self.space.start as u64 + at) as *mut u64;
         // SAFETY: as in `word`.
         inside.then(|| unsafe { AtomicU64::from_ptr(address) })
     }
@@ -168,7 +177,7 @@ impl Region {
         let Some(end) = end else { return };
         let mut next = at;
         while next < end {
-            let address = self.definition.base as usize + next;
+            let address = self.space.start + next;
             if next.is_multiple_of(8) && end - next >= 8 {
                 // SAFETY: as in `word`.
                 part(next - at, Part::Word(unsafe { AtomicU64::from_ptr(address as *mut u64) }));
@@ -182,27 +191,16 @@ impl Region {
     }
 }
 
-/// Returns the offset of the pointer to the definition of an imported memory, in the context of a
-/// module with one such memory.
-fn import_offset() -> u32 {
-    let offsets = VMOffsets::from(VMOffsetsFields {
-        ptr: HostPtr,
-        num_imported_functions: 0,
-        num_imported_tables: 0,
-        num_imported_memories: 1,
-        num_imported_globals: 0,
-        num_imported_tags: 0,
-        num_defined_tables: 0,
-        num_defined_memories: 0,
-        num_owned_memories: 0,
-        num_defined_globals: 0,
-        num_defined_tags: 0,
-        num_escaped_funcs: 0,
-        num_runtime_data: 0,
-        has_startup_func: false,
-    });
-    let import = offsets.imported_memories().at(MemoryIndex::from_u32(0));
-    import + u32::from(HostPtr.vm_memory_import().from())
+/// An instance that follows the growth of its region.
+pub(crate) struct Attached(u64);
+
+/// Stores the size of a memory in an instance.
+///
+/// # Safety
+/// `size` is the address of such a word.
+unsafe fn set(size: u64, bytes: u64) {
+    // SAFETY: the caller's obligation; wasmtime has an atomic word there.
+    unsafe { AtomicU64::from_ptr(size as *mut u64) }.store(bytes, Ordering::SeqCst);
 }
 
 /// # Safety
@@ -220,7 +218,7 @@ enum Part<'a> {
 
 impl SharedMemory for Region {
     fn size(&self) -> usize {
-        self.definition.bytes.load(Ordering::Acquire) as usize
+        self.bytes.load(Ordering::Acquire) as usize
     }
 
     fn touch(&self, at: usize, length: usize) -> bool {
@@ -312,7 +310,7 @@ unsafe impl LinearMemory for Own {
 
     fn grow_to(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.byte_capacity() || !(self.space.platform.open)(self.space.start, bytes) {
-            return Err(wasmtime::Error::msg("no memory for it"));
+            return Err(Error::msg("no memory for it"));
         }
         self.bytes = bytes;
         Ok(())
@@ -337,7 +335,7 @@ unsafe impl LinearMemory for View {
     }
 
     fn grow_to(&mut self, _: usize) -> Result<()> {
-        Err(wasmtime::Error::msg("a view of a memory does not grow"))
+        Err(Error::msg("a view of a memory does not grow"))
     }
 
     fn as_ptr(&self) -> *mut u8 {

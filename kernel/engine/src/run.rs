@@ -62,12 +62,8 @@ impl<G: Guest> Engine<G> {
             },
         };
         self.within(program, (process, guest, limits, region), |store, instance| {
-            if store.data().region.is_none() {
-                store.data_mut().memory = instance.get_memory(&mut *store, "memory");
-            }
             let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
-            prepare(program, store, begin.func())?;
-            begin.call(store, ())
+            attached(program, store, (instance, begin.func()), |store| begin.call(store, ()))
         })
     }
 
@@ -84,8 +80,8 @@ impl<G: Guest> Engine<G> {
         let arguments = (number.cast_signed(), argument.cast_signed());
         self.within(program, (process, guest, limits, Some(region)), |store, instance| {
             let begin = instance.get_typed_func::<(i32, i32), ()>(&mut *store, THREAD)?;
-            prepare(program, store, begin.func())?;
-            begin.call(store, arguments)
+            let call = |store: &mut Store<_>| begin.call(store, arguments);
+            attached(program, store, (instance, begin.func()), call)
         })
     }
 
@@ -118,17 +114,24 @@ impl<G: Guest> Engine<G> {
 /// The function in which a thread begins.
 const THREAD: &str = "wasi_thread_start";
 
-/// Prepares the instance of function `begin` for its first call.
-fn prepare<G: Guest>(
+/// Calls `work` with an instance that knows its memory: its own, or the region that its store
+/// holds. `begin` is a function of it.
+fn attached<G: Guest>(
     program: &Program<G>,
     store: &mut Store<Inside<G>>,
-    begin: &Func,
+    (instance, begin): (&Instance, &Func),
+    work: impl FnOnce(&mut Store<Inside<G>>) -> wasmtime::Result<()>,
 ) -> wasmtime::Result<()> {
-    if let Some(region) = store.data().region.clone() {
-        return region.attach(store, begin);
-    }
+    let Some(region) = store.data().region.clone() else {
+        store.data_mut().memory = instance.get_memory(&mut *store, "memory");
+        short::shorten(program, store, begin);
+        return work(store);
+    };
+    let attached = region.attach(store, begin)?;
     short::shorten(program, store, begin);
-    Ok(())
+    let done = work(store);
+    region.detach(attached);
+    done
 }
 
 fn scratch() -> Option<Box<[u8; SCRATCH]>> {

@@ -13,7 +13,7 @@ use crate::region::Region;
 use abi::program::THREADS;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use kernel_process::{FUNCTIONS, SharedMemory, Stop};
+use kernel_process::{SharedMemory, Stop};
 use wasmtime::{Caller, Error, Linker, Result, Trap};
 
 /// Module and name of the function that starts a thread.
@@ -39,13 +39,6 @@ pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
     linker.func_wrap(THREADS, "wait64", wait64)?;
     linker.func_wrap(THREADS, "notify", notify)?;
     Ok(())
-}
-
-/// Returns whether a program with threads may import this function.
-pub fn is_known(module: &str, name: &str) -> bool {
-    let mut usual = FUNCTIONS.iter().map(|function| (function.module, function.name));
-    let own = module == THREADS && matches!(name, "grow" | "wait32" | "wait64" | "notify");
-    own || (module, name) == SPAWN || usual.any(|known| known == (module, name))
 }
 
 /// Returns the region of the calling thread's program.

@@ -1,7 +1,7 @@
 //! The ranks of the kernel's locks, including those of the crates that build on this one. A core
 //! takes locks in ascending order of rank, and holds no leaf lock while it waits for another core
 //! or domain. Debug builds check both. `kernel_process` and `kernel_engine`
-//! have the ranks 56 and 57. The ranks of `kernel_mem` and `kernel_sched` start at 100,
+//! have the ranks 56, 57 and 60. The ranks of `kernel_mem` and `kernel_sched` start at 100,
 //! so their locks are taken after all of these but the early log.
 
 use arch::lock::Rank;
