@@ -2,12 +2,12 @@
 //!
 //! A module with threads (wasi-threads) imports its memory, which is shared. This pass makes the
 //! same import unshared; the kernel gives all instances of a process one memory. Atomic
-//! instructions are valid on an unshared memory and stay. An instruction that the engine executes
-//! for one instance only becomes a call of a function of [`THREADS`]: `memory.grow`,
-//! `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`. These functions
-//! are imported after the module's own, so the indices of functions that it defines move.
+//! instructions are valid on an unshared memory and stay. Instructions that concern all instances
+//! become calls of the kernel's functions ([`THREADS`]): `memory.grow`, `memory.atomic.wait32`,
+//! `memory.atomic.wait64` and `memory.atomic.notify`. These functions are imported after the
+//! module's own imports, so the indices of the functions that it defines change.
 //!
-//! In a module whose memory is not shared, waiting traps and nobody can be notified:
+//! In a module whose memory is not shared, waiting is a trap, and no thread waits:
 //!
 //! | instruction | becomes |
 //! | --- | --- |

@@ -141,7 +141,8 @@ fn indices_of_defined_functions_move_and_others_stay() {
     let rest = |spawn: u32, exit: u32, defined: [u32; 3], grow: &str| {
         let [one, two, three] = defined;
         format!(
-            "(table 9 funcref) (global funcref (ref.func {two})) (global funcref (ref.func {exit})) \
+            "(table 9 funcref) \
+             (global funcref (ref.func {two})) (global funcref (ref.func {exit})) \
              (export \"one\" (func {one})) (export \"spawn\" (func {spawn})) (start {three}) \
              (elem (i32.const 0) func {spawn} {one} {three}) \
              (elem (table 0) (i32.const 4) funcref (ref.func {two}) (ref.null func)) \
