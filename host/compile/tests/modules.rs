@@ -93,12 +93,22 @@ fn atomic_operations_compile_for_each_isa() {
 #[test]
 fn copies_of_any_length_compile_for_each_isa() {
     for length in [0, 1, 15, 16, 17, 48, 64, 127, 128, 129, 4096] {
-        let text = format!(
-            "(module (memory 1) (func (export \"_start\") \
-             (memory.copy (i32.const 64) (i32.const 0) (i32.const {length}))))"
-        );
-        for isa in [isa::AARCH64, isa::RISCV64] {
-            code(&text, isa);
+        let constant = format!("(i32.const {length})");
+        let lengths = [
+            format!("(block (result i32) {constant})"),
+            format!("(local.tee 0 {constant})"),
+            constant,
+        ];
+        for length in lengths {
+            for instruction in ["memory.copy", "memory.init 0"] {
+                let text = format!(
+                    "(module (memory 1) (data \"abc\") (func (export \"_start\") (local i32) \
+                     ({instruction} (i32.const 64) (i32.const 0) {length})))"
+                );
+                for isa in [isa::AARCH64, isa::RISCV64] {
+                    code(&text, isa);
+                }
+            }
         }
     }
 }

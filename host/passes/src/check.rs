@@ -1,9 +1,9 @@
 //! Detects features that a module uses and no kernel supports. They are reported when the program
 //! is installed, where the user can react, and not when it is started.
 //!
-//! [`unsupported`] checks declarations only: types, imports, memories, tables, tags, the export that
-//! threads begin in. The compiler rejects features that only instructions use (exceptions without a
-//! tag); [`used`] then returns the proposal.
+//! [`unsupported`] checks declarations only: types, imports, memories, tables, tags, and the
+//! function in which threads begin. The compiler rejects features that only instructions use
+//! (exceptions without a tag); [`used`] then returns the proposal.
 
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use kernel_process::functions::{FUNCTIONS, Function, Type};

@@ -5,11 +5,12 @@
 //!   number.
 //! - A vector becomes a 64-bit integer in the types of functions, globals and blocks: what is left
 //!   can only pass it on.
-//! - Cranelift 0.135 expands a `memory.copy` with a constant length of 16 to 128 bytes into vector
-//!   loads and stores, and fails an assertion on a target without them (RV64 without V). So the
-//!   length of each such copy becomes a sum with zero, which Cranelift does not recognise as a
-//!   constant there but folds in the generated code. The instruction stays, so this is right in
-//!   modules with threads, too.
+//! - Cranelift 0.136 expands a `memory.copy` or `memory.init` whose length it knows to be 16 to 128
+//!   bytes into vector loads and stores, and fails an assertion on a target without them (RV64
+//!   without V). It knows the value of a constant, also through blocks and locals. So each length
+//!   becomes a sum with zero, unless it is a smaller constant: Cranelift does not know the sum
+//!   there, and folds it in the generated code. The instruction stays, so this is right in modules
+//!   with threads, too, whose memory is filled by `memory.init`.
 //!
 //! Indices of the module do not change; see `names` for names.
 
@@ -19,7 +20,7 @@ use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{CodeSection, Instruction, Module, NameSection};
 use wasmparser::{FunctionBody, NameSectionReader, Operator, Parser, ValType};
 
-/// The shortest copy that is expanded into vector operations.
+/// The shortest length that is expanded into vector operations.
 const SHORTEST: i32 = 16;
 
 /// The prefix of all SIMD operators.
@@ -82,8 +83,8 @@ impl Reencode for Plain<'_> {
         let mut constant = None;
         while !reader.eof() {
             let operator = reader.read()?;
-            if matches!(operator, Operator::MemoryCopy { .. })
-                && constant.is_some_and(|length| length >= SHORTEST)
+            if matches!(operator, Operator::MemoryCopy { .. } | Operator::MemoryInit { .. })
+                && !constant.is_some_and(|length| (0..SHORTEST).contains(&length))
             {
                 function.instruction(&Instruction::I32Const(0));
                 function.instruction(&Instruction::I32Add);
@@ -128,15 +129,30 @@ mod tests {
         )
     }
 
+    fn inits(length: &str) -> String {
+        format!(
+            "(module (memory 1) (data \"0123456789abcdef0123456789abcdef\") \
+             (func (export \"_start\") \
+             (memory.init 0 (i32.const 64) (i32.const 0) {length})))"
+        )
+    }
+
     #[test]
-    fn only_such_copies_change() {
+    fn lengths_that_may_be_expanded_become_sums() {
         let same = |text: &str| {
             let wasm = read(text);
             without_simd(&wasm) == (wasm, 0)
         };
-        assert!(same(&copies("(i32.const 8)")));
-        assert!(same(&copies("(memory.size)")));
-        assert!(!same(&copies("(i32.const 32)")));
+        assert!(same(&copies("(i32.const 8)")) && same(&inits("(i32.const 8)")));
+        for of_length in [copies, inits] {
+            assert!(same(&of_length("(i32.const 15)")));
+            for length in ["(i32.const 16)", "(i32.const -1)", "(block (result i32) i32.const 32)"]
+            {
+                let sum = format!("(i32.add {length} (i32.const 0))");
+                let (plain, _) = without_simd(&read(&of_length(length)));
+                assert_eq!(plain, read(&of_length(&sum)), "{length}");
+            }
+        }
         assert_eq!(without_simd(b"no module"), (b"no module".to_vec(), 0));
     }
 

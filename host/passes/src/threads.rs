@@ -2,13 +2,13 @@
 //!
 //! A module with threads (wasi-threads) imports its memory, which is shared. This pass turns it into
 //! an unshared memory of the module's own; the kernel gives all instances of a process one memory.
-//! Atomic instructions are valid on an unshared memory and stay. An instruction that the engine
-//! executes for one instance only becomes a call of a function of [`THREADS`]: `memory.grow`,
-//! `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`. These functions
-//! are imported after the module's own, so the indices of functions that it defines move. `grow` is
-//! always imported: a kernel recognises a module with threads by that.
+//! Atomic instructions are valid on an unshared memory and stay. Instructions that concern all
+//! instances become calls of the kernel's functions ([`THREADS`]): `memory.grow`,
+//! `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`. These functions are
+//! imported after the module's own imports, so the indices of the functions that it defines change.
+//! `grow` is always imported: a kernel recognises a module with threads by that.
 //!
-//! In a module whose memory is not shared, waiting traps and nobody can be notified:
+//! In a module whose memory is not shared, waiting is a trap, and no thread waits:
 //!
 //! | instruction | becomes |
 //! | --- | --- |
@@ -78,6 +78,8 @@ struct Found {
     imported: u32,
     /// The module imports a shared memory.
     is_shared: bool,
+    /// It has types, and so may have functions.
+    has_types: bool,
     /// By [`Replaced`]: the instruction occurs.
     occurs: [bool; ALL.len()],
 }
@@ -87,6 +89,7 @@ impl Found {
         let mut found = Found::default();
         for payload in Parser::new(0).parse_all(wasm) {
             match payload? {
+                Payload::TypeSection(_) => found.has_types = true,
                 Payload::ImportSection(imports) => found.imports(imports)?,
                 Payload::CodeSectionEntry(body) => found.instructions(&body)?,
                 _ => {}
@@ -124,7 +127,8 @@ impl Found {
 
     /// Returns the instructions that become calls, in the order of their imports.
     fn called(&self) -> impl Iterator<Item = Replaced> {
-        let is_called = |what| what == Replaced::Grow || self.occurs[what as usize];
+        let is_called =
+            |what| what == Replaced::Grow && self.has_types || self.occurs[what as usize];
         ALL.into_iter().filter(move |what| self.is_shared && is_called(*what))
     }
 

@@ -74,7 +74,7 @@ fn each_module_with_atomics_is_prepared_and_valid() {
                 assert!(is_valid(&prepared), "{seed}");
                 let (waits, left) = atomics(&prepared);
                 assert_eq!(waits, 0, "{seed}");
-                // Code that is never executed goes on RV64; a notification may become a load.
+                // RV64 loses unreachable code; a notification may become a load.
                 let stays = isa == abi::boot::isa::AARCH64 && shape == SHARED;
                 assert!(!stays || left == others, "{seed}: {left} of {others}");
             }

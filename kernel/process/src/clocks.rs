@@ -31,14 +31,19 @@ impl Process {
         _precision: u64,
         time: u32,
     ) -> Done {
-        let now = match id {
-            clock::MONOTONIC => system.monotonic(),
-            clock::REALTIME => system.realtime(),
-            clock::PROCESS => system.cpu_time(),
-            clock::THREAD => system.thread_time(),
-            _ => return Err(Errno::INVAL.into()),
-        };
-        memory.store_u64(time, now)?;
+        memory.store_u64(time, now(system, id)?)?;
         Ok(())
+    }
+}
+
+/// Returns the time of a clock.
+#[inline]
+pub fn now<S: System + ?Sized>(system: &mut S, id: u32) -> Result<u64, Errno> {
+    match id {
+        clock::MONOTONIC => Ok(system.monotonic()),
+        clock::REALTIME => Ok(system.realtime()),
+        clock::PROCESS => Ok(system.cpu_time()),
+        clock::THREAD => Ok(system.thread_time()),
+        _ => Err(Errno::INVAL),
     }
 }

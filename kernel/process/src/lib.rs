@@ -28,7 +28,7 @@ mod arguments;
 pub mod authority;
 pub mod begin;
 mod children;
-mod clocks;
+pub mod clocks;
 mod data;
 mod descriptors;
 mod ending;

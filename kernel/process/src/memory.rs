@@ -67,7 +67,7 @@ impl DerefMut for GuestMemory<'_> {
 
 /// Returns the bounds of a range in a memory of `size` bytes.
 #[inline]
-fn bounds(size: usize, at: u32, length: usize) -> Result<(usize, usize), Errno> {
+pub(crate) fn bounds(size: usize, at: u32, length: usize) -> Result<(usize, usize), Errno> {
     let at = at as usize;
     let end = at.checked_add(length).filter(|&end| end <= size).ok_or(Errno::FAULT)?;
     Ok((at, end))
@@ -90,7 +90,6 @@ impl Bytes<'_> {
     }
 
     /// Copies a range to `into`.
-    #[inline]
     pub fn read(&self, at: u32, into: &mut [u8]) -> Result<(), Errno> {
         let (from, to) = bounds(self.size(), at, into.len())?;
         match self {
@@ -103,12 +102,15 @@ impl Bytes<'_> {
 
     #[inline]
     pub fn load<const N: usize>(&self, at: u32) -> Result<[u8; N], Errno> {
+        if let Bytes::Own(bytes) = self {
+            let rest = bytes.get(at as usize..).ok_or(Errno::FAULT)?;
+            return rest.first_chunk().copied().ok_or(Errno::FAULT);
+        }
         let mut bytes = [0; N];
         self.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    #[inline]
     pub fn store(&mut self, at: u32, from: &[u8]) -> Result<(), Errno> {
         let (start, end) = bounds(self.size(), at, from.len())?;
         match self {
@@ -123,12 +125,22 @@ impl Bytes<'_> {
 
     #[inline]
     pub fn store_u32(&mut self, at: u32, value: u32) -> Result<(), Errno> {
-        self.store(at, &value.to_le_bytes())
+        self.store_array(at, value.to_le_bytes())
     }
 
     #[inline]
     pub fn store_u64(&mut self, at: u32, value: u64) -> Result<(), Errno> {
-        self.store(at, &value.to_le_bytes())
+        self.store_array(at, value.to_le_bytes())
+    }
+
+    #[inline]
+    fn store_array<const N: usize>(&mut self, at: u32, from: [u8; N]) -> Result<(), Errno> {
+        if let Bytes::Own(bytes) = self {
+            let rest = bytes.get_mut(at as usize..).ok_or(Errno::FAULT)?;
+            *rest.first_chunk_mut().ok_or(Errno::FAULT)? = from;
+            return Ok(());
+        }
+        self.store(at, &from)
     }
 
     /// Returns a range of at most `most` bytes that does not change any more: in place, or a copy.
@@ -169,9 +181,8 @@ impl<'a> GuestMemory<'a> {
             return Ok(work(bytes.get_mut(from..to).ok_or(Errno::FAULT)?));
         }
         let mut room = Room::of(self.scratch, to - from);
-        let room = room.bytes();
-        self.bytes.read(at, room)?;
-        Ok(work(room))
+        self.bytes.read(at, room.bytes())?;
+        Ok(work(room.bytes()))
     }
 
     /// Calls `work` to fill a range, or its first bytes, from the start on. `work` returns how many

@@ -8,7 +8,7 @@
 //! even if they overwrite the list.
 
 use crate::errno::{Errno, Halt};
-use crate::memory::{Bytes, GuestMemory, SCRATCH, entry};
+use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
 use crate::system::System;
 use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
@@ -159,23 +159,44 @@ impl Transfer<'_> {
         Ok(moved as u32)
     }
 
-    /// Transfers one piece of the program's memory, or its start.
-    #[inline]
-    fn piece(&mut self, memory: &mut GuestMemory<'_>, at: u32, length: u32) -> Result<u32, Halt> {
-        if self.reads() {
-            memory.fill(at, length, |bulk| self.step(bulk))
-        } else {
-            memory.lend(at, length, |bulk| self.step(bulk))?
-        }
-    }
-
     /// Transfers one buffer.
     #[inline]
     fn direct(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
-        let mut done = 0u32;
-        while done < part.length {
+        match &mut memory.bytes {
+            Bytes::Own(bytes) => {
+                let (from, to) = bounds(bytes.len(), part.at, part.length as usize)?;
+                let buffer = bytes.get_mut(from..to).ok_or(Errno::FAULT)?;
+                self.repeat(part.length, |this, done| {
+                    this.step(buffer.get_mut(done as usize..).unwrap_or_default())
+                })
+            }
+            Bytes::Shared(_) => self.copied(memory, part),
+        }
+    }
+
+    /// The same by way of a buffer.
+    #[inline(never)]
+    fn copied(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
+        self.repeat(part.length, |this, done| {
             let (at, length) = (part.at.saturating_add(done), part.length - done);
-            let moved = match self.piece(memory, at, length) {
+            match this.reads() {
+                true => memory.fill(at, length, |buffer| this.step(buffer)),
+                false => memory.lend(at, length, |buffer| this.step(buffer))?,
+            }
+        })
+    }
+
+    /// Repeats `step`, which gets the number of bytes moved so far and returns how many more it has
+    /// moved, up to `length`.
+    #[inline]
+    fn repeat(
+        &mut self,
+        length: u32,
+        mut step: impl FnMut(&mut Self, u32) -> Result<u32, Halt>,
+    ) -> Result<u32, Halt> {
+        let mut done = 0u32;
+        while done < length {
+            let moved = match step(self, done) {
                 Err(Halt::Failed(_)) if done != 0 => break,
                 other => other?,
             };

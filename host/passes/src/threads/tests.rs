@@ -19,24 +19,32 @@ fn becomes(text: &str, expected: &str) {
     assert_eq!(found, read(expected), "{text}");
 }
 
-/// Fields of a module with a shared memory, and of what it becomes: the types, the added imports,
-/// the rest.
-fn threads_become(module: &str, [types, imports, rest]: [&str; 3]) {
+/// Fields of a module with a shared memory, and of what it becomes: its type, the type and the import
+/// that are added after those of `grow`, the rest.
+fn threads_become(module: &str, [own, types, imports, rest]: [&str; 4]) {
     becomes(
         &format!("(module (import \"env\" \"memory\" (memory 1 9 shared)) {module})"),
-        &format!("(module {types} (import \"env\" \"memory\" (memory 1 9)) {imports} {rest})"),
+        &format!(
+            "(module {own} {GROW} {types} (import \"penumbra_threads\" \"grow\" (func (type 1))) \
+             {imports} (memory 1 9) {rest})"
+        ),
     );
 }
+
+/// The type of `grow`.
+const GROW: &str = "(type (func (param i32) (result i32)))";
 
 #[test]
 fn a_shared_import_is_unshared_and_atomics_stay() {
     let body = "(func (type 0) i32.const 8 i32.const 1 i32.atomic.rmw.add offset=4 drop \
                 atomic.fence memory.size drop i32.const 0 i64.atomic.load drop)";
     let types = "(type (func))";
-    threads_become(&format!("{types} {body}"), [types, "", body]);
+    threads_become(&format!("{types} {body}"), [types, "", "", body]);
+    // Without functions there is nothing to call.
     becomes(
-        r#"(module (import "a" "b" (memory 0 65536 shared)) (export "memory" (memory 0)))"#,
-        r#"(module (import "a" "b" (memory 0 65536)) (export "memory" (memory 0)))"#,
+        r#"(module (import "a" "b" (memory 0 65536 shared)) (import "a" "c" (global i32))
+            (export "memory" (memory 0)))"#,
+        r#"(module (import "a" "c" (global i32)) (memory 0 65536) (export "memory" (memory 0)))"#,
     );
 }
 
@@ -44,11 +52,7 @@ fn a_shared_import_is_unshared_and_atomics_stay() {
 fn growth_becomes_a_call() {
     threads_become(
         "(func (param i32) (result i32) local.get 0 memory.grow)",
-        [
-            "(type (func (param i32) (result i32))) (type (func (param i32) (result i32)))",
-            r#"(import "penumbra_threads" "grow" (func (type 1)))"#,
-            "(func (type 0) local.get 0 call 0)",
-        ],
+        ["(type (func (param i32) (result i32)))", "", "", "(func (type 0) local.get 0 call 0)"],
     );
 }
 
@@ -58,20 +62,20 @@ fn waiting_becomes_a_call_with_the_offset() {
         "(func (param i32 i32 i64) (result i32) \
          local.get 0 local.get 1 local.get 2 memory.atomic.wait32 offset=40)",
         [
-            "(type (func (param i32 i32 i64) (result i32))) \
-             (type (func (param i32 i32 i64 i32) (result i32)))",
-            r#"(import "penumbra_threads" "wait32" (func (type 1)))"#,
-            "(func (type 0) local.get 0 local.get 1 local.get 2 i32.const 40 call 0)",
+            "(type (func (param i32 i32 i64) (result i32)))",
+            "(type (func (param i32 i32 i64 i32) (result i32)))",
+            r#"(import "penumbra_threads" "wait32" (func (type 2)))"#,
+            "(func (type 0) local.get 0 local.get 1 local.get 2 i32.const 40 call 1)",
         ],
     );
     threads_become(
         "(func (param i32 i64 i64) (result i32) \
          local.get 0 local.get 1 local.get 2 memory.atomic.wait64)",
         [
-            "(type (func (param i32 i64 i64) (result i32))) \
-             (type (func (param i32 i64 i64 i32) (result i32)))",
-            r#"(import "penumbra_threads" "wait64" (func (type 1)))"#,
-            "(func (type 0) local.get 0 local.get 1 local.get 2 i32.const 0 call 0)",
+            "(type (func (param i32 i64 i64) (result i32)))",
+            "(type (func (param i32 i64 i64 i32) (result i32)))",
+            r#"(import "penumbra_threads" "wait64" (func (type 2)))"#,
+            "(func (type 0) local.get 0 local.get 1 local.get 2 i32.const 0 call 1)",
         ],
     );
 }
@@ -85,10 +89,10 @@ fn notification_becomes_a_call_with_the_offset() {
                  local.get 0 local.get 1 memory.atomic.notify offset={offset})"
             ),
             [
-                "(type (func (param i32 i32) (result i32))) \
-                 (type (func (param i32 i32 i32) (result i32)))",
-                r#"(import "penumbra_threads" "notify" (func (type 1)))"#,
-                &format!("(func (type 0) local.get 0 local.get 1 i32.const {constant} call 0)"),
+                "(type (func (param i32 i32) (result i32)))",
+                "(type (func (param i32 i32 i32) (result i32)))",
+                r#"(import "penumbra_threads" "notify" (func (type 2)))"#,
+                &format!("(func (type 0) local.get 0 local.get 1 i32.const {constant} call 1)"),
             ],
         );
     }
@@ -141,7 +145,8 @@ fn indices_of_defined_functions_move_and_others_stay() {
     let rest = |spawn: u32, exit: u32, defined: [u32; 3], grow: &str| {
         let [one, two, three] = defined;
         format!(
-            "(table 9 funcref) (global funcref (ref.func {two})) (global funcref (ref.func {exit})) \
+            "(table 9 funcref) \
+             (global funcref (ref.func {two})) (global funcref (ref.func {exit})) \
              (export \"one\" (func {one})) (export \"spawn\" (func {spawn})) (start {three}) \
              (elem (i32.const 0) func {spawn} {one} {three}) \
              (elem (table 0) (i32.const 4) funcref (ref.func {two}) (ref.null func)) \
@@ -159,10 +164,9 @@ fn indices_of_defined_functions_move_and_others_stay() {
         ),
         &format!(
             "(module {types} (type (func (param i32) (result i32))) \
-             (type (func (param i32 i32 i32) (result i32))) {own} \
-             (import \"env\" \"memory\" (memory 1 2)) {exit} \
+             (type (func (param i32 i32 i32) (result i32))) {own} {exit} \
              (import \"penumbra_threads\" \"grow\" (func (type 3))) \
-             (import \"penumbra_threads\" \"notify\" (func (type 4))) {})",
+             (import \"penumbra_threads\" \"notify\" (func (type 4))) (memory 1 2) {})",
             rest(0, 1, [4, 5, 6], "call 2 local.get 0 i32.const 0 call 3")
         ),
     );

@@ -79,6 +79,13 @@ impl Guest {
         if !touch(bulk) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
         }
+        let polled = match request.op == fs::Op::Poll as u16 {
+            true => Some(threads::poll(self.processes, &self.life, &self.thread, bulk)),
+            false => None,
+        };
+        if polled.as_ref().is_some_and(Option::is_none) {
+            return Ok(Some(fs::Reply::error(FileError::Nomem)));
+        }
         match self.by_pipe(request, bulk, deadline)? {
             Way::Here(reply) => Ok(reply),
             Way::Service(request) => self.carry(request, bulk, deadline),

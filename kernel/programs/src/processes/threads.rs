@@ -32,6 +32,9 @@ use kernel_services::kernel::Kernel;
 const MOST: usize = 128;
 /// Most threads of a process, besides its main thread.
 const MOST_OF_PROCESS: usize = 63;
+/// Most descriptors that the threads of a tree may wait for, besides its main threads, whose polls are
+/// bounded by the handles of the tree. The file service then has places left for other trees.
+const MOST_POLLED: u32 = 2048;
 /// The highest number of a thread, as wasi-threads has it.
 const LAST: u32 = 0x1fff_ffff;
 
@@ -106,6 +109,8 @@ pub struct Threads {
     waiting: Lock<Vec<Waiter>>,
     /// The number of the last one that was started.
     last: AtomicU32,
+    /// Descriptors that those besides the main thread wait for.
+    polled: AtomicU32,
     /// Core time in ns of those that have ended.
     past: AtomicU64,
     /// Where the main thread waits for the end of all others.
@@ -121,6 +126,7 @@ impl Threads {
             all: Lock::new(ranks::THREADS, Vec::from([main])),
             waiting: Lock::new(ranks::WAITERS, Vec::new()),
             last: AtomicU32::new(0),
+            polled: AtomicU32::new(0),
             past: AtomicU64::new(0),
             left: WaitQueue::new(),
             end: Once::new(),
@@ -264,18 +270,50 @@ fn take(processes: &Processes, place: usize) -> Option<Beginning> {
     processes.beginning.lock().remove(&place)
 }
 
+/// Counts a poll of a thread besides the main one, as long as it exists.
+pub struct Polled {
+    life: Arc<LocalProcess>,
+    count: u32,
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        self.life.threads.polled.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+/// Returns what counts a poll by thread `me` of process `life`, or `None` if the tree waits for too
+/// many descriptors.
+pub fn poll(
+    processes: &Processes,
+    life: &Arc<LocalProcess>,
+    me: &Arc<Thread>,
+    polls: &[u8],
+) -> Option<Polled> {
+    let is_main = life.threads.main().is_some_and(|main| Arc::ptr_eq(&main, me));
+    let count = if is_main { 0 } else { (polls.len() / size_of::<abi::fs::Poll>()) as u32 };
+    life.threads.polled.fetch_add(count, Ordering::Relaxed);
+    let polled = Polled { life: life.clone(), count };
+    let of_tree = |other: &LocalProcess| other.threads.polled.load(Ordering::Relaxed);
+    (count == 0 || sum_of_tree(processes, life, of_tree) <= MOST_POLLED).then_some(polled)
+}
+
+/// Returns a sum over all processes of the tree of `life` that this kernel runs.
+fn sum_of_tree(
+    processes: &Processes,
+    life: &LocalProcess,
+    count: impl Fn(&LocalProcess) -> u32,
+) -> u32 {
+    let tree = life.quota().tree.owner;
+    let living = processes.living.lock();
+    living.values().filter(|other| other.quota().tree.owner == tree).map(|other| count(other)).sum()
+}
+
 /// Returns whether the kernel, and the tree of the process, may have another thread.
 fn is_allowed(processes: &Processes, life: &LocalProcess) -> bool {
-    let tree = life.quota().tree.owner;
-    let (mut all, mut own) = (0, 0);
-    for other in processes.living.lock().values() {
-        let threads = other.threads.others();
-        all += threads;
-        if other.quota().tree.owner == tree {
-            own += threads;
-        }
-    }
-    all < MOST && own < MOST / 2
+    let all: usize = processes.living.lock().values().map(|other| other.threads.others()).sum();
+    let own = sum_of_tree(processes, life, |other| other.threads.others() as u32);
+    all < MOST && (own as usize) < MOST / 2
 }
 
 /// The scheduler's thread.
