@@ -1,9 +1,10 @@
 //! The calls of compilers that make a program.
 //!
 //! Debian has no Rust target for WASI: std is built from its source, and linked by `wasm-ld`
-//! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
+//! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself. C with
+//! threads is linked against a libc that is built once ([`libc`]).
 
-use super::{App, AppError, Published, Source, sources};
+use super::{App, AppError, Published, Source, libc, sources};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,6 +52,12 @@ const CLANG_SPEED: &[&str] = &[
     "-enable-dfa-jump-thread",
 ];
 
+/// What a program with threads has in addition, compiled and linked. Its instances share a memory
+/// that the kernel gives them, so the module imports it; the limit is what the kernel reserves.
+const CLANG_THREADS: &[&str] = &["-pthread", "-matomics", "-mbulk-memory"];
+const LINKS_THREADS: &[&str] =
+    &["-Wl,--import-memory,--export-memory,--shared-memory,--max-memory=67108864"];
+
 /// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
 /// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
 const LINKS: &[&str] = &["-Wl,--strip-debug"];
@@ -67,14 +74,17 @@ const fn links(app: &App) -> &'static [&'static str] {
 /// How a program is compiled, for keys.
 pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
+    let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
     let all = all.chain(links(app)).chain(&[WRAPPED]);
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 
 /// The compilers, found and ready.
 pub struct Tools {
-    /// Linked into every program.
+    /// Linked into every program without threads.
     start: PathBuf,
+    /// What clang says it is.
+    clang: String,
     /// What they say they are, for keys.
     pub versions: String,
 }
@@ -86,20 +96,23 @@ impl Tools {
             return Err(AppError::Missing("wasi-libc".to_string()));
         }
         let rustc = place.rustc.clone().unwrap_or_else(|| PathBuf::from("rustc"));
-        let versions = [PathBuf::from(CLANG), PathBuf::from(LINKER), rustc]
-            .iter()
-            .map(|tool| version(tool))
-            .collect::<Result<Vec<String>, _>>()?
-            .join("\n");
-        let start = place.target.join("apps/start.o");
-        if let Some(folder) = start.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| AppError::File(folder.into(), e))?;
-        }
-        let mut clang = clang(place);
-        clang.args(["-c", "sdk/c/start.c", "-o"]).arg(&start);
-        run(clang, "sdk/c/start.c")?;
-        Ok(Tools { start, versions })
+        let clang = version(Path::new(CLANG))?;
+        let others = [version(Path::new(LINKER))?, version(&rustc)?];
+        let versions = [&clang, &others[0], &others[1]].map(String::as_str).join("\n");
+        let start = start(place, "start.o", &[])?;
+        Ok(Tools { start, clang, versions })
     }
+}
+
+/// Compiles what programs begin with.
+fn start(place: &Place, name: &str, flags: &[OsString]) -> Result<PathBuf, AppError> {
+    let folder = place.target.join("apps");
+    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
+    let object = folder.join(name);
+    let mut clang = clang(place);
+    clang.args(flags).args(["-c", "sdk/c/start.c", "-o"]).arg(&object);
+    run(clang, "sdk/c/start.c")?;
+    Ok(object)
 }
 
 fn version(tool: &Path) -> Result<String, AppError> {
@@ -147,9 +160,11 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
         Source::Published(published) => published_c(place, tools, app, published),
-        Source::C { folder, defines, libraries, speed } => {
+        Source::C { folder, defines, libraries, speed, threads } => {
             let files = c_files(&place.root.join(folder))?;
-            c(place, tools, app, &files, &flags(defines, *speed), libraries)
+            let flags = flags(defines, *speed);
+            let variant = if *threads { with_threads(place, tools)? } else { plain(tools) };
+            c(place, app, &variant, &files, &flags, libraries)
         }
     }
 }
@@ -179,14 +194,36 @@ fn published_c(
         [] => files.extend(c_files(&folder)?),
         named => files.extend(named.iter().map(|file| folder.join(file))),
     }
-    c(place, tools, app, &files, &flags, &published.libraries)
+    c(place, app, &plain(tools), &files, &flags, &published.libraries)
+}
+
+/// What differs between programs with threads and without.
+struct Variant {
+    /// Of clang, compiling and linking.
+    flags: Vec<OsString>,
+    /// Of clang, linking.
+    links: &'static [&'static str],
+    /// Linked first.
+    start: PathBuf,
+}
+
+fn plain(tools: &Tools) -> Variant {
+    Variant { flags: vec![], links: &[], start: tools.start.clone() }
+}
+
+fn with_threads(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
+    let mut flags: Vec<OsString> = CLANG_THREADS.iter().map(OsString::from).collect();
+    flags.push("--sysroot".into());
+    flags.push(libc::sysroot(place, CLANG, &tools.clang)?.into());
+    let start = start(place, "start-threads.o", &flags)?;
+    Ok(Variant { flags, links: LINKS_THREADS, start })
 }
 
 /// A program of these files.
 fn c(
     place: &Place,
-    tools: &Tools,
     app: &App,
+    variant: &Variant,
     files: &[PathBuf],
     flags: &[OsString],
     libraries: &[String],
@@ -195,11 +232,12 @@ fn c(
     std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
     let mut link = Command::new(CLANG);
     link.current_dir(&place.root).arg(format!("--target={CLANG_TRIPLE}"));
-    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&tools.start);
+    link.args(&variant.flags).args(variant.links);
+    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&variant.start);
     for (number, file) in files.iter().enumerate() {
         let object = folder.join(format!("{number}.o"));
         let mut clang = clang(place);
-        clang.args(flags).arg("-c").arg(file).arg("-o").arg(&object);
+        clang.args(&variant.flags).args(flags).arg("-c").arg(file).arg("-o").arg(&object);
         run(clang, &app.name)?;
         link.arg(object);
     }
