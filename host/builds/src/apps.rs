@@ -96,6 +96,9 @@ pub enum Source {
         package: String,
         /// Its folder; `apps/PACKAGE` without.
         folder: Option<PathBuf>,
+        /// With threads, for wasi-threads.
+        #[serde(default)]
+        threads: bool,
     },
     /// A crate of others, with the versions that its own lock file has.
     Crate {
@@ -355,8 +358,16 @@ mod tests {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
         let published = ["lua", "zlib", "sqlite", "varisat", "folder"];
-        let ours =
-            ["records", "records-plain", "light", "program-rust", "program-c", "lives", "threads"];
+        let ours = [
+            "records",
+            "records-plain",
+            "light",
+            "program-rust",
+            "program-c",
+            "lives",
+            "threads",
+            "threads-rust",
+        ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));
     }

@@ -17,10 +17,11 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     let (source, features) = (&app.source, app.features());
     let text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
     let own = match &app.source {
-        Source::Rust { package, folder } => vec![super::crate_folder(package, folder.as_deref())],
+        Source::Rust { package, folder, .. } => {
+            vec![super::crate_folder(package, folder.as_deref())]
+        }
         Source::Crate { .. } => vec![],
-        Source::C { folder, threads: false, .. } => vec![folder.clone()],
-        Source::C { folder, .. } => vec![folder.clone(), PathBuf::from(super::libc::PORT)],
+        Source::C { folder, .. } => vec![folder.clone()],
         // With the headers beside them.
         Source::Published(it) => {
             let folders = it.ours.iter().filter_map(|file| file.parent());
@@ -29,8 +30,11 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
             it.ours.iter().cloned().chain(headers).collect()
         }
     };
+    let threads =
+        matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
+    let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);
-    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(own);
+    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(own);
     Ok(text + &sums(place, roots)?)
 }

@@ -22,8 +22,8 @@ const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 /// Where musl's sources are, and where further sources of the library may be put.
 const MUSL: &str = "libc-top-half/musl/src";
 const ADDED: &str = "libc-top-half/sources";
-/// Where make puts the libraries.
-const LIBRARIES: &str = "sysroot/lib/wasm32-wasi";
+/// Where the libraries are in the sysroot.
+pub const LIBRARIES: &str = "lib/wasm32-wasi";
 /// Libraries that programs name and that libc contains.
 const EMPTY: &[&str] = &["m", "rt", "pthread", "crypt", "util", "xnet", "resolv", "dl"];
 /// WASI's clocks are pointers where musl's condition variables keep an int.
@@ -196,7 +196,7 @@ fn make(place: &Place, compiler: &str, source: &Path) -> Result<(), AppError> {
         return Err(library(format!("it does not build; see {log}")));
     }
     for name in EMPTY {
-        let empty = source.join(LIBRARIES).join(format!("lib{name}.a"));
+        let empty = source.join("sysroot").join(LIBRARIES).join(format!("lib{name}.a"));
         std::fs::write(&empty, "!<arch>\n").map_err(file_error(&empty))?;
     }
     Ok(())
