@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 const THREADS: u64 = 8;
 
 type Outcome = Result<(), String>;
+type Check = fn() -> Outcome;
 
 fn main() -> ExitCode {
-    let checks: [(&str, fn() -> Outcome); 5] = [
+    let checks: [(&str, Check); 5] = [
         ("join", join),
         ("locks", locks),
         ("channel", channel),
