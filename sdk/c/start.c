@@ -24,7 +24,8 @@ int __wrap_linkat(int from, const char *old, int to, const char *new, int flags)
     return __real_linkat(from, old, to, new, flags);
 }
 
-/* WASI has no threads. Rust's std still refers to these functions, which a wasi-libc without
+#ifndef _REENTRANT
+/* A program without threads. Rust's std still refers to these functions, which a wasi-libc without
  * threads may lack. Creating a thread fails with EAGAIN. */
 #include <errno.h>
 
@@ -42,3 +43,4 @@ WEAK int pthread_create(void *thread, const void *attributes, void *(*run)(void 
 }
 WEAK int pthread_join(void *thread, void **with) { return (void)thread, (void)with, ESRCH; }
 WEAK int pthread_detach(void *thread) { return (void)thread, ESRCH; }
+#endif

@@ -7,16 +7,18 @@
 
 mod compile;
 mod key;
+mod libc;
 mod sources;
 mod strip;
+mod sums;
 
 use crate::building;
 use anyhow::Context;
 use compile::Tools;
-pub use key::{sum, sums};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+pub use sums::{sum, sums};
 use thiserror::Error;
 use tree::place::Place;
 use tree::progress::Step;
@@ -94,6 +96,9 @@ pub enum Source {
         package: String,
         /// Its folder; `apps/PACKAGE` without.
         folder: Option<PathBuf>,
+        /// With threads, for wasi-threads.
+        #[serde(default)]
+        threads: bool,
     },
     /// A crate of others, with the versions that its own lock file has.
     Crate {
@@ -125,6 +130,9 @@ pub enum Source {
         /// Compiled for speed, at the price of size.
         #[serde(default)]
         speed: bool,
+        /// With POSIX threads, for wasi-threads.
+        #[serde(default)]
+        threads: bool,
     },
 }
 
@@ -177,6 +185,9 @@ pub enum AppError {
     /// It has said why.
     #[error("{0} does not build; see the messages above")]
     Failed(String),
+    /// The C library with threads cannot be had.
+    #[error("the C library with threads: {0}")]
+    Library(String),
     /// A file cannot be read or written.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
@@ -191,9 +202,19 @@ pub struct Built {
     pub wasm: PathBuf,
 }
 
-/// `pen apps [NAME...]`
+/// `pen apps [NAME...]`: all programs of the system, or these, among which may be some for tests.
 pub fn apps(place: &Place, names: &[String]) -> anyhow::Result<ExitCode> {
-    for built in build(place, names)? {
+    let corpus = read(place, CORPUS)?;
+    let for_tests = |name: &String| corpus.iter().any(|app| app.name == *name);
+    let (tests, ours): (Vec<String>, _) = names.iter().cloned().partition(for_tests);
+    let mut all = vec![];
+    if tests.is_empty() || !ours.is_empty() {
+        all.extend(build(place, &ours)?);
+    }
+    if !tests.is_empty() {
+        all.extend(build_of(place, CORPUS, &corpus, &tests)?);
+    }
+    for built in all {
         let bytes = std::fs::metadata(&built.wasm)?.len();
         println!("{:12} {:>8} KiB  {}", built.name, bytes.div_ceil(1024), built.wasm.display());
     }
@@ -337,7 +358,16 @@ mod tests {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
         let published = ["lua", "zlib", "sqlite", "varisat", "folder"];
-        let ours = ["records", "records-plain", "light", "program-rust", "program-c", "lives"];
+        let ours = [
+            "records",
+            "records-plain",
+            "light",
+            "program-rust",
+            "program-c",
+            "lives",
+            "threads",
+            "threads-rust",
+        ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));
     }

@@ -2,8 +2,9 @@
 //!
 //! Debian has no Rust target for WASI: std is built from its source, and linked by `wasm-ld`
 //! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
+//! Programs with threads are linked against a libc that is built once ([`libc`]).
 
-use super::{App, AppError, Published, Source, sources};
+use super::{App, AppError, Published, Source, libc, sources};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,8 @@ use tree::progress::{self, Step};
 
 /// The target of all programs, as rustc calls it.
 const TRIPLE: &str = "wasm32-wasip1";
+/// The same of programs with threads.
+const TRIPLE_THREADS: &str = "wasm32-wasip1-threads";
 /// As Debian's clang calls it.
 const CLANG_TRIPLE: &str = "wasm32-wasi";
 const CLANG: &str = "clang-19";
@@ -51,6 +54,12 @@ const CLANG_SPEED: &[&str] = &[
     "-enable-dfa-jump-thread",
 ];
 
+/// What a program with threads has in addition, compiled and linked. Its instances share a memory
+/// that the kernel gives them, so the module imports it; the limit is what the kernel reserves.
+const CLANG_THREADS: &[&str] = &["-pthread", "-matomics", "-mbulk-memory"];
+const LINKS_THREADS: &[&str] = &["-Wl,--import-memory,--export-memory,--shared-memory"];
+const MOST_MEMORY: &str = "--max-memory=67108864";
+
 /// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
 /// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
 const LINKS: &[&str] = &["-Wl,--strip-debug"];
@@ -67,14 +76,17 @@ const fn links(app: &App) -> &'static [&'static str] {
 /// How a program is compiled, for keys.
 pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
-    let all = all.chain(links(app)).chain(&[WRAPPED]);
+    let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
+    let all = all.chain(links(app)).chain(&[WRAPPED, MOST_MEMORY]);
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 
 /// The compilers, found and ready.
 pub struct Tools {
-    /// Linked into every program.
+    /// Linked into every program without threads.
     start: PathBuf,
+    /// What clang says it is.
+    clang: String,
     /// What they say they are, for keys.
     pub versions: String,
 }
@@ -86,20 +98,23 @@ impl Tools {
             return Err(AppError::Missing("wasi-libc".to_string()));
         }
         let rustc = place.rustc.clone().unwrap_or_else(|| PathBuf::from("rustc"));
-        let versions = [PathBuf::from(CLANG), PathBuf::from(LINKER), rustc]
-            .iter()
-            .map(|tool| version(tool))
-            .collect::<Result<Vec<String>, _>>()?
-            .join("\n");
-        let start = place.target.join("apps/start.o");
-        if let Some(folder) = start.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| AppError::File(folder.into(), e))?;
-        }
-        let mut clang = clang(place);
-        clang.args(["-c", "sdk/c/start.c", "-o"]).arg(&start);
-        run(clang, "sdk/c/start.c")?;
-        Ok(Tools { start, versions })
+        let clang = version(Path::new(CLANG))?;
+        let others = [version(Path::new(LINKER))?, version(&rustc)?];
+        let versions = [&clang, &others[0], &others[1]].map(String::as_str).join("\n");
+        let start = start(place, "start.o", &[])?;
+        Ok(Tools { start, clang, versions })
     }
+}
+
+/// Compiles what programs begin with.
+fn start(place: &Place, name: &str, flags: &[OsString]) -> Result<PathBuf, AppError> {
+    let folder = place.target.join("apps");
+    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
+    let object = folder.join(name);
+    let mut clang = clang(place);
+    clang.args(flags).args(["-c", "sdk/c/start.c", "-o"]).arg(&object);
+    run(clang, "sdk/c/start.c")?;
+    Ok(object)
 }
 
 fn version(tool: &Path) -> Result<String, AppError> {
@@ -124,8 +139,9 @@ fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
 /// Builds a program; where it is then.
 pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
     match &app.source {
-        Source::Rust { package, folder } => {
-            let mut cargo = cargo(place, tools, "build");
+        Source::Rust { package, folder, threads } => {
+            let target = if *threads { threaded_target(place, tools)? } else { target(tools) };
+            let mut cargo = cargo(place, &target, "build");
             cargo.args(["--bin", package]);
             let folder = super::crate_folder(package, folder.as_deref());
             match place.root.join(&folder).join("Cargo.lock").exists() {
@@ -133,13 +149,13 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
                 false => cargo.args(["--package", package]),
             };
             run_cargo(cargo, &app.name, step)?;
-            let folder = place.target.join(TRIPLE).join(PROFILE);
+            let folder = place.target.join(target.triple).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))
         }
         Source::Crate { package, version, bin, .. } => {
             let bin = bin.as_ref().unwrap_or(package);
             let root = place.target.join("apps").join(format!("{package}-{version}"));
-            let mut cargo = cargo(place, tools, "install");
+            let mut cargo = cargo(place, &target(tools), "install");
             cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
             cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
             cargo.args(["--features", &app.features().join(",")]).arg("--root").arg(&root);
@@ -147,9 +163,11 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
         Source::Published(published) => published_c(place, tools, app, published),
-        Source::C { folder, defines, libraries, speed } => {
+        Source::C { folder, defines, libraries, speed, threads } => {
             let files = c_files(&place.root.join(folder))?;
-            c(place, tools, app, &files, &flags(defines, *speed), libraries)
+            let flags = flags(defines, *speed);
+            let variant = if *threads { with_threads(place, tools)? } else { plain(tools) };
+            c(place, app, &variant, &files, &flags, libraries)
         }
     }
 }
@@ -179,14 +197,38 @@ fn published_c(
         [] => files.extend(c_files(&folder)?),
         named => files.extend(named.iter().map(|file| folder.join(file))),
     }
-    c(place, tools, app, &files, &flags, &published.libraries)
+    c(place, app, &plain(tools), &files, &flags, &published.libraries)
+}
+
+/// What differs between programs with threads and without.
+struct Variant {
+    /// Of clang, compiling and linking.
+    flags: Vec<OsString>,
+    /// Of clang, linking.
+    links: Vec<String>,
+    /// Linked first.
+    start: PathBuf,
+}
+
+fn plain(tools: &Tools) -> Variant {
+    Variant { flags: vec![], links: vec![], start: tools.start.clone() }
+}
+
+fn with_threads(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
+    let mut flags: Vec<OsString> = CLANG_THREADS.iter().map(OsString::from).collect();
+    flags.push("--sysroot".into());
+    flags.push(libc::sysroot(place, CLANG, &tools.clang)?.into());
+    let mut links: Vec<String> = LINKS_THREADS.iter().map(|link| (*link).to_string()).collect();
+    links.push(format!("-Wl,{MOST_MEMORY}"));
+    let start = start(place, "start-threads.o", &flags)?;
+    Ok(Variant { flags, links, start })
 }
 
 /// A program of these files.
 fn c(
     place: &Place,
-    tools: &Tools,
     app: &App,
+    variant: &Variant,
     files: &[PathBuf],
     flags: &[OsString],
     libraries: &[String],
@@ -195,11 +237,12 @@ fn c(
     std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
     let mut link = Command::new(CLANG);
     link.current_dir(&place.root).arg(format!("--target={CLANG_TRIPLE}"));
-    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&tools.start);
+    link.args(&variant.flags).args(&variant.links);
+    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&variant.start);
     for (number, file) in files.iter().enumerate() {
         let object = folder.join(format!("{number}.o"));
         let mut clang = clang(place);
-        clang.args(flags).arg("-c").arg(file).arg("-o").arg(&object);
+        clang.args(&variant.flags).args(flags).arg("-c").arg(file).arg("-o").arg(&object);
         run(clang, &app.name)?;
         link.arg(object);
     }
@@ -229,22 +272,45 @@ fn clang(place: &Place) -> Command {
     clang
 }
 
-fn cargo(place: &Place, tools: &Tools, verb: &str) -> Command {
+/// What Rust is compiled for, and what it is linked with.
+struct Target {
+    triple: &'static str,
+    /// Of the linker.
+    links: Vec<String>,
+    /// Where the libc is, for a toolchain that brings none.
+    libc: PathBuf,
+}
+
+fn target(tools: &Tools) -> Target {
+    let links = vec![WRAPPED.to_string(), tools.start.display().to_string()];
+    Target { triple: TRIPLE, links, libc: LIBC.into() }
+}
+
+fn threaded_target(place: &Place, tools: &Tools) -> Result<Target, AppError> {
+    let start = with_threads(place, tools)?.start.display().to_string();
+    let libc = libc::sysroot(place, CLANG, &tools.clang)?.join(libc::LIBRARIES);
+    let links = vec![WRAPPED.to_string(), start, MOST_MEMORY.to_string()];
+    Ok(Target { triple: TRIPLE_THREADS, links, libc })
+}
+
+fn cargo(place: &Place, target: &Target, verb: &str) -> Command {
     let mut cargo = place.cargo();
-    cargo.args([verb, "--target", TRIPLE, "--profile", PROFILE]);
+    cargo.args([verb, "--target", target.triple, "--profile", PROFILE]);
     for setting in PROFILE_SETTINGS {
         cargo.args(["--config", setting]);
     }
-    let linked = [WRAPPED.to_string(), tools.start.display().to_string()];
-    let mut flags: Vec<String> = linked.map(|what| format!("-Clink-arg={what}")).into();
+    let mut flags: Vec<String> =
+        target.links.iter().map(|what| format!("-Clink-arg={what}")).collect();
     if place.build_std {
+        let libc = target.libc.display();
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
         flags.push(format!("-Clinker={LINKER}"));
         flags.push("-Clinker-flavor=wasm-ld".to_string());
         flags.push("-Clink-self-contained=no".to_string());
-        flags.push(format!("-L{LIBC}"));
-        flags.push(format!("-Clink-arg={LIBC}/crt1-command.o"));
+        flags.push(format!("-L{libc}"));
+        flags.push(format!("-Clink-arg={libc}/crt1-command.o"));
     }
-    cargo.env("CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS", flags.join(" "));
+    let triple = target.triple.to_uppercase().replace('-', "_");
+    cargo.env(format!("CARGO_TARGET_{triple}_RUSTFLAGS"), flags.join(" "));
     cargo
 }

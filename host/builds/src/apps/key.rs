@@ -1,8 +1,9 @@
 //! The inputs of a program's build as a text: when it differs, the program is built again.
 
 use super::compile::{Tools, settings};
+use super::sums::sums;
 use super::{App, AppError, Source};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tree::place::Place;
 
 /// Folders and files that count for every program of the tree.
@@ -16,7 +17,9 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     let (source, features) = (&app.source, app.features());
     let text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
     let own = match &app.source {
-        Source::Rust { package, folder } => vec![super::crate_folder(package, folder.as_deref())],
+        Source::Rust { package, folder, .. } => {
+            vec![super::crate_folder(package, folder.as_deref())]
+        }
         Source::Crate { .. } => vec![],
         Source::C { folder, .. } => vec![folder.clone()],
         // With the headers beside them.
@@ -27,55 +30,11 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
             it.ours.iter().cloned().chain(headers).collect()
         }
     };
+    let threads =
+        matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
+    let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);
-    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(own);
+    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(own);
     Ok(text + &sums(place, roots)?)
-}
-
-/// A sum of each file of the tree in these folders.
-pub fn sums(place: &Place, roots: impl Iterator<Item = PathBuf>) -> Result<String, AppError> {
-    let mut text = String::new();
-    for root in roots {
-        let mut files = Vec::new();
-        collect(&place.root.join(&root), &mut files)?;
-        files.sort();
-        for path in files {
-            let bytes = std::fs::read(&path).map_err(|e| AppError::File(path.clone(), e))?;
-            let name = path.strip_prefix(&place.root).unwrap_or(&path).display();
-            text.push_str(&format!("{name} {:016x}\n", sum(&bytes)));
-        }
-    }
-    Ok(text)
-}
-
-fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), AppError> {
-    if !path.is_dir() {
-        files.push(path.to_path_buf());
-        return Ok(());
-    }
-    let entries = std::fs::read_dir(path).map_err(|e| AppError::File(path.into(), e))?;
-    for entry in entries.flatten() {
-        collect(&entry.path(), files)?;
-    }
-    Ok(())
-}
-
-/// FNV-1a: detects changes, not forgeries.
-pub fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_differ() {
-        assert_eq!(sum(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(sum(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_ne!(sum(b"ab"), sum(b"ba"));
-    }
 }
