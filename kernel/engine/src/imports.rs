@@ -25,29 +25,19 @@ fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
     work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
 ) -> Result<i32> {
-    let done = match caller.data().memory {
-        Some(memory) => lend(caller, memory, work),
-        None if caller.data().region.is_some() => caller.data_mut().with(&mut [], work),
-        None => {
-            let memory = find_memory(caller)?;
-            lend(caller, memory, work)
-        }
+    let own = match caller.data().memory {
+        None if caller.data().region.is_none() => Some(find_memory(caller)?),
+        own => own,
     };
+    let (bytes, inside) = match own {
+        Some(memory) => memory.data_and_store_mut(caller),
+        None => (&mut [][..], caller.data_mut()),
+    };
+    let done = inside.with(bytes, work);
     match outcome(done) {
         Ok(number) => Ok(number.into()),
         Err(stop) => Err(Error::new(Stopped(stop))),
     }
-}
-
-/// Runs `work` with the memory that only the calling thread uses.
-#[inline]
-fn lend<G: Guest>(
-    caller: &mut Caller<'_, Inside<G>>,
-    memory: Memory,
-    work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
-) -> Done {
-    let (bytes, inside) = memory.data_and_store_mut(caller);
-    inside.with(bytes, work)
 }
 
 #[cold]
