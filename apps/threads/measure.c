@@ -5,6 +5,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifdef __wasm__
+static void wait_while(atomic_int *word, int value)
+{
+    __builtin_wasm_memory_atomic_wait32((int *)word, value, -1);
+}
+
+static void wake(atomic_int *word)
+{
+    __builtin_wasm_memory_atomic_notify((int *)word, 1);
+}
+#else
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void wait_while(atomic_int *word, int value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_int *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+}
+#endif
+
 static void *amount(void *with)
 {
     return (void *)(uintptr_t)compute((uint32_t)(uintptr_t)with, 20000000);
@@ -59,7 +85,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int turn;
 
 /* Takes every second turn: `with` tells which. */
-static void *alternate(void *with)
+static void *by_condition(void *with)
 {
     int own = (int)(intptr_t)with;
     pthread_mutex_lock(&mutex);
@@ -73,22 +99,41 @@ static void *alternate(void *with)
     return NULL;
 }
 
-/* ns of a turn to another thread and back. */
-static double round_trip(void)
+static atomic_int word;
+
+/* The same with one word, as lab/linux/futex.c does. */
+static void *by_futex(void *with)
 {
-    uint64_t began = now();
-    pthread_t other = start(alternate, (void *)1);
-    alternate((void *)0);
-    join(other);
-    return (double)(now() - began) / TURNS;
+    int own = (int)(intptr_t)with;
+    for (int i = 0; i < TURNS; i++) {
+        while (word != own)
+            wait_while(&word, !own);
+        word = !own;
+        wake(&word);
+    }
+    return NULL;
+}
+
+/* ns of a turn to another thread and back; the first time is for warming up. */
+static double round_trip(void *(*take_turns)(void *))
+{
+    uint64_t spent = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t began = now();
+        pthread_t other = start(take_turns, (void *)1);
+        take_turns((void *)0);
+        join(other);
+        spent = now() - began;
+    }
+    return (double)spent / TURNS;
 }
 
 int records(void)
 {
     double create = create_join();
-    round_trip();
-    double trip = round_trip();
+    double futex = round_trip(by_futex), condition = round_trip(by_condition);
     printf("record thread.create_join %.3f ns\n", create);
-    printf("record futex.roundtrip %.3f ns\n", trip);
+    printf("record futex.roundtrip %.3f ns\n", futex);
+    printf("record condition.roundtrip %.3f ns\n", condition);
     return 0;
 }
