@@ -216,24 +216,28 @@ static struct start *make_block(const pthread_attr_t *attributes)
     return made;
 }
 
-/* Puts a thread into the list, starts it, and takes it out again if that fails. */
+/* Puts a thread into the list, starts it, and takes it out again if that fails. The list is not
+ * locked meanwhile: threads that end need it, and would pile up. */
 static int start_thread(struct start *start)
 {
     struct pthread *self = __pthread_self(), *new = start->thread;
     __tl_lock();
     if (!libc.threads_minus_1++)
         libc.need_locks = 1;
-    int tid = __wasi_thread_spawn(start);
-    if (tid > 0) {
-        new->next = self->next;
-        new->prev = self;
-        new->next->prev = new;
-        self->next = new;
-    } else if (!--libc.threads_minus_1) {
-        libc.need_locks = 0;
-    }
+    new->next = self->next;
+    new->prev = self;
+    new->next->prev = new;
+    self->next = new;
     __tl_unlock();
-    return tid > 0 ? 0 : EAGAIN;
+    if (__wasi_thread_spawn(start) > 0)
+        return 0;
+    __tl_lock();
+    new->next->prev = new->prev;
+    new->prev->next = new->next;
+    if (!--libc.threads_minus_1)
+        libc.need_locks = 0;
+    __tl_unlock();
+    return EAGAIN;
 }
 
 int __pthread_create(pthread_t *restrict made, const pthread_attr_t *restrict given,

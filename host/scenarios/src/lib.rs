@@ -53,6 +53,7 @@ mod services;
 mod statics;
 mod system;
 mod taken;
+mod threads;
 mod trio;
 mod twins;
 mod watts;
@@ -227,6 +228,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.allowed", "duo", allowed::manifests),
     on("programs.authority", "duo", allowed::authority),
     on("programs.stack", "duo", edge::of_stack),
+    on("programs.threads", "duo", threads::together),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

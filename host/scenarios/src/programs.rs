@@ -215,11 +215,15 @@ pub(super) fn free_memory_on(rig: &mut Rig, on: &str) -> Result<u64, Failure> {
 
 /// Returns the number of the process on `kernel`, from `ps` on any kernel, once it runs.
 pub(super) fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
+    pid_of(rig, kernel, "tool")
+}
+
+/// Returns the number of the process that runs this program on a kernel.
+pub(super) fn pid_of(rig: &mut Rig, kernel: &str, program: &str) -> Result<String, Failure> {
     let start = Instant::now();
     loop {
         let said = rig.ask("main", "on shadow ps", PATIENCE)?;
-        let is =
-            |words: &[&str]| matches!(words, [_, _, _, on, "running", .., "tool"] if *on == kernel);
+        let is = |words: &[&str]| matches!(words, [_, _, _, on, "running", .., name] if (*on, *name) == (kernel, program));
         let line = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         if let Some(words) = line.into_iter().find(|words| is(words)) {
             return Ok(words[0].to_string());

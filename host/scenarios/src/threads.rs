@@ -1,0 +1,84 @@
+//! Programs with threads, in C and in Rust, on each kernel: what threads do together, and each way
+//! in which they end together.
+
+use super::programs::{Running, pid_of, wrong};
+use super::{Failure, PATIENCE, Rig};
+use builds::apps;
+use deploy::exec::{Captured, Line};
+use deploy::install;
+use tree::place::Place;
+
+/// Programs of apps/corpus.toml.
+const IN_C: &str = "threads";
+const IN_RUST: &str = "threads-rust";
+/// Exit code for a trap.
+const TRAPPED: u8 = 134;
+/// What `threads many` prints: as many as there can be, also after those have ended.
+const MANY: &[u8] = b"63 threads, then 63\nok many\n";
+
+/// Threads work on both kernels, on one core and on two. A program with threads ends completely:
+/// afterwards there can be as many threads as before.
+pub fn together(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    put(rig, IN_C)?;
+    put(rig, IN_RUST)?;
+    for kernel in ["main", "shadow"] {
+        succeeds(rig, kernel, IN_C, &["all"], b"ok join\nok mutex\nok tls\nok malloc\nok files\n")?;
+        succeeds(
+            rig,
+            kernel,
+            IN_RUST,
+            &[],
+            b"ok join\nok locks\nok channel\nok local\nok files\n",
+        )?;
+        ends_with(rig, kernel, &["exit", "5"], 5)?;
+        ends_with(rig, kernel, &["main-returns"], 7)?;
+        let trapped = ends_with(rig, kernel, &["trap"], TRAPPED)?;
+        let said = String::from_utf8_lossy(&trapped.err);
+        if !said.contains("unreachable") || !said.contains("in wasi_thread_start") {
+            return Err(wrong("the report of a trap", said));
+        }
+        killed(rig, kernel)?;
+        succeeds(rig, kernel, IN_C, &["many"], MANY)?;
+    }
+    Ok(())
+}
+
+fn put(rig: &Rig, name: &str) -> Result<(), Failure> {
+    let place = Place::find()?;
+    let built =
+        apps::build_for_test(&place, name).map_err(|why| wrong("build", why.to_string()))?;
+    let put = install::put(&place, &rig.instance, &built.wasm, None, name);
+    put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
+}
+
+fn run(rig: &Rig, kernel: &str, program: &str, arguments: &[&str]) -> Running {
+    Running::of(&rig.instance, Line::on(kernel, program, arguments), b"")
+}
+
+fn succeeds(
+    rig: &Rig,
+    kernel: &str,
+    program: &str,
+    arguments: &[&str],
+    says: &[u8],
+) -> Result<(), Failure> {
+    let found = run(rig, kernel, program, arguments).end()?;
+    let good = found.code == 0 && found.out == says && found.err.is_empty();
+    if good { Ok(()) } else { Err(wrong(&format!("{program} {arguments:?} on {kernel}"), found)) }
+}
+
+fn ends_with(rig: &Rig, kernel: &str, arguments: &[&str], code: u8) -> Result<Captured, Failure> {
+    let found = run(rig, kernel, IN_C, arguments).end()?;
+    let what = || format!("{arguments:?} on {kernel}");
+    if found.code == code { Ok(found) } else { Err(wrong(&what(), found)) }
+}
+
+/// A signal ends all threads, which compute.
+fn killed(rig: &mut Rig, kernel: &str) -> Result<(), Failure> {
+    let running = run(rig, kernel, IN_C, &["spin"]);
+    let pid = pid_of(rig, kernel, IN_C)?;
+    rig.ask("main", &format!("kill {pid} INT"), PATIENCE)?;
+    let code = running.end()?.code;
+    if code == 128 + 2 { Ok(()) } else { Err(wrong("spin, killed", code)) }
+}
