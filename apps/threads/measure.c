@@ -132,7 +132,7 @@ int records(void)
 {
     double create = create_join();
     double futex = round_trip(by_futex), condition = round_trip(by_condition);
-    printf("record thread.create_join %.3f ns\n", create);
+    printf("record program.thread.create_join %.3f ns\n", create);
     printf("record futex.roundtrip %.3f ns\n", futex);
     printf("record condition.roundtrip %.3f ns\n", condition);
     return 0;

@@ -25,10 +25,13 @@ use workbench::machine::Options;
 use workbench::rig::{Parts, Rig};
 use workbench::{model, prepare};
 
-/// The programs, each with the ratio computed from its mark: compiled for speed, and with the flags
-/// of native code.
-const PROGRAMS: [(&str, &str); 2] =
-    [("records", "program.native_ratio_tuned"), ("records-plain", "program.native_ratio")];
+/// The programs, each with the ratio computed from its mark, if it has one: compiled for speed, and
+/// with the flags of native code.
+const PROGRAMS: [(&str, Option<&str>); 3] = [
+    ("records", Some("program.native_ratio_tuned")),
+    ("records-plain", Some("program.native_ratio")),
+    ("threads", None),
+];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
@@ -86,7 +89,7 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         let mut found = run(&rig.instance, on, &bench.command)?;
         let domain = board.domains.iter().find(|domain| domain.name == *on);
         let ratio_of = PROGRAMS.iter().find(|(name, _)| program(bench) == *name);
-        if let (Some(domain), Some(mark), Some((_, name))) =
+        if let (Some(domain), Some(mark), Some((_, Some(name)))) =
             (domain, value(&found, MARK.0), ratio_of)
         {
             let ratio = ratio(place, domain, mark, value(&found, MARK.1))?;
