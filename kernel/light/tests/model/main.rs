@@ -1,0 +1,102 @@
+//! Model check of the gate and the group: a strong kernel with two cores and two normal threads, a
+//! weak one with one or two light threads, messages in any order, deaths, restarts and rest.
+//! Threads compute, make kernel calls, fault, block, and end, each in any order within a budget.
+//!
+//! The budgets are finite, so progress is checked without fairness: the graph of states has no
+//! cycle, and each state without successors is one where every thread has ended.
+
+#[path = "../../../dsm/src/proof/graph.rs"]
+mod graph;
+mod state;
+mod strong;
+mod weak;
+mod world;
+
+use graph::{Graph, explore};
+use state::{Budget, Mistake};
+use world::World;
+
+/// Two normal threads, with two stays in program code each but the last; one light thread.
+const DUO: World = World {
+    budget: Budget { normal: [1, 1], light: [1, 0], lights: 1, ..Budget::NONE },
+    first: u32::MAX - 1,
+    mistake: None,
+};
+
+fn with(budget: Budget) -> World {
+    World { budget, ..DUO }
+}
+
+fn graph(world: &World) -> Graph {
+    explore(world, |state| world.is_done(state))
+}
+
+fn check(name: &str, world: World) -> usize {
+    let start = std::time::Instant::now();
+    let graph = graph(&world);
+    println!("{name}: {} states, {:?}", graph.states, start.elapsed());
+    assert!(graph.is_fine(), "{name}: {graph:#?}");
+    graph.states
+}
+
+#[test]
+fn all_threads_end_and_no_two_kernels_run_program_code() {
+    check("one light thread", DUO);
+    check("preemption", with(Budget { preemptions: 2, ..DUO.budget }));
+    check("repeated messages", with(Budget { repeats: 1, ..DUO.budget }));
+}
+
+#[test]
+fn two_light_threads_stop_before_the_answer() {
+    check("two light threads", with(Budget { light: [1, 1], lights: 2, ..DUO.budget }));
+}
+
+#[test]
+fn many_turns() {
+    let long = Budget { normal: [3, 0], light: [2, 0], ..DUO.budget };
+    check("many turns", with(Budget { preemptions: 1, ..long }));
+}
+
+#[test]
+fn the_wrap_of_the_numbers_changes_nothing() {
+    let far = check("far from the wrap", World { first: 1000, ..DUO });
+    for first in [u32::MAX - 3, u32::MAX - 2, u32::MAX - 1, u32::MAX, i32::MAX as u32 - 1] {
+        assert_eq!(check("at the wrap", World { first, ..DUO }), far);
+    }
+}
+
+#[test]
+fn a_rest_of_the_strong_kernel_lets_light_threads_run() {
+    check("rests", with(Budget { rests: 2, ..DUO.budget }));
+}
+
+#[test]
+fn the_end_of_the_process_ends_light_threads_before_memory_is_freed() {
+    check("end", with(Budget { ends: 1, ..DUO.budget }));
+    let two = Budget { normal: [1, 0], light: [0, 0], lights: 2, ..DUO.budget };
+    check("end, two light threads", with(Budget { ends: 1, preemptions: 1, ..two }));
+}
+
+#[test]
+fn the_death_of_either_kernel_ends_the_process() {
+    let one = Budget { normal: [1, 0], ..DUO.budget };
+    check("death", with(Budget { deaths: 1, ..DUO.budget }));
+    check("death, end, rest", with(Budget { deaths: 1, ends: 1, rests: 1, ..one }));
+    let short = Budget { normal: [0, 0], light: [0, 0], ..DUO.budget };
+    check("death, restart", with(Budget { deaths: 1, restarts: 1, lives: 1, ..short }));
+    let two = Budget { deaths: 2, restarts: 2, lives: 1, ..short };
+    check("two deaths, two restarts", with(two));
+}
+
+#[test]
+fn every_mistake_is_found() {
+    for mistake in Mistake::ALL {
+        let world = World { mistake: Some(mistake), ..with(mistake.budget()) };
+        let found = graph(&world);
+        let Graph { wrong, stuck, cycle, path, .. } = &found;
+        println!("{mistake:?}: {wrong:?} stuck {stuck} cycle {cycle} after {} steps", path.len());
+        assert!(!found.is_fine(), "no check finds {mistake:?}");
+        // The same world without it is fine, so the mistake is what was found.
+        check("    without it", World { mistake: None, ..world });
+    }
+}
