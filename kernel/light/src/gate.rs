@@ -4,7 +4,7 @@
 //!            time (1), rest (2): Resume             before_dispatch: Suspend
 //!   Closed -----------------------------> Open -----------------------------> Closing
 //!     ^                                    |                                     |
-//!     +---- Stopped: the last light thread has ended ----+---- Stopped (3) ------+
+//!     +-- Stopped: the last light thread has ended --+-- Stopped, peer_rests (3) +
 //!
 //!   any --- end: End ---> Ending --- Stopped: no light thread is left ---> Over
 //!   any --- peer_died ---> Over (lost)
@@ -185,6 +185,21 @@ impl Gate {
         }
         self.report(report, now);
         Ok(())
+    }
+
+    /// Returns whether the answer to a Suspend is awaited.
+    pub fn is_closing(&self) -> bool {
+        self.state == GateState::Closing
+    }
+
+    /// Reports that the weak kernel is RESTING, seen after the last Suspend was sent. So none of its
+    /// threads is in program code, and before one returns there it handles the Suspend. It need not
+    /// be woken, and its answer is not awaited.
+    pub fn peer_rests(&mut self) {
+        if self.state == GateState::Closing {
+            self.state = GateState::Closed;
+            self.lights = Lights::Blocked;
+        }
     }
 
     /// Handles a report of what the light threads want.

@@ -1,10 +1,12 @@
 //! The group: the light threads of one process, on the weak kernel.
 //!
 //! ```text
-//!             Resume                       Suspend
-//!   Stopped ----------> Allowed --------------------------> Stopping
-//!     ^                    |                                    |
-//!     +-- the last thread has ended: Stopped --+-- stopped: Stopped
+//!             Resume             Suspend
+//!   Stopped ----------> Allowed <---------> Stopping
+//!     ^                    |      Resume       |
+//!     |                    +-------------------+-- the last thread has ended: Stopped
+//!     |                                        |
+//!     +----------------------------------------+-- stopped: Stopped
 //!
 //!   any --- End ---> Ending --- no thread is left: Stopped ---> Over
 //!   any --- peer_died --------- no thread is left ------------> Over
@@ -18,10 +20,11 @@
 //! - It asks [`Group::may_run`] each time before a light thread returns to program code, with
 //!   interrupts masked until it is there: after a dispatch, a kernel call, a fault, an interrupt.
 //! - When a message makes it stop ([`Stop::Interrupt`]), or the kernel of the normal threads dies,
-//!   it interrupts each core that executes program code of the process. When the last one has left,
-//!   it calls [`Group::stopped`]. A thread in a kernel call, a fault or a wait is out of program
-//!   code already.
-//! - A core that waits for a page or a lock handles these messages meanwhile.
+//!   it interrupts each core that executes program code of the process. It calls
+//!   [`Group::stopped`] at a moment when none does. A thread in a kernel call, a fault or a wait is
+//!   out of program code already.
+//! - A core that waits for a page or a lock handles these messages meanwhile. A kernel that has
+//!   rested handles all messages that have arrived before a thread returns to program code.
 //! - It calls [`Group::changed`] when what the threads want has changed.
 //! - A returned message is sent, without loss, and in any order.
 

@@ -12,9 +12,11 @@ mod strong;
 mod weak;
 mod world;
 
+use base::prng::Prng;
 use graph::{Graph, explore};
 use state::{Budget, Mistake};
-use world::World;
+use stateright::{Checker, Model};
+use world::{Action, REACHED, World};
 
 /// Two normal threads, with two stays in program code each but the last; one light thread.
 const DUO: World = World {
@@ -71,6 +73,12 @@ fn a_rest_of_the_strong_kernel_lets_light_threads_run() {
 }
 
 #[test]
+fn a_weak_kernel_that_rests_need_not_answer() {
+    check("weak rests", with(Budget { weak_rests: 2, ..DUO.budget }));
+    check("both rest", with(Budget { rests: 1, weak_rests: 1, ..DUO.budget }));
+}
+
+#[test]
 fn the_end_of_the_process_ends_light_threads_before_memory_is_freed() {
     check("end", with(Budget { ends: 1, ..DUO.budget }));
     let two = Budget { normal: [1, 0], light: [0, 0], lights: 2, ..DUO.budget };
@@ -89,13 +97,90 @@ fn the_death_of_either_kernel_ends_the_process() {
 }
 
 #[test]
+fn the_model_reaches_what_it_is_for() {
+    let world = with(Budget { rests: 1, weak_rests: 1, ..DUO.budget });
+    let checker = world.checker().threads(2).spawn_bfs().join();
+    for name in REACHED {
+        assert!(checker.discovery(name).is_some(), "never: {name}");
+    }
+}
+
+#[test]
+fn two_light_threads_beside_all_else() {
+    let two = Budget { light: [1, 1], lights: 2, ..DUO.budget };
+    check("two, preemption", with(Budget { preemptions: 1, ..two }));
+    check("two, both rest", with(Budget { rests: 1, weak_rests: 1, ..two }));
+}
+
+#[test]
+fn all_at_once() {
+    let all = Budget { rests: 1, weak_rests: 1, ends: 1, deaths: 1, ..DUO.budget };
+    check("rests, end, death", with(all));
+}
+
+/// Takes minutes: `cargo test --release -p kernel-light -- --ignored --nocapture`.
+#[test]
+#[ignore = "millions of states"]
+fn more_at_once() {
+    let all = Budget { rests: 1, weak_rests: 1, ends: 1, deaths: 1, ..DUO.budget };
+    check("rests, end, death, preemption", with(Budget { preemptions: 1, ..all }));
+    let two = Budget { light: [1, 1], lights: 2, ends: 1, ..DUO.budget };
+    check("two, preemption, end", with(Budget { preemptions: 1, ..two }));
+    check("two, end, death", with(Budget { deaths: 1, ..two }));
+    let short = Budget { normal: [1, 0], deaths: 2, restarts: 2, lives: 2, ..DUO.budget };
+    check("two deaths, two restarts", with(short));
+}
+
+/// Threads with long lives, in schedules from seeds, until all have ended.
+#[test]
+fn long_lives() {
+    let long = Budget {
+        normal: [200; 2],
+        light: [100; 2],
+        lights: 2,
+        preemptions: 50,
+        rests: 50,
+        weak_rests: 50,
+        repeats: 50,
+        ..Budget::NONE
+    };
+    let (mut steps, mut actions) = (0, vec![]);
+    for seed in 0..200 {
+        let ends = (seed % 4 == 3).into();
+        let world = with(Budget { ends, deaths: 2 * ends, restarts: 2, lives: 2, ..long });
+        let mut random = Prng::new(seed);
+        let mut state = world.init_states().remove(0);
+        loop {
+            world.actions(&state, &mut actions);
+            // A kernel seldom dies.
+            let is_rare = |action: &Action| matches!(action, Action::Die(_) | Action::Kill);
+            if actions.len() > 1 && random.below(1000) > 0 {
+                actions.retain(|action| !is_rare(action));
+            }
+            if actions.is_empty() {
+                break;
+            }
+            let action = actions[random.below(actions.len() as u64) as usize];
+            state = world.next_state(&state, action).expect("each action has a next state");
+            assert_eq!(state.broken, None, "seed {seed}, step {steps}");
+            (steps, actions) = (steps + 1, vec![]);
+        }
+        assert!(world.is_done(&state), "seed {seed}: {state:#?}");
+    }
+    println!("long lives: {steps} steps");
+}
+
+#[test]
 fn every_mistake_is_found() {
     for mistake in Mistake::ALL {
         let world = World { mistake: Some(mistake), ..with(mistake.budget()) };
-        let found = graph(&world);
-        let Graph { wrong, stuck, cycle, path, .. } = &found;
-        println!("{mistake:?}: {wrong:?} stuck {stuck} cycle {cycle} after {} steps", path.len());
-        assert!(!found.is_fine(), "no check finds {mistake:?}");
+        let found = match mistake.breaks() {
+            Some(_) => explore(&world, |_| true),
+            None => graph(&world),
+        };
+        let Graph { wrong, stuck, path, .. } = &found;
+        println!("{mistake:?}: {wrong:?} stuck {stuck} after {} steps", path.len());
+        assert_eq!((*wrong, *stuck), (mistake.breaks(), mistake.breaks().is_none()), "{path:#?}");
         // The same world without it is fine, so the mistake is what was found.
         check("    without it", World { mistake: None, ..world });
     }

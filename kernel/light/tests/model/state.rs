@@ -4,6 +4,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use kernel_light::{FromLight, Gate, Group, Sequence, ToLight};
 
+pub const NEVER_BOTH: &str = "no two kernels execute program code of one process";
+pub const NOT_FREED: &str = "the memory of a light thread is not freed";
+
+pub const AGREES: &str = "a dispatch says the same as the gate";
+pub const EXPECTED: &str = "the gate finds each message plausible";
+
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doing {
@@ -63,6 +69,9 @@ pub struct Strong {
 pub struct Weak {
     pub group: Option<Group>,
     pub threads: Vec<Thread>,
+    pub is_resting: bool,
+    /// It has rested, and the newest Suspend that had arrived before it woke.
+    pub must_look: Option<Sequence>,
     /// The session of its process.
     pub session: (u8, u8),
     /// The newest number that the group has received (for mistakes).
@@ -138,7 +147,9 @@ pub struct Budget {
     /// Number of light threads.
     pub lights: u8,
     pub preemptions: u8,
+    /// Rests of the strong kernel, and of the weak one.
     pub rests: u8,
+    pub weak_rests: u8,
     pub ends: u8,
     pub deaths: u8,
     pub restarts: u8,
@@ -155,6 +166,7 @@ impl Budget {
         lights: 0,
         preemptions: 0,
         rests: 0,
+        weak_rests: 0,
         ends: 0,
         deaths: 0,
         restarts: 0,
@@ -189,6 +201,8 @@ pub enum Mistake {
     ReturnUnasked,
     /// A kernel serves no other message while it waits for an answer or a page.
     Deaf,
+    /// A kernel that has rested runs threads before it handles messages.
+    NoLook,
     /// Memory of an ended process is freed before its light threads have ended.
     EarlyFree,
     /// Messages of an older epoch are handled.
@@ -196,7 +210,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    pub const ALL: [Mistake; 13] = [
+    pub const ALL: [Mistake; 14] = [
         Mistake::EarlyAnswer,
         Mistake::AnswerOfOne,
         Mistake::OldResume,
@@ -208,9 +222,21 @@ impl Mistake {
         Mistake::Orphans,
         Mistake::ReturnUnasked,
         Mistake::Deaf,
+        Mistake::NoLook,
         Mistake::EarlyFree,
         Mistake::OldEpoch,
     ];
+
+    /// Returns the property that it breaks. `None`: it leaves a thread waiting forever.
+    pub fn breaks(self) -> Option<&'static str> {
+        match self {
+            Mistake::LostReport | Mistake::OldReport | Mistake::WaitForDead => None,
+            Mistake::Orphans | Mistake::Deaf => None,
+            Mistake::EarlyFree => Some(NOT_FREED),
+            Mistake::OldEpoch => Some(EXPECTED),
+            _ => Some(NEVER_BOTH),
+        }
+    }
 
     /// Returns a budget with which it does harm.
     pub fn budget(self) -> Budget {
@@ -220,6 +246,7 @@ impl Mistake {
             Mistake::AnswerOfOne => Budget { light: [1, 1], lights: 2, ..short },
             Mistake::OldReport => Budget { preemptions: 1, ..duo },
             Mistake::WaitForDead | Mistake::Orphans => Budget { deaths: 1, ..short },
+            Mistake::NoLook => Budget { weak_rests: 1, ..short },
             Mistake::EarlyFree => Budget { ends: 1, ..short },
             Mistake::OldEpoch => {
                 Budget { deaths: 1, restarts: 1, lives: 1, normal: [1, 0], light: [0, 0], ..short }

@@ -3,7 +3,7 @@
 use base::id::CoreId;
 use kernel_light::{End, FromLight, Gate, Permission, Report, Rest, Sequence};
 
-use crate::state::{Body, Doing, Mistake, Process, STRONG, State, Thread, WEAK};
+use crate::state::{AGREES, Body, Doing, EXPECTED, Mistake, Process, STRONG, State, Thread, WEAK};
 use crate::world::{Action, DELAYS, How, NOW, World};
 
 const CORES: u8 = 2;
@@ -38,6 +38,10 @@ impl World {
         }
         if !strong.is_resting && process.gate.due().is_some() {
             actions.push(Action::Time);
+        }
+        // A Suspend is looked after when it has been sent, and only if it has not been answered.
+        if state.weak.is_resting && process.gate.is_closing() {
+            actions.push(Action::SeeRest);
         }
         let idle = |thread: &Thread| matches!(thread.doing, Doing::Blocked | Doing::Ended);
         let may_rest = !strong.is_resting && state.left.rests > 0;
@@ -115,6 +119,9 @@ impl World {
                 let Some(process) = state.process() else { return };
                 process.is_killed = true;
             }
+            Action::SeeRest => {
+                state.process().into_iter().for_each(|process| process.gate.peer_rests());
+            }
             Action::End => {
                 let message = state.process().and_then(|process| process.gate.end());
                 message.into_iter().for_each(|it| state.send(WEAK, Body::ToLight(it)));
@@ -127,7 +134,9 @@ impl World {
         let Some(core) = process.threads[t].core.take() else { return };
         process.gate.left(CoreId(core), NOW);
         if self.mistake == Some(Mistake::CountOff) {
-            (0..CORES).for_each(|other| process.gate.left(CoreId(other), NOW));
+            let inside = |thread: &&Thread| thread.doing == Doing::Program && thread.core.is_some();
+            let others = process.threads.iter().filter(inside).filter_map(|thread| thread.core);
+            others.for_each(|other| process.gate.left(CoreId(other), NOW));
         }
     }
 
@@ -191,7 +200,7 @@ impl World {
                     }
                 };
                 if process.gate.receive(message, NOW).is_err() {
-                    state.broken = Some("the gate finds a message that the group cannot have sent");
+                    state.broken = Some(EXPECTED);
                 }
             }
             _ => {}
@@ -250,7 +259,7 @@ fn dispatch(state: &mut State, t: usize) {
     process.threads[t].core = Some(core);
     process.threads[t].doing = Doing::Border;
     if waits != dispatch.must_wait {
-        state.broken = Some("a dispatch says otherwise than the gate");
+        state.broken = Some(AGREES);
     }
     dispatch.send.into_iter().for_each(|it| state.send(WEAK, Body::ToLight(it)));
 }

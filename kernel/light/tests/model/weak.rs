@@ -12,6 +12,8 @@ impl World {
         Weak {
             group: None,
             threads: threads.map(|left| Thread::new(Doing::Unborn, *left)).collect(),
+            is_resting: false,
+            must_look: None,
             session: (0, 0),
             heard: Sequence(self.first),
         }
@@ -21,9 +23,10 @@ impl World {
         let Some(group) = state.weak.group.as_ref().filter(|_| state.lives[WEAK].is_alive) else {
             return;
         };
+        let looks = self.must_look(state);
         for (t, thread) in state.weak.threads.iter().enumerate() {
             match thread.doing {
-                Doing::Border if group.may_run() != Permission::Awaited => {
+                Doing::Border if group.may_run() != Permission::Awaited && !looks => {
                     out.push((t, LightAction::Go));
                 }
                 Doing::Program => {
@@ -45,7 +48,30 @@ impl World {
         }
     }
 
+    /// Returns whether a Suspend that arrived during a rest is still to be handled.
+    fn must_look(&self, state: &State) -> bool {
+        let newest = state.weak.must_look.filter(|_| self.mistake != Some(Mistake::NoLook));
+        newest.is_some_and(|newest| suspends(state).any(|seq| !seq.is_after(newest)))
+    }
+
+    /// Returns whether the weak kernel may begin to rest: no thread has work.
+    pub fn may_rest(&self, state: &State) -> bool {
+        let weak = &state.weak;
+        let idle =
+            |thread: &Thread| matches!(thread.doing, Doing::Blocked | Doing::Unborn | Doing::Ended);
+        let is_awake = state.lives[WEAK].is_alive && !weak.is_resting;
+        is_awake && state.left.weak_rests > 0 && weak.threads.iter().all(idle)
+    }
+
+    pub fn weak_wakes(&self, state: &mut State) {
+        if std::mem::take(&mut state.weak.is_resting) {
+            let newest = suspends(state).reduce(|a, b| if a.is_after(b) { a } else { b });
+            state.weak.must_look = newest;
+        }
+    }
+
     pub fn weak_step(&self, state: &mut State, t: usize, action: LightAction) {
+        self.weak_wakes(state);
         let Some(group) = &state.weak.group else { return };
         let permission = group.may_run();
         let thread = &mut state.weak.threads[t];
@@ -101,6 +127,7 @@ impl World {
 
     /// Handles a message.
     pub fn weak_receive(&self, state: &mut State, body: Body) {
+        self.weak_wakes(state);
         match body {
             Body::Create(t) => {
                 self.create(state);
@@ -144,6 +171,7 @@ impl World {
 
     /// Handles the death of the strong kernel.
     pub fn weak_mourns(&self, state: &mut State) {
+        self.weak_wakes(state);
         for thread in &mut state.weak.threads {
             if thread.doing == Doing::Fault {
                 thread.doing = Doing::Border;
@@ -156,6 +184,14 @@ impl World {
         }
         self.settle(state);
     }
+}
+
+/// Numbers of the Suspends that are on their way.
+pub fn suspends(state: &State) -> impl Iterator<Item = Sequence> {
+    state.net.iter().filter_map(|packet| match packet.body {
+        Body::ToLight(ToLight::Suspend(seq)) => Some(seq),
+        _ => None,
+    })
 }
 
 /// What the threads want.

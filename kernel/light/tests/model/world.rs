@@ -1,12 +1,13 @@
 //! The model: what can happen next, and what must always hold.
 
-use kernel_light::{Delays, End, Gate, Group, Lights, Permission};
+use kernel_light::{Delays, End, Gate, Group, Lights, Permission, ToLight};
 use stateright::{Model, Property};
 
 use crate::state::{
-    Body, Budget, Doing, Life, Mistake, Packet, Process, STRONG, State, Strong, Thread, WEAK,
+    AGREES, Body, Budget, Doing, EXPECTED, Life, Mistake, NEVER_BOTH, NOT_FREED, Packet, Process,
+    STRONG, State, Strong, Thread, WEAK,
 };
-use crate::weak::lights;
+use crate::weak::{lights, suspends};
 
 /// Every event happens now; the gate's delays may end at any time after it.
 pub const NOW: u64 = 0;
@@ -65,6 +66,9 @@ pub enum Action {
     /// The gate's delays end.
     Time,
     Rest,
+    WeakRest,
+    /// The strong kernel sees that the weak one rests.
+    SeeRest,
     /// A signal ends the process; its kernel acts on it.
     Kill,
     End,
@@ -94,9 +98,6 @@ pub struct World {
     pub first: u32,
     pub mistake: Option<Mistake>,
 }
-
-const NEVER_BOTH: &str = "no two kernels execute program code of one process";
-const NOT_FREED: &str = "the memory of a light thread is not freed";
 
 fn is_inside(thread: &Thread) -> bool {
     thread.doing == Doing::Program
@@ -259,6 +260,7 @@ impl Model for World {
         let mut lights = vec![];
         self.weak_actions(state, &mut lights);
         actions.extend(lights.into_iter().map(|(t, action)| Action::Light(t, action)));
+        actions.extend(self.may_rest(state).then_some(Action::WeakRest));
         self.network_actions(state, actions);
         self.power_actions(state, actions);
     }
@@ -268,6 +270,10 @@ impl Model for World {
         match action {
             Action::Light(t, action) => self.weak_step(&mut state, t, action),
             Action::Deliver(i, is_repeated) => self.deliver(&mut state, i, is_repeated),
+            Action::WeakRest => {
+                state.left.weak_rests -= 1;
+                (state.weak.is_resting, state.weak.must_look) = (true, None);
+            }
             Action::Die(kernel) => self.die(&mut state, kernel),
             Action::Notice(kernel) => self.notice(&mut state, kernel),
             Action::Boot(kernel) => {
@@ -278,6 +284,7 @@ impl Model for World {
             }
             Action::Start => {
                 state.left.lives -= 1;
+                state.strong.is_resting = false;
                 let life = state.lives[STRONG];
                 state.strong.process = Some(self.new_process((life.epoch, life.peer)));
             }
@@ -291,9 +298,46 @@ impl Model for World {
         vec![
             Property::always(NEVER_BOTH, |_, state: &State| state.broken != Some(NEVER_BOTH)),
             Property::always(NOT_FREED, |_, state: &State| state.broken != Some(NOT_FREED)),
-            Property::always("each message is expected", |_, state: &State| {
-                state.broken.is_none_or(|broken| [NEVER_BOTH, NOT_FREED].contains(&broken))
+            Property::always(EXPECTED, |_, state: &State| state.broken != Some(EXPECTED)),
+            Property::always(AGREES, |_, state: &State| state.broken != Some(AGREES)),
+            Property::sometimes(REACHED[0], |_, state: &State| {
+                state.strong.is_resting && state.weak.threads.iter().any(is_inside)
+            }),
+            Property::sometimes(REACHED[1], |_, state: &State| beside(state, Doing::Fault)),
+            Property::sometimes(REACHED[2], |_, state: &State| beside(state, Doing::Call)),
+            Property::sometimes(REACHED[3], |_, state: &State| {
+                let heard = state.weak.heard;
+                let is_old = |packet: &Packet| match packet.body {
+                    Body::ToLight(ToLight::Resume(seq)) => heard.is_after(seq),
+                    _ => false,
+                };
+                state.net.iter().any(is_old)
+            }),
+            Property::sometimes(REACHED[4], |_, state: &State| {
+                let waits = |thread: &Thread| thread.doing == Doing::Border;
+                let process = state.strong.process.as_ref();
+                process.is_some_and(|it| it.gate.is_closing() && it.threads.iter().all(waits))
+            }),
+            Property::sometimes(REACHED[5], |_, state: &State| {
+                let inside = state.strong.process.iter().any(|it| it.threads.iter().any(is_inside));
+                state.weak.is_resting && inside && suspends(state).next().is_some()
             }),
         ]
     }
+}
+
+/// What a run of the model must have reached, or it shows nothing.
+pub const REACHED: [&str; 6] = [
+    "a light thread runs while the strong kernel rests",
+    "a normal thread runs while a light one is in a fault",
+    "a normal thread runs while a light one is in a kernel call",
+    "a Resume has been overtaken by a Suspend",
+    "two cores wait for one answer",
+    "a normal thread runs before the weak kernel, at rest, handles the Suspend",
+];
+
+/// Returns whether a normal thread is in program code while a light one does this.
+fn beside(state: &State, doing: Doing) -> bool {
+    let inside = state.strong.process.iter().any(|it| it.threads.iter().any(is_inside));
+    inside && state.weak.threads.iter().any(|thread| thread.doing == doing)
 }
