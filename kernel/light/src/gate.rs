@@ -16,7 +16,8 @@
 //! A gate is used under one lock, the scheduler's. No method waits; times are chip time in ns.
 //!
 //! # What the caller does
-//! - A returned message is sent, without loss. Two cores may send theirs in either order.
+//! - A returned message is sent, without loss, and wakes the weak kernel if it rests; only a Suspend
+//!   need not ([`Gate::peer_rests`]). Two cores may send theirs in either order.
 //! - After any call, other cores that wait may have to ask [`Gate::may_run`] again, and
 //!   [`Gate::due`] may have changed.
 //! - A core waits for its permission through attend: interrupts enabled, no lock held, serving all
@@ -54,8 +55,7 @@ pub struct Dispatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Rest {
-    /// It may, once this is sent. A weak kernel that rests need not be woken for it: it finds the
-    /// message when one of its threads wakes it.
+    /// It may, once this is sent.
     Ready(Option<ToLight>),
     /// A normal thread is on a core, or an answer is awaited.
     NotYet,
@@ -195,10 +195,10 @@ impl Gate {
     /// Reports that the weak kernel is RESTING, seen after the last Suspend was sent. So none of its
     /// threads is in program code, and before one returns there it handles the Suspend. It need not
     /// be woken, and its answer is not awaited.
-    pub fn peer_rests(&mut self) {
+    pub fn peer_rests(&mut self, now: u64) {
         if self.state == GateState::Closing {
             self.state = GateState::Closed;
-            self.lights = Lights::Blocked;
+            self.settle(now);
         }
     }
 
@@ -208,6 +208,11 @@ impl Gate {
             self.reported = report.number;
             self.lights = report.lights;
         }
+        self.settle(now);
+    }
+
+    /// Notes whether a light thread waits at the closed gate.
+    fn settle(&mut self, now: u64) {
         let waits = self.state == GateState::Closed && self.lights == Lights::Runnable;
         self.waiting_since = waits.then(|| self.waiting_since.unwrap_or(now));
     }

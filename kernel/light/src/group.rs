@@ -27,6 +27,8 @@
 //!   rested handles all messages that have arrived before a thread returns to program code.
 //! - It calls [`Group::changed`] when what the threads want has changed.
 //! - A returned message is sent, without loss, and in any order.
+//! - It drops a group that is over. A process is known by its number and the epoch of its kernel; an
+//!   End for one without a group is answered by [`FromLight::without_group`].
 
 use crate::message::{FromLight, Lights, Permission, Report, ToLight};
 use crate::sequence::Sequence;

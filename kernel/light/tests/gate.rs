@@ -178,6 +178,18 @@ fn the_death_of_the_weak_kernel_ends_every_wait() {
 }
 
 #[test]
+fn a_rest_of_the_weak_kernel_lets_the_thread_run_and_forgets_no_report() {
+    let mut pair = Pair::new(Lights::Runnable);
+    pair.time(100);
+    // The Suspend lies in the ring of a kernel that rests.
+    let _ = pair.gate.before_dispatch(CORES[0]);
+    pair.gate.peer_rests(200);
+    assert_eq!(pair.gate.may_run(CORES[0]), Permission::Granted);
+    pair.gate.left(CORES[0], 300);
+    assert_eq!(pair.gate.due(), Some(400));
+}
+
+#[test]
 fn a_message_from_the_future_is_refused() {
     let mut gate = Gate::new(FIRST, DELAYS);
     let report = Report { number: FIRST.next(), lights: Lights::Runnable };

@@ -114,7 +114,7 @@ impl Watched {
             },
             Call::PeerRests => {
                 self.is_answered |= self.gate.is_closing();
-                self.gate.peer_rests();
+                self.gate.peer_rests(self.now);
             }
             Call::End => return self.gate.end(),
             Call::PeerDied => self.gate.peer_died(),

@@ -120,7 +120,7 @@ impl World {
                 process.is_killed = true;
             }
             Action::SeeRest => {
-                state.process().into_iter().for_each(|process| process.gate.peer_rests());
+                state.process().into_iter().for_each(|process| process.gate.peer_rests(NOW));
             }
             Action::End => {
                 let message = state.process().and_then(|process| process.gate.end());

@@ -54,11 +54,16 @@ impl World {
         newest.is_some_and(|newest| suspends(state).any(|seq| !seq.is_after(newest)))
     }
 
-    /// Returns whether the weak kernel may begin to rest: no thread has work.
+    /// Returns whether the weak kernel may begin to rest: no thread has work. One that waits for
+    /// its turn has none.
     pub fn may_rest(&self, state: &State) -> bool {
         let weak = &state.weak;
-        let idle =
-            |thread: &Thread| matches!(thread.doing, Doing::Blocked | Doing::Unborn | Doing::Ended);
+        let is_held = weak.group.as_ref().is_some_and(|it| it.may_run() == Permission::Awaited);
+        let idle = |thread: &Thread| match thread.doing {
+            Doing::Blocked | Doing::Unborn | Doing::Ended => true,
+            Doing::Border => is_held,
+            _ => false,
+        };
         let is_awake = state.lives[WEAK].is_alive && !weak.is_resting;
         is_awake && state.left.weak_rests > 0 && weak.threads.iter().all(idle)
     }
@@ -148,7 +153,10 @@ impl World {
     fn gate_message(&self, state: &mut State, message: ToLight) {
         let weak = &mut state.weak;
         let (ToLight::Suspend(seq) | ToLight::Resume(seq) | ToLight::End(seq)) = message;
-        let Some(group) = &mut weak.group else {
+        // The group of a lost process has nothing to do with this one.
+        let life = state.lives[WEAK];
+        let is_mine = weak.session == (life.peer, life.epoch);
+        let Some(group) = weak.group.as_mut().filter(|_| is_mine) else {
             let answer = FromLight::without_group(seq);
             return state.send(STRONG, Body::FromLight(answer));
         };

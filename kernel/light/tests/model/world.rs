@@ -119,11 +119,16 @@ impl World {
         if is_old {
             return Fate::Dropped;
         }
+        // A Suspend that the strong kernel does not wait for wakes no kernel that rests.
+        let is_suspend = matches!(packet.body, Body::ToLight(ToLight::Suspend(_)));
+        let waits = state.strong.process.as_ref().is_some_and(|it| it.gate.is_closing());
+        let sleeps = is_suspend && state.weak.is_resting && !waits;
         let is_deaf = self.mistake == Some(Mistake::Deaf) && is_deaf(state, packet);
-        let replaces = packet.to == WEAK
+        // A new process begins when the threads of the lost one have ended.
+        let replaces = matches!(packet.body, Body::Create(_))
             && packet.epochs != state.weak.session
             && state.weak.group.as_ref().is_some_and(|group| !group.is_over());
-        if from != me.peer || is_deaf || replaces { Fate::Later } else { Fate::Handled }
+        if from != me.peer || is_deaf || replaces || sleeps { Fate::Later } else { Fate::Handled }
     }
 
     fn deliver(&self, state: &mut State, index: usize, is_repeated: bool) {
@@ -209,7 +214,7 @@ impl World {
         (is_freed && lights(&weak.threads) != Lights::Absent).then_some(NOT_FREED)
     }
 
-    /// Returns whether all work is done: every thread has ended, and nobody waits for an answer.
+    /// Returns whether all work is done: every thread has ended, and none waits for an answer.
     pub fn is_done(&self, state: &State) -> bool {
         let ended = |thread: &Thread| matches!(thread.doing, Doing::Ended | Doing::Unborn);
         let is_over = |process: &Process| {
@@ -217,7 +222,8 @@ impl World {
             process.threads.iter().all(ended) && !is_killed
         };
         let orphans = |group: &Group| state.lives[WEAK].peer == 0 && !group.is_over();
-        state.net.is_empty()
+        let is_left = |packet: &Packet| self.fate(state, packet) != Fate::Later;
+        !state.net.iter().any(is_left)
             && state.strong.process.as_ref().is_none_or(is_over)
             && state.weak.threads.iter().all(ended)
             && !state.weak.group.as_ref().is_some_and(orphans)
