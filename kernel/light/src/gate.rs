@@ -16,8 +16,8 @@
 //! A gate is used under one lock, the scheduler's. No method waits; times are chip time in ns.
 //!
 //! # What the caller does
-//! - A returned message is sent, without loss, and wakes the weak kernel if it rests; only a Suspend
-//!   need not ([`Gate::peer_rests`]). Two cores may send theirs in either order.
+//! - A returned message is sent, without loss, and wakes the weak kernel if it rests; only a
+//!   Suspend need not ([`Gate::peer_rests`]). Two cores may send theirs in either order.
 //! - After any call, other cores that wait may have to ask [`Gate::may_run`] again, and
 //!   [`Gate::due`] may have changed.
 //! - A core waits for its permission through attend: interrupts enabled, no lock held, serving all
@@ -94,7 +94,7 @@ pub struct Gate {
     lights: Lights,
     /// Number of the newest report.
     reported: Sequence,
-    /// Since when `cores` is empty.
+    /// When a core was last left. While `cores` is empty: since when it is.
     quiet_since: u64,
     /// Since when a runnable light thread waits at a closed gate.
     waiting_since: Option<u64>,
@@ -149,7 +149,7 @@ impl Gate {
     /// Reports that no normal thread of the process is on `core` any longer: it has blocked, has
     /// been preempted, or has ended, whether or not it had its permission.
     pub fn left(&mut self, core: CoreId, now: u64) {
-        if self.cores.remove(core) && self.cores.is_empty() {
+        if self.cores.remove(core) {
             self.quiet_since = now;
         }
     }
@@ -192,9 +192,9 @@ impl Gate {
         self.state == GateState::Closing
     }
 
-    /// Reports that the weak kernel is RESTING, seen after the last Suspend was sent. So none of its
-    /// threads is in program code, and before one returns there it handles the Suspend. It need not
-    /// be woken, and its answer is not awaited.
+    /// Reports that the weak kernel is RESTING, seen after the last Suspend was sent. So none of
+    /// its threads is in program code, and before one returns there it handles the Suspend. It need
+    /// not be woken, and its answer is not awaited.
     pub fn peer_rests(&mut self, now: u64) {
         if self.state == GateState::Closing {
             self.state = GateState::Closed;

@@ -1,12 +1,15 @@
 //! The group: the light threads of one process, on the weak kernel.
 //!
 //! ```text
-//!             Resume             Suspend
-//!   Stopped ----------> Allowed <---------> Stopping
-//!     ^                    |      Resume       |
-//!     |                    +-------------------+-- the last thread has ended: Stopped
-//!     |                                        |
-//!     +----------------------------------------+-- stopped: Stopped
+//!                      Resume
+//!            +------------------------> Allowed (1)
+//!            |                          ^     |
+//!            |                   Resume |     | Suspend
+//!            |      Suspend             |     v
+//!   Stopped -+------------------------> Stopping
+//!    ^  ^                                |
+//!    |  +---- stopped: Stopped ----------+
+//!    +------- (1) the last thread has ended: Stopped
 //!
 //!   any --- End ---> Ending --- no thread is left: Stopped ---> Over
 //!   any --- peer_died --------- no thread is left ------------> Over
@@ -27,8 +30,8 @@
 //!   rested handles all messages that have arrived before a thread returns to program code.
 //! - It calls [`Group::changed`] when what the threads want has changed.
 //! - A returned message is sent, without loss, and in any order.
-//! - It drops a group that is over. A process is known by its number and the epoch of its kernel; an
-//!   End for one without a group is answered by [`FromLight::without_group`].
+//! - It drops a group that is over. A process is known by its number and the epoch of its kernel;
+//!   an End for one without a group is answered by [`FromLight::without_group`].
 
 use crate::message::{FromLight, Lights, Permission, Report, ToLight};
 use crate::sequence::Sequence;
@@ -39,7 +42,7 @@ use crate::sequence::Sequence;
 pub enum Stop {
     /// Nothing: light threads may run, or the message was old.
     Nothing,
-    /// Make the light threads leave program code, then call [`Group::stopped`].
+    /// Make the light threads leave program code, if any is there, then call [`Group::stopped`].
     Interrupt,
     /// Send this. No light thread is in program code.
     Answer(FromLight),
@@ -115,9 +118,6 @@ impl Group {
         if !self.is_news(seq) {
             return Stop::Nothing;
         }
-        if self.state == GroupState::Stopped {
-            return Stop::Answer(self.answer(GroupState::Stopped));
-        }
         self.state = GroupState::Stopping;
         Stop::Interrupt
     }
@@ -166,9 +166,7 @@ impl Group {
                 Some(FromLight::Changed(self.next_report()))
             }
             // Nothing is left that could run, so nothing needs to be suspended later.
-            GroupState::Allowed | GroupState::Stopping if is_last => {
-                Some(self.answer(GroupState::Stopped))
-            }
+            GroupState::Allowed if is_last => Some(self.answer(GroupState::Stopped)),
             GroupState::Ending if is_last => Some(self.answer(GroupState::Over)),
             GroupState::Orphaned if is_last => {
                 self.state = GroupState::Over;

@@ -199,6 +199,30 @@ fn a_message_from_the_future_is_refused() {
 }
 
 #[test]
+fn a_repeated_report_does_not_prolong_the_patience() {
+    let mut gate = Gate::new(FIRST, DELAYS);
+    let report = Report { number: FIRST.next(), lights: Lights::Runnable };
+    gate.report(report, 10);
+    let _ = gate.before_dispatch(CORES[0]);
+    gate.report(report, 500);
+    gate.left(CORES[0], 5000);
+    assert_eq!(gate.due(), Some(10 + DELAYS.patience_ns));
+}
+
+#[test]
+fn memory_is_not_freed_while_the_answer_names_a_light_thread() {
+    let mut gate = Gate::new(FIRST, DELAYS);
+    let Some(ToLight::End(seq)) = gate.end() else { panic!("no End") };
+    let report = Report { number: FIRST.next(), lights: Lights::Blocked };
+    assert!(gate.acknowledged(seq, report, 0).is_err());
+    assert_eq!(gate.outcome(), None);
+    // An early report of the end is no answer either.
+    let report = Report { lights: Lights::Absent, ..report };
+    assert!(gate.acknowledged(FIRST, report, 0).is_ok());
+    assert_eq!(gate.outcome(), None);
+}
+
+#[test]
 fn an_end_without_a_group_is_answered() {
     let mut gate = Gate::new(FIRST, DELAYS);
     let Some(ToLight::End(seq)) = gate.end() else { panic!("no End") };

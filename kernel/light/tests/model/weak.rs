@@ -2,7 +2,7 @@
 
 use kernel_light::{FromLight, Group, Lights, Permission, Sequence, Stop, ToLight};
 
-use crate::state::{Body, Doing, Mistake, STRONG, State, Thread, WEAK, Weak};
+use crate::state::{Body, Doing, Mistake, NOT_FREED, STRONG, State, Thread, WEAK, Weak};
 use crate::world::{How, LightAction, World};
 
 impl World {
@@ -120,6 +120,9 @@ impl World {
 
     fn create(&self, state: &mut State) {
         if state.weak.group.as_ref().is_none_or(Group::is_over) {
+            if lights(&state.weak.threads) != Lights::Absent {
+                state.broken = Some(NOT_FREED);
+            }
             state.weak = self.new_weak();
             state.weak.group = Some(Group::new(Sequence(self.first)));
             state.weak.session = (state.lives[WEAK].peer, state.lives[WEAK].epoch);
