@@ -79,3 +79,10 @@ fn after_the_death_of_its_peer_its_threads_end_and_nothing_is_sent() {
     assert_eq!((group.stopped(), group.changed(Lights::Absent)), (None, None));
     assert!(group.is_over());
 }
+
+#[test]
+fn a_group_without_threads_is_over_when_its_peer_dies() {
+    let mut group = Group::new(FIRST);
+    group.peer_died();
+    assert!(group.is_over());
+}

@@ -122,7 +122,7 @@ fn all_at_once() {
     check("rests, end, death", with(Budget { normal: [1, 0], ..all }));
 }
 
-/// Takes minutes: `cargo test --release -p kernel-light -- --ignored --nocapture`.
+/// Takes minutes: `cargo test -p kernel-light -- --ignored --nocapture`.
 #[test]
 #[ignore = "millions of states"]
 fn more_at_once() {
