@@ -31,16 +31,17 @@ static void wake(atomic_int *word)
 }
 #endif
 
+enum { MOST = 64 };
+
 static void *amount(void *with)
 {
-    return (void *)(uintptr_t)compute((uint32_t)(uintptr_t)with, 20000000);
+    return (void *)(uintptr_t)compute((uint32_t)(uintptr_t)with, 5000000);
 }
 
-int parallel(int count)
+/* Returns the ns that so many threads take, each with the same amount. */
+static uint64_t all(int count)
 {
-    enum { MOST = 64 };
     pthread_t threads[MOST];
-    check(count > 0 && count <= MOST, "say how many threads, 1 to 64");
     uint64_t began = now();
     for (int i = 0; i < count; i++)
         threads[i] = start(amount, (void *)(uintptr_t)(i + 1));
@@ -49,7 +50,21 @@ int parallel(int count)
         sum += (uintptr_t)join(threads[i]);
     uint64_t spent = now() - began;
     check(sum != 0, "the sum is 0");
-    printf("%d threads: %.3f ms\n", count, (double)spent / 1e6);
+    return spent;
+}
+
+int parallel(int count)
+{
+    check(count > 0 && count <= MOST, "say how many threads, 1 to 64");
+    printf("%d threads: %.3f ms\n", count, (double)all(count) / 1e6);
+    return 0;
+}
+
+/* How many times as much two threads do as one, in the same time. */
+int speedup(void)
+{
+    double one = (double)all(1);
+    printf("record program.thread.speedup %.3f ratio\n", 2 * one / (double)all(2));
     return 0;
 }
 

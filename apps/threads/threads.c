@@ -8,7 +8,7 @@
  *   threads spin         prints `ready`, then never ends
  *   threads many         as many threads as there can be, twice
  *   threads parallel N   N threads compute a fixed amount each; prints the time
- *   threads records      what `pen bench` measures */
+ *   threads records, threads speedup   what `pen bench` measures */
 #include "threads.h"
 
 #include <stdio.h>
@@ -110,6 +110,8 @@ int main(int count, char **words)
         return parallel(number);
     if (strcmp(name, "records") == 0)
         return records();
+    if (strcmp(name, "speedup") == 0)
+        return speedup();
     check(run_checks(name) == 0, "no such check: threads.c has the list");
     return 0;
 }

@@ -41,6 +41,7 @@ int trap(void);
 int spin(void);
 int many(void);
 int parallel(int count);
+int speedup(void);
 
 /* What `pen bench` measures: lines `record NAME VALUE UNIT`. */
 int records(void);
