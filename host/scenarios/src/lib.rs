@@ -229,6 +229,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.authority", "duo", allowed::authority),
     on("programs.stack", "duo", edge::of_stack),
     on("programs.threads", "duo", threads::together),
+    on("programs.threads-harm", "duo", threads::harmful),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

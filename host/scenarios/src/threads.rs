@@ -1,16 +1,31 @@
 //! Programs with threads, in C and in Rust, on each kernel: what threads do together, and each way
 //! in which they end together.
 
-use super::programs::{Running, pid_of, wrong};
+use super::programs::{LOST, Running, back, pid_of, wrong};
 use super::{Failure, PATIENCE, Rig};
 use builds::apps;
 use deploy::exec::{Captured, Line};
 use deploy::install;
+use std::ops::RangeInclusive;
 use tree::place::Place;
 
 /// Programs of apps/corpus.toml.
 const IN_C: &str = "threads";
 const IN_RUST: &str = "threads-rust";
+/// A program; what its letters do is described at its top.
+const STORM: &str = "tests/programs/storm.wat";
+/// Its letters, with the exit codes that are right.
+const CODES: &[(&str, RangeInclusive<u8>)] = &[
+    ("s", 9..=9),
+    ("g", 0..=0),
+    ("e", 101..=108),
+    ("t", TRAPPED..=TRAPPED),
+    ("o", TRAPPED..=TRAPPED),
+    ("m", TRAPPED..=TRAPPED),
+    ("r", TRAPPED..=TRAPPED),
+    ("w", 9..=9),
+];
+const ROUNDS: usize = 3;
 /// Exit code for a trap.
 const TRAPPED: u8 = 134;
 /// What `threads many` prints: as many as there can be, also after those have ended.
@@ -42,6 +57,41 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
         succeeds(rig, kernel, IN_C, &["many"], MANY)?;
     }
     Ok(())
+}
+
+/// Threads that mean harm ([`STORM`]), again and again on each kernel; the weak kernel dies while
+/// threads compute. Both kernels still run as many threads as before.
+pub fn harmful(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    put(rig, IN_C)?;
+    put_storm(rig)?;
+    for kernel in ["main", "shadow"] {
+        for _ in 0..ROUNDS {
+            for &(what, ref codes) in CODES {
+                let found = run(rig, kernel, "storm", &[what]).end()?;
+                if !codes.contains(&found.code) {
+                    return Err(wrong(&format!("storm {what} on {kernel}"), found));
+                }
+            }
+        }
+        succeeds(rig, kernel, IN_C, &["many"], MANY)?;
+    }
+    let running = run(rig, "shadow", IN_C, &["spin"]);
+    pid_of(rig, "shadow", IN_C)?;
+    rig.kill("shadow")?;
+    let found = running.end()?;
+    if found.code != LOST {
+        return Err(wrong("threads of a kernel that died", found));
+    }
+    back(rig)?;
+    put(rig, IN_C)?;
+    succeeds(rig, "shadow", IN_C, &["many"], MANY)
+}
+
+fn put_storm(rig: &Rig) -> Result<(), Failure> {
+    let place = Place::find()?;
+    let put = install::put(&place, &rig.instance, &place.root.join(STORM), None, "storm");
+    put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 
 fn put(rig: &Rig, name: &str) -> Result<(), Failure> {
