@@ -111,7 +111,7 @@ fn outcomes() -> Vec<(u32, &'static str)> {
 impl Session {
     fn new(restricted: bool, shared: bool) -> Session {
         let mut world = World::new();
-        let mut process = Process::new(INSTALLED.descriptors);
+        let mut process = Process::new(INSTALLED.descriptors).unwrap();
         process.add_arguments(b"it\0-v\0").unwrap();
         process.add_environment(b"A=b\0").unwrap();
         for (number, handle) in (0..).zip(world.streams()) {

@@ -140,12 +140,11 @@ impl Process {
     ) -> Result<Vec<PassedFile<'a>>, Errno> {
         let mut files = Vec::new();
         files.try_reserve_exact(BEGIN_RECORDS).map_err(|_| Errno::NOMEM)?;
-        let table = self.table();
-        files.push(given(&table, what.directory, BEGIN_DIRECTORY, &[])?);
+        files.push(given(&self.table, what.directory, BEGIN_DIRECTORY, &[])?);
         for (file, name) in inherited {
-            files.push(given(&table, file.descriptor, file.becomes, name)?);
+            files.push(given(&self.table, file.descriptor, file.becomes, name)?);
         }
-        for own in table.preopens() {
+        self.table.each_preopen(&mut |own| {
             let is_same = |file: &PassedFile<'_>| {
                 (file.handle, file.rights) == (own.handle, own.rights)
                     && file.inheriting == own.inheriting
@@ -159,7 +158,7 @@ impl Process {
                     name: None,
                 });
             }
-        }
+        });
         Ok(files)
     }
 

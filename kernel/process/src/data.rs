@@ -254,7 +254,7 @@ impl Process {
     }
 
     fn sync(&self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
-        let descriptor = self.table().get(fd)?.with(right)?;
+        let descriptor = self.table.get(fd)?.with(right)?;
         sync(system, op, descriptor.handle)
     }
 

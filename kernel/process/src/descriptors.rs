@@ -4,7 +4,7 @@ use crate::errno::{Done, Errno};
 use crate::memory::GuestMemory;
 use crate::process::Process;
 use crate::system::{System, ask};
-use crate::table::Slot;
+use crate::table::Descriptor;
 use crate::wasi::{fdflags, fstflags, rights};
 use abi::fs::{Op, Request, flag};
 use zerocopy::IntoBytes;
@@ -39,8 +39,8 @@ impl Process {
         system: &mut dyn System,
         fd: u32,
     ) -> Done {
-        let slot = self.table().take(fd)?;
-        close(system, slot)
+        let descriptor = self.table.take(fd)?;
+        close(system, descriptor)
     }
 
     /// Moves a descriptor to the number of another one, which is closed.
@@ -51,7 +51,7 @@ impl Process {
         fd: u32,
         to: u32,
     ) -> Done {
-        match self.table().renumber(fd, to)? {
+        match self.table.renumber(fd, to)? {
             Some(old) => close(system, old),
             None => Ok(()),
         }
@@ -65,7 +65,7 @@ impl Process {
         fd: u32,
         stat: u32,
     ) -> Done {
-        let descriptor = self.table().get(fd)?;
+        let descriptor = self.table.get(fd)?;
         memory.check(stat, 24)?;
         let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
         let flags = from_service(reply.flags) | descriptor.syncs;
@@ -85,11 +85,14 @@ impl Process {
         fd: u32,
         flags: u32,
     ) -> Done {
-        let descriptor = self.table().get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
+        let descriptor = self.table.get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
         let flags = known(flags, fdflags::ALL)?;
         let request = Request::new(Op::SetFlags, descriptor.handle);
         ask(system, Request { flags: to_service(flags), ..request }, &mut [])?;
-        self.table().get_mut(fd)?.syncs = flags & fdflags::SYNCS;
+        self.table.change(fd, |descriptor| {
+            descriptor.syncs = flags & fdflags::SYNCS;
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -102,12 +105,13 @@ impl Process {
         base: u64,
         inheriting: u64,
     ) -> Done {
-        let mut table = self.table();
-        let descriptor = table.get_mut(fd)?;
-        if base & !descriptor.rights != 0 || inheriting & !descriptor.inheriting != 0 {
-            return Err(Errno::NOTCAPABLE.into());
-        }
-        (descriptor.rights, descriptor.inheriting) = (base, inheriting);
+        self.table.change(fd, |descriptor| {
+            if base & !descriptor.rights != 0 || inheriting & !descriptor.inheriting != 0 {
+                return Err(Errno::NOTCAPABLE);
+            }
+            (descriptor.rights, descriptor.inheriting) = (base, inheriting);
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -118,7 +122,7 @@ impl Process {
         fd: u32,
         stat: u32,
     ) -> Done {
-        let descriptor = self.table().get(fd)?.with(rights::FD_FILESTAT_GET)?;
+        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
         memory.check(stat, FILESTAT)?;
         let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
         memory.store(stat, reply.stat.as_bytes())?;
@@ -134,7 +138,7 @@ impl Process {
         modified: u64,
         which: u32,
     ) -> Done {
-        let descriptor = self.table().get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
+        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
         let flags = known(which, fstflags::ALL)?;
         let request = Request::new(Op::SetTimes, descriptor.handle);
         ask(system, Request { flags, accessed, modified, ..request }, &mut [])?;
@@ -149,7 +153,7 @@ impl Process {
         fd: u32,
         stat: u32,
     ) -> Done {
-        let length = self.name_of(fd)?.len() as u32;
+        let length = self.table.name(fd)?.len() as u32;
         // Tag 0 is a directory, the only kind.
         memory.store(stat, [0, length].as_bytes())?;
         Ok(())
@@ -164,7 +168,7 @@ impl Process {
         path: u32,
         length: u32,
     ) -> Done {
-        let name = self.name_of(fd)?;
+        let name = self.table.name(fd)?;
         if (length as usize) < name.len() {
             return Err(Errno::NAMETOOLONG.into());
         }
@@ -180,18 +184,18 @@ impl Process {
         fd: u32,
         new: u32,
     ) -> Done {
-        let descriptor = self.table().get(fd)?;
+        let descriptor = self.table.get(fd)?;
         memory.check(new, 4)?;
-        self.table().free(0)?;
+        self.table.free(0)?;
         let reply = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?;
-        let second = crate::table::Descriptor { handle: reply.handle, ..descriptor };
+        let second = Descriptor { handle: reply.handle, ..descriptor };
         let number = self.enter(system, second)?;
         memory.store_u32(new, number)?;
         Ok(())
     }
 }
 
-fn close(system: &mut dyn System, slot: Slot) -> Done {
-    ask(system, Request::new(Op::Close, slot.descriptor.handle), &mut [])?;
+fn close(system: &mut dyn System, descriptor: Descriptor) -> Done {
+    ask(system, Request::new(Op::Close, descriptor.handle), &mut [])?;
     Ok(())
 }

@@ -73,7 +73,7 @@ impl Process {
 
     /// Fails: sockets are not supported yet.
     fn no_socket(&self, fd: u32) -> Done {
-        self.table().get(fd)?;
+        self.table.get(fd)?;
         Err(Errno::NOTSOCK.into())
     }
 

@@ -89,7 +89,7 @@ impl Process {
         let directory = self.directory(fd, wanted.needed())?;
         wanted.allowed(&directory)?;
         memory.check(opened, 4)?;
-        self.table().free(0)?;
+        self.table.free(0)?;
         let flags = wanted.flags() | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
@@ -123,7 +123,7 @@ impl Process {
         mode: u32,
         group: u32,
     ) -> Done {
-        let handle = self.table().get(fd)?.handle;
+        let handle = self.table.get(fd)?.handle;
         let all = [
             (terminal::RAW, flag::RAW),
             (terminal::COOKED, flag::COOKED),
@@ -147,7 +147,7 @@ impl Process {
     /// Creates a pipe and stores its descriptors, read end and write end, at `ends`.
     pub fn pipe(&self, memory: &mut GuestMemory<'_>, system: &mut dyn System, ends: u32) -> Done {
         memory.check(ends, 8)?;
-        self.table().two_free()?;
+        self.table.two_free()?;
         let reply = ask(system, Request::new(Op::Pipe, 0), &mut [])?;
         let end =
             |handle, other: u64| Descriptor::new(handle, kind::PIPE, rights::STREAM & !other, 0);

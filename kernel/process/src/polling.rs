@@ -171,7 +171,7 @@ impl Process {
             event::FD_READ => (rights::FD_READ, ready::READ),
             _ => (rights::FD_WRITE, ready::WRITE),
         };
-        let descriptor = self.table().get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
+        let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
         Ok(Poll { handle: descriptor.handle, want, ..Poll::default() })
     }
 

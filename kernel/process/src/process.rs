@@ -1,6 +1,6 @@
 //! A process: its descriptors and its strings. The functions that it may call are methods, in the
 //! sibling files, with the names and arguments of the imports. Its threads call them at the same
-//! time: the table of descriptors is locked for as long as it is looked at, never during a request.
+//! time; what changes is the table of descriptors alone, which allows for that.
 //!
 //! A process owns the handles of its descriptors. Code that ends a process must call
 //! [`Process::close_all`].
@@ -14,15 +14,9 @@ use crate::wasi::filetype;
 use abi::fs::{Op, Request};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::lock::{Guard, Lock, Rank};
 
-/// The rank of the table's lock, among those of `kernel_node::ranks`. While it is held, memory is
-/// allocated and nothing else is called.
-const DESCRIPTORS: Rank = Rank::new(56, "descriptors");
-
-#[derive(Debug)]
 pub struct Process {
-    table: Lock<Table>,
+    pub(crate) table: Table,
     pub(crate) arguments: Strings,
     pub(crate) environment: Strings,
     /// Limits of the processes that it starts.
@@ -44,20 +38,14 @@ pub struct Installed {
 
 impl Process {
     /// Makes a process without files and strings, with at most `descriptors` descriptors.
-    pub fn new(descriptors: u32) -> Process {
-        Process {
-            table: Lock::new(DESCRIPTORS, Table::new(descriptors)),
+    pub fn new(descriptors: u32) -> Result<Process, Errno> {
+        Ok(Process {
+            table: Table::new(descriptors)?,
             arguments: Strings::default(),
             environment: Strings::default(),
             limits: Limits::default(),
             signals: false,
-        }
-    }
-
-    /// Locks the table of descriptors.
-    #[inline]
-    pub(crate) fn table(&self) -> Guard<'_, Table> {
-        self.table.lock()
+        })
     }
 
     /// Makes a process from its start data, as far as the manifest permits, with duplicated
@@ -67,7 +55,7 @@ impl Process {
         start_data: &StartData<'_>,
         installed: Installed,
     ) -> Result<Process, Halt> {
-        let mut process = Process::new(installed.descriptors);
+        let mut process = Process::new(installed.descriptors)?;
         process.limits = start_data.limits;
         process.signals = start_data.signals && installed.signals;
         let done = process.fill(system, start_data, installed.folders);
@@ -140,34 +128,30 @@ impl Process {
         }
         let name = name.map(copied).transpose()?;
         let descriptor = Descriptor::of(handle, &stat, rights.0, rights.1);
-        let mut table = self.table();
-        if table.get(number).is_ok() {
-            return Err(Errno::INVAL.into());
-        }
-        table.put(number, Slot { descriptor, name })?;
+        self.table.put(number, Slot { descriptor, name })?;
         Ok(())
     }
 
     /// Closes all handles, ignoring errors.
     pub fn close_all(&self, system: &mut dyn System) {
-        while let Some(slot) = self.take_any() {
-            let _ = system.files(Request::new(Op::Close, slot.descriptor.handle), &mut []);
+        while let Some(descriptor) = self.table.take_any() {
+            let _ = system.files(Request::new(Op::Close, descriptor.handle), &mut []);
         }
     }
 
     /// Returns the lowest free descriptor from `from` on.
     pub fn free_descriptor(&self, from: u32) -> Result<u32, Errno> {
-        self.table().free(from)
+        self.table.free(from)
     }
 
     pub fn descriptors(&self) -> usize {
-        self.table().count()
+        self.table.count()
     }
 
     /// Returns a descriptor that is not a directory and has these rights.
     #[inline]
     pub(crate) fn data(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table().get(fd)?;
+        let descriptor = self.table.get(fd)?;
         if descriptor.kind == filetype::DIRECTORY {
             return Err(Errno::ISDIR);
         }
@@ -176,7 +160,7 @@ impl Process {
 
     /// The same, for files with a position.
     pub(crate) fn positioned(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table().get(fd)?;
+        let descriptor = self.table.get(fd)?;
         match descriptor.kind {
             filetype::DIRECTORY => Err(Errno::ISDIR),
             _ if !descriptor.has_positions() => Err(Errno::SPIPE),
@@ -186,20 +170,11 @@ impl Process {
 
     /// Returns the descriptor of a directory with these rights.
     pub(crate) fn directory(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
-        let descriptor = self.table().get(fd)?;
+        let descriptor = self.table.get(fd)?;
         if descriptor.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR);
         }
         descriptor.with(rights)
-    }
-
-    fn take_any(&self) -> Option<Slot> {
-        self.table().take_any()
-    }
-
-    /// Returns the name of a preopened directory.
-    pub(crate) fn name_of(&self, fd: u32) -> Result<Box<[u8]>, Errno> {
-        copied(self.table().slot(fd)?.name.as_ref().ok_or(Errno::BADF)?)
     }
 
     /// Installs a handle as a descriptor with the lowest free number, which it returns. Closes the
@@ -209,7 +184,7 @@ impl Process {
         system: &mut dyn System,
         descriptor: Descriptor,
     ) -> Result<u32, Halt> {
-        let entered = self.table().add(Slot { descriptor, name: None });
+        let entered = self.table.add(descriptor);
         if entered.is_err() {
             let _ = system.files(Request::new(Op::Close, descriptor.handle), &mut []);
         }

@@ -2,12 +2,25 @@
 //!
 //! There are never more than the limit, and a new descriptor gets the lowest free number. This
 //! module never calls the file service: code that removes a descriptor closes its handle.
+//!
+//! Every call of a program looks a descriptor up, so that takes no lock: each place has a version,
+//! which is odd while the place changes. Changes take a lock, under which memory is allocated and
+//! nothing else is called.
+//! ```text
+//!   look up: version --> descriptor --> version: the same, even one, or again
+//!   change:  lock --> version + 1 --> descriptor --> version + 2
+//! ```
 
 use crate::errno::Errno;
+use crate::process::copied;
 use crate::wasi::{filetype, rights};
 use abi::fs::Stat;
+use abi::quota::HANDLES;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use arch::lock::{Lock, Once, Rank};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Default limit of descriptors.
 pub const DESCRIPTORS: u32 = 256;
@@ -61,118 +74,289 @@ pub struct Slot {
     pub name: Option<Box<[u8]>>,
 }
 
-#[derive(Debug)]
+/// The rank of the table's lock, among those of `kernel_node::ranks`.
+const RANK: Rank = Rank::new(56, "descriptors");
+/// Places that are allocated at once.
+const CHUNK: usize = 32;
+
+/// A place for a descriptor.
+#[derive(Debug, Default)]
+struct Place {
+    /// Odd while the place changes.
+    version: AtomicU32,
+    /// [`Descriptor::kind`], [`Descriptor::syncs`] in the upper half, and [`Place::USED`].
+    flags: AtomicU32,
+    handle: AtomicU64,
+    rights: AtomicU64,
+    inheriting: AtomicU64,
+}
+
+impl Place {
+    const USED: u32 = 1 << 8;
+
+    /// Returns the descriptor, if there is one.
+    #[inline]
+    fn load(&self) -> Option<Descriptor> {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let flags = self.flags.load(Ordering::Relaxed);
+            let found = Descriptor {
+                handle: self.handle.load(Ordering::Relaxed),
+                rights: self.rights.load(Ordering::Relaxed),
+                inheriting: self.inheriting.load(Ordering::Relaxed),
+                kind: flags as u8,
+                syncs: (flags >> 16) as u16,
+            };
+            // The words were loaded before the version is, again.
+            fence(Ordering::Acquire);
+            if version & 1 == 0 && self.version.load(Ordering::Relaxed) == version {
+                return (flags & Self::USED != 0).then_some(found);
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Changes the descriptor. The caller has the table's lock.
+    fn store(&self, descriptor: Option<Descriptor>) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        // That is visible before the words are.
+        fence(Ordering::Release);
+        let flags =
+            descriptor.map_or(0, |it| u32::from(it.kind) | u32::from(it.syncs) << 16 | Self::USED);
+        if let Some(descriptor) = descriptor {
+            self.handle.store(descriptor.handle, Ordering::Relaxed);
+            self.rights.store(descriptor.rights, Ordering::Relaxed);
+            self.inheriting.store(descriptor.inheriting, Ordering::Relaxed);
+        }
+        self.flags.store(flags, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// Names of preopened directories, by number.
+type Names = BTreeMap<u32, Box<[u8]>>;
+
 pub struct Table {
-    slots: Vec<Option<Slot>>,
+    /// Places, allocated when the first of [`CHUNK`] is needed.
+    chunks: Box<[Once<Box<[Place]>>]>,
     limit: u32,
+    /// Taken by each change.
+    names: Lock<Names>,
 }
 
 impl Table {
     /// Makes an empty table for at most `limit` descriptors.
-    pub fn new(limit: u32) -> Table {
-        Table { slots: Vec::new(), limit }
+    pub fn new(limit: u32) -> Result<Table, Errno> {
+        // No process can have more handles.
+        let limit = limit.min(HANDLES);
+        let mut chunks = Vec::new();
+        let count = (limit as usize).div_ceil(CHUNK);
+        chunks.try_reserve_exact(count).map_err(|_| Errno::NOMEM)?;
+        chunks.resize_with(count, Once::new);
+        let names = Lock::new(RANK, Names::new());
+        Ok(Table { chunks: chunks.into_boxed_slice(), limit, names })
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> Option<&Place> {
+        self.chunks.get(number as usize / CHUNK)?.get()?.get(number as usize % CHUNK)
+    }
+
+    /// Iterates over the numbers that have places, with these.
+    fn places(&self) -> impl DoubleEndedIterator<Item = (u32, &Place)> {
+        let chunks = self.chunks.iter().enumerate();
+        let chunks = chunks.filter_map(|(at, chunk)| Some((at, chunk.get()?)));
+        chunks.flat_map(|(at, chunk)| {
+            chunk.iter().enumerate().map(move |(index, place)| ((at * CHUNK + index) as u32, place))
+        })
     }
 
     /// Returns a descriptor, or [`Errno::BADF`].
     #[inline]
     pub fn get(&self, number: u32) -> Result<Descriptor, Errno> {
-        self.slot(number).map(|slot| slot.descriptor)
+        self.place(number).and_then(Place::load).ok_or(Errno::BADF)
     }
 
-    /// The same, with its name.
-    #[inline]
-    pub fn slot(&self, number: u32) -> Result<&Slot, Errno> {
-        match self.slots.get(number as usize) {
-            Some(Some(slot)) => Ok(slot),
-            _ => Err(Errno::BADF),
-        }
+    /// Returns a copy of the name of a preopened directory, or [`Errno::BADF`].
+    pub fn name(&self, number: u32) -> Result<Box<[u8]>, Errno> {
+        let names = self.names.lock();
+        copied(names.get(&number).ok_or(Errno::BADF)?)
     }
 
-    pub fn get_mut(&mut self, number: u32) -> Result<&mut Descriptor, Errno> {
-        match self.slots.get_mut(number as usize) {
-            Some(Some(slot)) => Ok(&mut slot.descriptor),
-            _ => Err(Errno::BADF),
-        }
+    /// Changes a descriptor, unless `change` fails.
+    pub fn change(
+        &self,
+        number: u32,
+        change: impl FnOnce(&mut Descriptor) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let _changes = self.names.lock();
+        let place = self.place(number).ok_or(Errno::BADF)?;
+        let mut descriptor = place.load().ok_or(Errno::BADF)?;
+        change(&mut descriptor)?;
+        place.store(Some(descriptor));
+        Ok(())
     }
 
-    /// Returns the lowest free number from `from` on, with room reserved: `put` there does not
-    /// fail.
-    pub fn free(&mut self, from: u32) -> Result<u32, Errno> {
-        let from = from as usize;
-        let taken = self.slots.get(from..).unwrap_or(&[]);
-        let found = taken.iter().position(Option::is_none).unwrap_or(taken.len());
-        let number = u32::try_from(from.saturating_add(found)).map_err(|_| Errno::MFILE)?;
-        self.reserve(number)
-            .map_err(|error| if error == Errno::BADF { Errno::MFILE } else { error })?;
-        Ok(number)
+    /// Returns the lowest free number from `from` on, with its place allocated.
+    pub fn free(&self, from: u32) -> Result<u32, Errno> {
+        let _changes = self.names.lock();
+        self.lowest(from)
     }
 
     /// Fails if there is no room for two more.
-    pub fn two_free(&mut self) -> Result<(), Errno> {
-        let first = self.free(0)?;
-        self.free(first.saturating_add(1)).map(|_| ())
+    pub fn two_free(&self) -> Result<(), Errno> {
+        let _changes = self.names.lock();
+        let first = self.lowest(0)?;
+        self.lowest(first.saturating_add(1)).map(|_| ())
     }
 
-    /// Stores a descriptor at the lowest free number, which it returns.
-    pub fn add(&mut self, slot: Slot) -> Result<u32, Errno> {
-        let number = self.free(0)?;
-        self.put(number, slot)?;
-        Ok(number)
+    /// As [`Table::free`]. The caller has the lock.
+    fn lowest(&self, from: u32) -> Result<u32, Errno> {
+        let is_free = |number: &u32| self.get(*number).is_err();
+        let number = (from..self.limit).find(is_free).ok_or(Errno::MFILE)?;
+        self.allocated(number).map(|_| number)
     }
 
-    /// Moves a descriptor to the number of another one, which it returns, unless both are the same.
-    pub fn renumber(&mut self, number: u32, to: u32) -> Result<Option<Slot>, Errno> {
-        self.get(to)?;
-        if number == to {
-            return Ok(None);
+    /// Returns the place of a number; [`Errno::BADF`] above the limit. The caller has the lock.
+    fn allocated(&self, number: u32) -> Result<&Place, Errno> {
+        let chunk = self.chunks.get(number as usize / CHUNK).filter(|_| number < self.limit);
+        let chunk = chunk.ok_or(Errno::BADF)?;
+        if chunk.get().is_none() {
+            let mut places = Vec::new();
+            places.try_reserve_exact(CHUNK).map_err(|_| Errno::NOMEM)?;
+            places.resize_with(CHUNK, Place::default);
+            // Succeeds, under the lock.
+            drop(chunk.set(places.into_boxed_slice()));
         }
-        let slot = self.take(number)?;
-        self.put(to, slot)
+        self.place(number).ok_or(Errno::BADF)
     }
 
-    /// Makes room for a number; [`Errno::BADF`] above the limit.
-    fn reserve(&mut self, number: u32) -> Result<(), Errno> {
-        if number >= self.limit {
-            return Err(Errno::BADF);
+    /// Stores a descriptor at a free number, or fails with [`Errno::INVAL`].
+    pub fn put(&self, number: u32, slot: Slot) -> Result<(), Errno> {
+        let mut names = self.names.lock();
+        if self.get(number).is_ok() {
+            return Err(Errno::INVAL);
         }
-        let more = (number as usize + 1).saturating_sub(self.slots.len());
-        self.slots.try_reserve(more).map_err(|_| Errno::NOMEM)?;
-        for _ in 0..more {
-            self.slots.push(None);
+        self.allocated(number)?.store(Some(slot.descriptor));
+        if let Some(name) = slot.name {
+            names.insert(number, name);
         }
         Ok(())
     }
 
-    /// Stores a descriptor; returns the previous one with that number.
-    pub fn put(&mut self, number: u32, slot: Slot) -> Result<Option<Slot>, Errno> {
-        self.reserve(number)?;
-        let place = self.slots.get_mut(number as usize).ok_or(Errno::BADF)?;
-        Ok(place.replace(slot))
+    /// Stores a descriptor at the lowest free number, which it returns.
+    pub fn add(&self, descriptor: Descriptor) -> Result<u32, Errno> {
+        let _changes = self.names.lock();
+        let number = self.lowest(0)?;
+        self.allocated(number)?.store(Some(descriptor));
+        Ok(number)
+    }
+
+    /// Moves a descriptor, with its name, to the number of another one, which it returns, unless
+    /// both are the same.
+    pub fn renumber(&self, number: u32, to: u32) -> Result<Option<Descriptor>, Errno> {
+        let mut names = self.names.lock();
+        let before = self.get(to)?;
+        let moved = self.get(number)?;
+        if number == to {
+            return Ok(None);
+        }
+        for (number, descriptor) in [(to, Some(moved)), (number, None)] {
+            self.allocated(number)?.store(descriptor);
+        }
+        match names.remove(&number) {
+            Some(name) => names.insert(to, name),
+            None => names.remove(&to),
+        };
+        Ok(Some(before))
     }
 
     /// Removes a descriptor.
-    pub fn take(&mut self, number: u32) -> Result<Slot, Errno> {
-        self.slots.get_mut(number as usize).and_then(Option::take).ok_or(Errno::BADF)
+    pub fn take(&self, number: u32) -> Result<Descriptor, Errno> {
+        let mut names = self.names.lock();
+        let place = self.place(number).ok_or(Errno::BADF)?;
+        let found = place.load().ok_or(Errno::BADF)?;
+        place.store(None);
+        names.remove(&number);
+        Ok(found)
     }
 
     /// Removes any descriptor.
-    pub fn take_any(&mut self) -> Option<Slot> {
-        while let Some(last) = self.slots.pop() {
-            if last.is_some() {
-                return last;
-            }
-        }
-        None
+    pub fn take_any(&self) -> Option<Descriptor> {
+        let found = self.places().rev().find(|(_, place)| place.load().is_some());
+        self.take(found?.0).ok()
     }
 
-    /// Iterates over the preopened directories.
-    pub fn preopens(&self) -> impl Iterator<Item = Descriptor> {
-        let named = self.slots.iter().flatten().filter(|slot| slot.name.is_some());
-        named.map(|slot| slot.descriptor)
+    /// Calls `visit` with each preopened directory. It must not use the table.
+    pub fn each_preopen(&self, visit: &mut dyn FnMut(Descriptor)) {
+        let names = self.names.lock();
+        names.keys().filter_map(|&number| self.get(number).ok()).for_each(visit);
     }
 
     /// Returns the number of descriptors.
     pub fn count(&self) -> usize {
-        self.slots.iter().flatten().count()
+        self.places().filter(|(_, place)| place.load().is_some()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    fn descriptor(word: u64) -> Descriptor {
+        let (kind, syncs) = (word as u8, word as u16);
+        Descriptor { handle: word, rights: word, inheriting: word, kind, syncs }
+    }
+
+    /// Three threads look up what another one changes: each finds all of a descriptor, or none.
+    #[test]
+    fn a_descriptor_is_found_whole_or_not_at_all() {
+        let (table, over) = (Table::new(64).unwrap(), AtomicBool::new(false));
+        table.put(5, Slot { descriptor: descriptor(1), name: None }).unwrap();
+        thread::scope(|scope| {
+            let look = || {
+                let (mut found, mut missed) = (0u64, 0u64);
+                while !over.load(Ordering::Relaxed) {
+                    match table.get(5) {
+                        Ok(it) => {
+                            assert_eq!(it, descriptor(it.handle));
+                            found += 1;
+                        }
+                        Err(_) => missed += 1,
+                    }
+                }
+                found + missed
+            };
+            let looks = [scope.spawn(look), scope.spawn(look), scope.spawn(look)];
+            for round in 2..300_000 {
+                match round % 3 {
+                    0 => drop(table.take(5)),
+                    1 => drop(table.put(5, Slot { descriptor: descriptor(round), name: None })),
+                    _ => drop(table.change(5, |it| {
+                        *it = descriptor(round);
+                        Ok(())
+                    })),
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            assert!(looks.map(|look| look.join().unwrap()).iter().all(|count| *count > 0));
+        });
+    }
+
+    #[test]
+    fn numbers_are_the_lowest_free_ones_below_the_limit() {
+        let table = Table::new(40).unwrap();
+        (0..40).for_each(|number| assert_eq!(table.add(descriptor(number)), Ok(number as u32)));
+        assert_eq!(table.add(descriptor(0)), Err(Errno::MFILE));
+        assert_eq!(table.take(33).map(|it| it.handle), Ok(33));
+        assert_eq!((table.free(0), table.two_free()), (Ok(33), Err(Errno::MFILE)));
+        assert_eq!(table.renumber(7, 8).map(|it| it.map(|it| it.handle)), Ok(Some(8)));
+        assert_eq!((table.get(8).map(|it| it.handle), table.get(7)), (Ok(7), Err(Errno::BADF)));
+        assert_eq!((table.add(descriptor(9)), table.add(descriptor(9))), (Ok(7), Ok(33)));
+        assert_eq!((0..41).filter(|_| table.take_any().is_some()).count(), 40);
+        assert_eq!(table.count(), 0);
     }
 }

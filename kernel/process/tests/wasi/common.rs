@@ -243,7 +243,7 @@ impl Program {
     }
 
     pub fn on(mut world: World) -> Program {
-        let process = Process::new(64);
+        let process = Process::new(64).unwrap();
         let root = world.with(|c| c.root()).unwrap();
         let (stdin, input) = world.with(|c| c.pipe(0)).unwrap();
         let (output, stdout) = world.with(|c| c.pipe(0)).unwrap();
