@@ -4,8 +4,9 @@
 
 static long wait(volatile int *address, int value, const struct timespec *limit)
 {
+    /* Without a limit, and with one beyond 292 years. */
     long long nanoseconds = -1;
-    if (limit)
+    if (limit && limit->tv_sec < 9000000000)
         nanoseconds = limit->tv_sec * 1000000000LL + limit->tv_nsec;
     switch (__builtin_wasm_memory_atomic_wait32((int *)address, value, nanoseconds)) {
     case 0:

@@ -55,6 +55,11 @@ pub enum Unsupported {
     )]
     NoSharedMemory,
     #[error(
+        "the module does not export its memory as \"memory\": link it with `--import-memory \
+         --export-memory`, as the target wasm32-wasip1-threads does"
+    )]
+    MemoryNotExported,
+    #[error(
         "the module starts threads (\"wasi.thread-spawn\") and does not export the function \
          \"wasi_thread_start\" with two i32 parameters and no result, in which they begin: link \
          it with the libc of wasm32-wasip1-threads"
@@ -176,6 +181,8 @@ struct Declared {
     is_shared: bool,
     /// The module imports the function that starts a thread.
     spawns: bool,
+    /// It exports its memory as `memory`.
+    exports_memory: bool,
     /// It exports the one in which a thread begins.
     has_thread_start: bool,
     tables: usize,
@@ -217,6 +224,9 @@ impl Declared {
     fn missing(&self) -> Option<Unsupported> {
         match *self {
             Declared { spawns: true, is_shared: false, .. } => Some(Unsupported::NoSharedMemory),
+            Declared { spawns: true, exports_memory: false, .. } => {
+                Some(Unsupported::MemoryNotExported)
+            }
             Declared { spawns: true, has_thread_start: false, .. } => {
                 Some(Unsupported::NoThreadStart)
             }
@@ -287,6 +297,7 @@ impl Declared {
     }
 
     fn export(&mut self, export: Export<'_>) {
+        self.exports_memory |= export.kind == ExternalKind::Memory && export.name == "memory";
         let is_function = matches!(export.kind, ExternalKind::Func | ExternalKind::FuncExact);
         let kind = self.functions.get(export.index as usize);
         let kind = kind.and_then(|kind| self.function_type(*kind));

@@ -10,13 +10,13 @@ const MODULES: u64 = 400;
 /// Number of random bytes for a module.
 const BYTES: usize = 6000;
 
-/// Imports and exports of every module. wasm-smith takes an exported memory for a defined one.
+/// Imports and exports of every module. wasm-smith takes an exported memory for a defined one, and a
+/// module that starts threads must export its memory.
 const SHARED: &str = r#"(module
     (import "penumbra" "self" (func (param i32) (result i32)))
     (import "env" "memory" (memory 1 9 shared))
-    (import "wasi" "thread-spawn" (func (param i32) (result i32)))
     (func (param i32 i32)) (func)
-    (export "_start" (func 3)) (export "wasi_thread_start" (func 2)))"#;
+    (export "_start" (func 2)) (export "wasi_thread_start" (func 1)))"#;
 const ALONE: &str = r#"(module
     (import "penumbra" "self" (func (param i32) (result i32)))
     (memory 1 9) (func) (export "memory" (memory 0)) (export "_start" (func 1)))"#;

@@ -25,7 +25,7 @@ pub struct Inside<G> {
     /// For what cannot be used in place.
     pub scratch: Box<[u8; SCRATCH]>,
     pub limits: Limits,
-    /// Bytes of its tables, which are in the kernel's heap.
+    /// Bytes of this thread's tables, which are in the kernel's heap.
     pub tables: u64,
 }
 
@@ -61,10 +61,14 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     fn table_growing(&mut self, has: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
         let more = (wanted as u64).saturating_sub(has as u64).saturating_mul(ENTRY);
         let tables = self.tables.saturating_add(more);
-        let fits = tables <= (MAX_TABLE_ENTRIES * ENTRY).min(self.limits.memory)
+        let of_all = self.region.as_ref().map_or(tables, |region| region.count_tables(more, 0));
+        let fits = tables <= MAX_TABLE_ENTRIES * ENTRY
+            && of_all <= self.limits.memory
             && self.guest.has_room(more);
-        if fits {
-            self.tables = tables;
+        match &self.region {
+            _ if fits => self.tables = tables,
+            Some(region) => drop(region.count_tables(0, more)),
+            None => {}
         }
         Ok(fits)
     }

@@ -13,12 +13,17 @@
 //!   grown by other threads there. Accesses beyond the size fault, as the pages there are not open.
 //! - **wasmtime's own code** makes Rust references to a memory's bytes in its host interface
 //!   (`Memory::data`), which this crate does not use for a view, and copies through raw pointers
-//!   for bulk instructions and data segments, as it does for its own shared memories. It grows a
-//!   memory only by the instruction `memory.grow`, which the installer has replaced
-//!   (`abi::program::THREADS`), and a view refuses to grow.
+//!   for bulk instructions and data segments. That races with program code that writes the same
+//!   bytes; wasmtime does the same with its own shared memories, and says that Rust's model does not
+//!   allow for it. It grows a memory only by the instruction `memory.grow`, which the installer has
+//!   replaced (`abi::program::THREADS`), and a view refuses to grow.
 //! - **Functions of the kernel** get the bytes of a region as copies (`kernel_process::memory`),
 //!   made here by atomic loads and stores: program code that races with them is not Rust, and finds
-//!   each word old or new.
+//!   each word old or new. Two such copies may race by words and by bytes, on the same bytes, which
+//!   Rust's model has no rule for and the ISAs allow.
+//! - **The start function** of a module runs before its instance is attached: a growth in it, or of
+//!   another thread meanwhile, is seen at `memory.size` and by bulk instructions afterwards only.
+//!   Linkers make start functions that fill the memory and grow nothing.
 //! - **Lifetime**: views and threads hold the region, which frees its space when the last is gone.
 //!   An instance is detached before it is freed.
 #![allow(unsafe_code)]
@@ -56,7 +61,14 @@ impl Space {
     /// Reserves space for a memory and opens its first bytes.
     fn new(platform: Platform, bytes: usize) -> Option<Space> {
         let space = Space { start: (platform.reserve)(SPACE)?, platform };
-        (bytes == 0 || (platform.open)(space.start, bytes)).then_some(space)
+        space.open(0, bytes as u64).then_some(space)
+    }
+
+    /// Opens the bytes between the end of the open part and another end. Returns false without
+    /// memory.
+    fn open(&self, from: u64, to: u64) -> bool {
+        let (at, bytes) = (self.start + from as usize, to.saturating_sub(from) as usize);
+        bytes == 0 || (self.platform.open)(at, bytes)
     }
 }
 
@@ -74,6 +86,8 @@ pub struct Region {
     most: u64,
     /// A thread grows it.
     grows: AtomicBool,
+    /// Bytes of the tables of all threads, which are in the kernel's heap.
+    tables: AtomicU64,
     /// Addresses of the sizes in the definitions of all instances.
     sizes: Lock<Vec<u64>>,
 }
@@ -88,8 +102,15 @@ impl Region {
             bytes: AtomicU64::new(bytes),
             most: most.min(RESERVATION),
             grows: AtomicBool::new(false),
+            tables: AtomicU64::new(0),
             sizes: Lock::new(SIZES, Vec::new()),
         }))
+    }
+
+    /// Counts tables of a thread, or those that it had. Returns the bytes of all threads' tables.
+    pub(crate) fn count_tables(&self, more: u64, fewer: u64) -> u64 {
+        let change = more.wrapping_sub(fewer);
+        self.tables.fetch_add(change, Ordering::Relaxed).wrapping_add(change)
     }
 
     /// Returns its address and its size in bytes.
@@ -145,8 +166,7 @@ impl Region {
         let before = self.bytes.load(Ordering::Relaxed);
         let after = before + u64::from(pages) * PAGE;
         let fits = after <= self.most && (pages == 0 || allowed(after));
-        let grown =
-            fits && (pages == 0 || (self.space.platform.open)(self.space.start, after as usize));
+        let grown = fits && self.space.open(before, after);
         if grown {
             self.set_all(after);
         }
@@ -309,7 +329,7 @@ unsafe impl LinearMemory for Own {
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<()> {
-        if bytes > self.byte_capacity() || !(self.space.platform.open)(self.space.start, bytes) {
+        if bytes > self.byte_capacity() || !self.space.open(self.bytes as u64, bytes as u64) {
             return Err(Error::msg("no memory for it"));
         }
         self.bytes = bytes;

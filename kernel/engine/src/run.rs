@@ -105,7 +105,10 @@ impl<G: Guest> Engine<G> {
             Some(signal) => Err(wasmtime::Error::new(Stopped(Stop::Signal(signal)))),
             None => program.instantiate(self, &mut store).and_then(|it| work(&mut store, &it)),
         };
-        let guest = store.into_data().guest;
+        let Inside { guest, region, tables, .. } = store.into_data();
+        if let Some(region) = region {
+            region.count_tables(0, tables);
+        }
         let end = done.map_or_else(|why| ended(&why, &guest), |()| End::Return);
         Ran { end, guest }
     }
@@ -165,8 +168,9 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
             End::Signal(guest.stop_signal().unwrap_or(signal::KILL))
         }
         Some(&which) => End::Trap(code(which), which.to_string()),
-        // All imports exist: loading has checked them. The remaining cause is memory that wasmtime
-        // did not get, from the kernel's heap or from its platform functions.
+        // The installer has checked imports and exports. The remaining causes are memory that
+        // wasmtime did not get, from the kernel's heap or from its platform functions, and an engine
+        // that is not the known one.
         None => End::NoMemory(why.to_string()),
     }
 }

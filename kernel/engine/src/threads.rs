@@ -55,9 +55,10 @@ fn spawn<G: Guest>(mut caller: Caller<'_, Inside<G>>, argument: i32) -> Result<i
 
 fn grow<G: Guest>(mut caller: Caller<'_, Inside<G>>, pages: i32) -> Result<i32> {
     let region = region(&caller)?;
-    let Inside { guest, limits, tables, .. } = caller.data_mut();
+    let tables = region.count_tables(0, 0);
+    let Inside { guest, limits, .. } = caller.data_mut();
     let before = region.grow(pages.cast_unsigned(), |bytes| {
-        let fits = bytes <= limits.memory.saturating_sub(*tables);
+        let fits = bytes <= limits.memory.saturating_sub(tables);
         if fits {
             guest.has_memory(bytes);
         }
@@ -88,7 +89,8 @@ fn wait32<G: Guest>(
     let region = region(&caller)?;
     let at = place(&region, address, offset, 4)?;
     let word = region.word(at).ok_or(Trap::MemoryOutOfBounds)?;
-    wait(caller, at, timeout, &|| word.load(Ordering::SeqCst) == expected.cast_unsigned())
+    let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
+    wait(caller, (&region, at, 4), timeout, &is_expected)
 }
 
 fn wait64<G: Guest>(
@@ -101,17 +103,22 @@ fn wait64<G: Guest>(
     let region = region(&caller)?;
     let at = place(&region, address, offset, 8)?;
     let word = region.double_word(at).ok_or(Trap::MemoryOutOfBounds)?;
-    wait(caller, at, timeout, &|| word.load(Ordering::SeqCst) == expected.cast_unsigned())
+    let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
+    wait(caller, (&region, at, 8), timeout, &is_expected)
 }
 
-/// Waits, if the word has the expected value, for at most `timeout` ns; for a negative number
-/// without a limit. The word must not be loaded the first time where a page fault is forbidden.
+/// Waits, if the word of `bytes` bytes has the expected value, for at most `timeout` ns; for a
+/// negative number without a limit.
 fn wait<G: Guest>(
     mut caller: Caller<'_, Inside<G>>,
-    at: u64,
+    (region, at, bytes): (&Region, u64, usize),
     timeout: i64,
     is_expected: &dyn Fn() -> bool,
 ) -> Result<i32> {
+    // A page fault here could end the thread on the spot, with what this function owns.
+    if !region.touch(at as usize, bytes) {
+        return Err(Trap::AllocationTooLarge.into());
+    }
     if !is_expected() {
         return Ok(Waited::Unexpected as i32);
     }

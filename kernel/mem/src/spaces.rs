@@ -26,7 +26,8 @@ use crate::{ranks, raw};
 
 /// Address space per slot: 4 GiB and the guard after them.
 pub const SLOT: u64 = 8 << 30;
-/// Limit on spaces: three per program, and some for code that is not running.
+/// Limit on spaces: three per program, one for each further thread, and some for code that is not
+/// running.
 pub const MAX_SPACES: usize = 1024;
 /// Start of the slots, above all stacks.
 pub const AREA: VirtAddr = VirtAddr(0xffff_d000_0000_0000);

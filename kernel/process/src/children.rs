@@ -24,43 +24,55 @@ use zerocopy::{FromBytes, IntoBytes};
 
 type Block<'a> = Cow<'a, [u8]>;
 
-/// Returns a range of the program's memory.
-fn part<'a>(memory: &'a Bytes<'_>, [at, length]: [u32; 2]) -> Result<Block<'a>, Errno> {
-    memory.view(at, length, BEGIN_BYTES)
-}
+/// The start data that a child may get: no more of the caller's memory is copied.
+struct Budget(usize);
 
-/// Returns path, arguments and environment of a child, checked.
-fn blocks<'a>(memory: &'a Bytes<'_>, what: &Spawn) -> Result<[Block<'a>; 3], Errno> {
-    let blocks @ [path, arguments, environment] =
-        &[part(memory, what.path)?, part(memory, what.arguments)?, part(memory, what.environment)?];
-    let make_sense = is_path(path) && is_block(arguments) && is_block(environment);
-    if make_sense { Ok(blocks.clone()) } else { Err(Errno::INVAL) }
-}
+impl Budget {
+    /// Returns a range of the program's memory.
+    fn part<'a>(
+        &mut self,
+        memory: &'a Bytes<'_>,
+        [at, length]: [u32; 2],
+    ) -> Result<Block<'a>, Errno> {
+        let block = memory.view(at, length, self.0)?;
+        self.0 -= block.len();
+        Ok(block)
+    }
 
-/// Returns the descriptors that the caller passes on, each with the name of a preopened directory,
-/// which is empty for others.
-fn inherited<'a>(
-    memory: &'a Bytes<'_>,
-    what: &Spawn,
-) -> Result<Vec<(InheritedFile, Block<'a>)>, Errno> {
-    let [list, count] = what.files;
-    // One entry is reserved for the directory.
-    if count as usize >= BEGIN_FILES {
-        return Err(Errno::TOOBIG);
+    /// Returns path, arguments and environment of a child, checked.
+    fn blocks<'a>(&mut self, memory: &'a Bytes<'_>, what: &Spawn) -> Result<[Block<'a>; 3], Errno> {
+        let (path, arguments) = (self.part(memory, what.path)?, self.part(memory, what.arguments)?);
+        let environment = self.part(memory, what.environment)?;
+        let make_sense = is_path(&path) && is_block(&arguments) && is_block(&environment);
+        if make_sense { Ok([path, arguments, environment]) } else { Err(Errno::INVAL) }
     }
-    let mut all = Vec::new();
-    all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
-    for index in 0..count {
-        let bytes: [u8; size_of::<InheritedFile>()] =
-            memory.load(entry(list, index, size_of::<InheritedFile>() as u32)?)?;
-        let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
-        let name = match file.preopen {
-            [_, 0] => Block::default(),
-            place => part(memory, place)?,
-        };
-        all.push((file, name));
+
+    /// Returns the descriptors that the caller passes on, each with the name of a preopened
+    /// directory, which is empty for others.
+    fn inherited<'a>(
+        &mut self,
+        memory: &'a Bytes<'_>,
+        what: &Spawn,
+    ) -> Result<Vec<(InheritedFile, Block<'a>)>, Errno> {
+        let [list, count] = what.files;
+        // One entry is reserved for the directory.
+        if count as usize >= BEGIN_FILES {
+            return Err(Errno::TOOBIG);
+        }
+        let mut all = Vec::new();
+        all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
+        for index in 0..count {
+            let bytes: [u8; size_of::<InheritedFile>()] =
+                memory.load(entry(list, index, size_of::<InheritedFile>() as u32)?)?;
+            let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            let name = match file.preopen {
+                [_, 0] => Block::default(),
+                place => self.part(memory, place)?,
+            };
+            all.push((file, name));
+        }
+        Ok(all)
     }
-    Ok(all)
 }
 
 /// Returns a descriptor of the caller as the child gets it.
@@ -105,9 +117,10 @@ impl Process {
         if directory.inheriting & rights::FD_READ == 0 {
             return Err(Errno::NOTCAPABLE.into());
         }
-        let blocks = blocks(memory, &what)?;
+        let mut budget = Budget(BEGIN_BYTES);
+        let blocks = budget.blocks(memory, &what)?;
         let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
-        let inherited = inherited(memory, &what)?;
+        let inherited = budget.inherited(memory, &what)?;
         let mut files = self.files(&what, &inherited)?;
         let kernel = system.place(what.kernel, directory.handle, path)?.map_err(Errno::from)?;
         for file in &mut files {

@@ -89,6 +89,15 @@ impl Bytes<'_> {
         bounds(self.size(), at, length as usize).map(|_| ())
     }
 
+    /// Makes sure that what is stored to a range is not lost for want of memory.
+    pub fn touch(&self, at: u32, length: u32) -> Result<(), Errno> {
+        let (from, to) = bounds(self.size(), at, length as usize)?;
+        match self {
+            Bytes::Shared(memory) if !memory.touch(from, to - from) => Err(Errno::NOMEM),
+            _ => Ok(()),
+        }
+    }
+
     /// Copies a range to `into`.
     pub fn read(&self, at: u32, into: &mut [u8]) -> Result<(), Errno> {
         let (from, to) = bounds(self.size(), at, into.len())?;
@@ -200,6 +209,8 @@ impl<'a> GuestMemory<'a> {
         }
         let mut room = Room::of(self.scratch, to - from);
         let room = room.bytes();
+        // What the request has taken must not be lost for want of a page.
+        self.bytes.touch(at, room.len() as u32)?;
         let filled = work(room)?;
         self.bytes.store(at, room.get(..filled as usize).ok_or(Errno::IO)?)?;
         Ok(filled)

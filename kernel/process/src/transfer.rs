@@ -178,7 +178,9 @@ impl Transfer<'_> {
     #[inline(never)]
     fn copied(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
         self.repeat(part.length, |this, done| {
-            let (at, length) = (part.at.saturating_add(done), part.length - done);
+            let (at, rest) = (part.at.saturating_add(done), part.length - done);
+            // Threads that wait for a stream hold no memory of the kernel meanwhile.
+            let length = if this.until == Until::End { rest } else { rest.min(SCRATCH as u32) };
             match this.reads() {
                 true => memory.fill(at, length, |buffer| this.step(buffer)),
                 false => memory.lend(at, length, |buffer| this.step(buffer))?,
@@ -235,6 +237,10 @@ impl Transfer<'_> {
         let length = SCRATCH.min(all.total as usize);
         let bulk = scratch.get_mut(..length).ok_or(Errno::IO)?;
         if self.reads() {
+            for index in 0..all.count {
+                let part = all.part(memory, index)?;
+                memory.touch(part.at, part.length.min(SCRATCH as u32))?;
+            }
             let moved = self.step(bulk)?;
             scatter(memory, all, bulk.get(..moved as usize).ok_or(Errno::IO)?)?;
             Ok(moved)

@@ -121,6 +121,7 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
             stack::forget();
             if let Some(kernel) = kernel_services::kernel::get() {
                 make_room(kernel, bytes);
+                kernel_services::idle::to_program(kernel);
             }
             promise(start, bytes)
         }

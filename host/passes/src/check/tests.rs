@@ -117,6 +117,10 @@ fn threads_without_what_they_need_are_refused() {
     let own = own.replace("(func unreachable)", "(memory 1) (func unreachable)");
     for (text, expected) in [
         (own, Unsupported::NoSharedMemory),
+        (
+            threads.replace("\"memory\" (memory 0)", "\"m\" (memory 0)"),
+            Unsupported::MemoryNotExported,
+        ),
         (threads.replace("wasi_thread_start", "start"), Unsupported::NoThreadStart),
         (threads.replace("start\" (func 2)", "start\" (memory 0)"), Unsupported::NoThreadStart),
         (threaded(SHARED, SPAWN, "(param i32)"), Unsupported::NoThreadStart),

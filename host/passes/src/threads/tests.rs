@@ -177,7 +177,8 @@ fn functions_keep_their_names() {
     let text = r#"(module (import "env" "memory" (memory 1 2 shared))
         (import "wasi" "thread-spawn" (func $spawn (param i32) (result i32)))
         (func $grows (param i32) (result i32) (memory.grow (local.get 0)))
-        (func $wasi_thread_start (export "wasi_thread_start") (param i32 i32)))"#;
+        (func $wasi_thread_start (export "wasi_thread_start") (param i32 i32))
+        (export "memory" (memory 0)))"#;
     for isa in ISAS {
         let prepared = prepare(text.as_bytes(), isa).unwrap().wasm;
         let expected = [(0, "spawn"), (2, "grows"), (3, "wasi_thread_start")];
@@ -214,7 +215,7 @@ const EVERYTHING: &str = r#"(module
     (import "env" "memory" (memory 1 2 shared))
     (import "wasi" "thread-spawn" (func (param i32) (result i32)))
     (table 1 funcref) (elem (i32.const 0) func 1) (data "abc")
-    (export "wasi_thread_start" (func 2))
+    (export "memory" (memory 0)) (export "wasi_thread_start" (func 2))
     (start 3)
     (func (result i32)
         (memory.atomic.wait32 (i32.const 0) (i32.const 1) (i64.const -1))

@@ -130,8 +130,16 @@ fn a_process_starts_with_duplicated_handles() {
     let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED).unwrap();
     assert_eq!(world.vfs.census().0, before + 3);
     let (input, output) = (writer, reader);
-    let mut program =
-        Program { process, world, memory: vec![0; MEMORY], shared: false, input, output, root };
+    let mut program = Program {
+        process,
+        world,
+        memory: vec![0; MEMORY],
+        shared: false,
+        copied: 0,
+        input,
+        output,
+        root,
+    };
     program.ok("args_sizes_get", &[RESULT, RESULT + 4]);
     assert_eq!((program.u32(RESULT), program.u32(RESULT + 4)), (2, 4));
     assert_eq!(program.rights(7), (rights::STREAM, 0));

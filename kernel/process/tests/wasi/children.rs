@@ -2,7 +2,9 @@
 
 use crate::common::*;
 use abi::process::{Errno, Listed, Op, Reply, flag};
-use abi::program::{ANY_KERNEL, ARGUMENTS, BEGIN_AUTHORITY, BEGIN_DIRECTORY, InheritedFile, Spawn};
+use abi::program::{
+    ANY_KERNEL, ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, InheritedFile, Spawn,
+};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Installed, Process, Stop};
@@ -60,6 +62,17 @@ fn a_child_gets_at_most_the_rights_of_the_caller() {
     assert_eq!((files[0].descriptor, files[0].rights), (2, rights::STREAM & !rights::FD_READ));
     assert_eq!((files[1].descriptor, files[1].name), (3, Some(&b"/sub"[..])));
     assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
+}
+
+/// A program with threads cannot make the kernel copy more than a child could get.
+#[test]
+fn names_beyond_the_start_data_are_refused_before_they_are_copied() {
+    let mut program = Program::with_threads();
+    let what = spawn(&mut program);
+    let file = InheritedFile { descriptor: DIR as u32, becomes: 0, preopen: [0, 140_000] };
+    let files: Vec<_> = (0..63).map(|becomes| InheritedFile { becomes, ..file }).collect();
+    assert_eq!(run(&mut program, what, &files), 1, "too big");
+    assert!(program.copied < 2 * BEGIN_BYTES, "{} bytes were copied", program.copied);
 }
 
 #[test]

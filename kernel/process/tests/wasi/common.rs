@@ -10,7 +10,7 @@ use kernel_process::errno::Interrupted;
 use kernel_process::wasi::rights;
 use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop, System};
 use share::{Answer, Effects, Event, Service, Token};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 pub const BADF: u16 = 8;
@@ -202,8 +202,8 @@ impl System for World {
     }
 }
 
-/// Memory that is only copied to and from.
-pub struct Cells(pub RefCell<Vec<u8>>);
+/// Memory that is only copied to and from, and the number of bytes that were copied out.
+pub struct Cells(pub RefCell<Vec<u8>>, pub Cell<usize>);
 
 impl SharedMemory for Cells {
     fn size(&self) -> usize {
@@ -216,6 +216,7 @@ impl SharedMemory for Cells {
     }
 
     fn load(&self, at: usize, into: &mut [u8]) {
+        self.1.set(self.1.get() + into.len());
         into.copy_from_slice(&self.0.borrow()[at..][..into.len()]);
     }
 
@@ -230,6 +231,8 @@ pub struct Program {
     pub memory: Vec<u8>,
     /// The memory is that of a program with threads.
     pub shared: bool,
+    /// Bytes that the last call copied out of it.
+    pub copied: usize,
     /// Other ends of standard input and output.
     pub input: u64,
     pub output: u64,
@@ -256,8 +259,8 @@ impl Program {
         process.give(&mut world, 2, stderr, (writes, 0), None).unwrap();
         process.give(&mut world, 3, directory, (ALL, ALL), Some(b"/data")).unwrap();
         world.requests.clear();
-        let (memory, shared) = (vec![0xee; MEMORY], false);
-        Program { process, world, memory, shared, input, output, root }
+        let (memory, shared, copied) = (vec![0xee; MEMORY], false, 0);
+        Program { process, world, memory, shared, copied, input, output, root }
     }
 
     /// The same with memory that threads share.
@@ -275,9 +278,10 @@ impl Program {
         if !self.shared {
             return work(process, &mut GuestMemory::new(Bytes::Own(memory), &mut scratch), world);
         }
-        let cells = Cells(RefCell::new(std::mem::take(memory)));
+        let cells = Cells(RefCell::new(std::mem::take(memory)), Cell::new(0));
         let done = work(process, &mut GuestMemory::new(Bytes::Shared(&cells), &mut scratch), world);
         *memory = cells.0.into_inner();
+        self.copied = cells.1.get();
         done
     }
 

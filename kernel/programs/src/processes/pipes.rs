@@ -164,6 +164,10 @@ impl Guest {
                 let answer = pipe.ask(&request, bulk);
                 if matches!(answer, Answer::Changed(_)) {
                     place.wake(kernel, side.other());
+                    if request.op == Op::Close as u16 {
+                        // Another thread may wait with the handle that is closed.
+                        place.wake(kernel, side);
+                    }
                 }
                 (answer != Answer::Waits).then_some(answer)
             })?;

@@ -240,13 +240,20 @@ pub fn spawn(
     life: &Arc<LocalProcess>,
     start: Start,
 ) -> Option<u32> {
-    if !is_allowed(processes, life) || !has_room_to_begin() {
+    if !has_room_to_begin() {
         return None;
     }
     let stack = Stack::get().ok()?;
-    let number = life.threads.last.fetch_add(1, Ordering::Relaxed) + 1;
+    let next = |last| if last < LAST { Some(last + 1) } else { None };
+    let number =
+        life.threads.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()? + 1;
     let thread = Thread::new();
-    if number > LAST || !life.threads.add(&thread) {
+    if !life.threads.add(&thread) {
+        return None;
+    }
+    // Of several that begin at once, some may see all others and fail needlessly.
+    if !is_allowed(processes, life) {
+        life.threads.remove(&kernel.scheduler, &thread);
         return None;
     }
     let place = processes.started.fetch_add(1, Ordering::Relaxed) as usize;
@@ -309,11 +316,11 @@ fn sum_of_tree(
     living.values().filter(|other| other.quota().tree.owner == tree).map(|other| count(other)).sum()
 }
 
-/// Returns whether the kernel, and the tree of the process, may have another thread.
+/// Returns whether the kernel, and the tree of the process, may have the threads that they have.
 fn is_allowed(processes: &Processes, life: &LocalProcess) -> bool {
     let all: usize = processes.living.lock().values().map(|other| other.threads.others()).sum();
     let own = sum_of_tree(processes, life, |other| other.threads.others() as u32);
-    all < MOST && (own as usize) < MOST / 2
+    all <= MOST && own as usize <= MOST / 2
 }
 
 /// The scheduler's thread.

@@ -86,6 +86,7 @@ fn thread() -> usize {
 fn pause() {
     if let Some(kernel) = kernel::get() {
         kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS);
+        kernel_services::idle::to_program(kernel);
     }
 }
 

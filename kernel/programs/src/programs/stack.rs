@@ -2,7 +2,7 @@
 //! address space below is not mapped.
 //!
 //! Making a stack takes longer than everything else in a short process, so a few stacks of ended
-//! processes are kept. They are not cleared: code of programs reads only stack memory that it has
+//! threads are kept. They are not cleared: code of programs reads only stack memory that it has
 //! written.
 //!
 //! The kernel's part of a stack is its deepest part when a program has used all of its own. It is
