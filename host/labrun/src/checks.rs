@@ -6,7 +6,7 @@ use super::kit::Kit;
 use super::records;
 use super::run::{Outcome, cycles};
 use super::{
-    charges, estimates, figure6, linux, points, seeds, statistical, table4, table5, table6,
+    charges, estimates, figure6, linux, points, profile, seeds, statistical, table4, table5, table6,
 };
 use anyhow::{Context, ensure};
 use lab::energy::Share;
@@ -36,6 +36,7 @@ pub const ALL: &[Check] = &[
     Check { name: "sanitizer.seeded.riscv64", nightly: None, run: seeds::on_riscv64 },
     Check { name: "lab.exact", nightly: None, run: exact },
     Check { name: "lab.adds-up", nightly: None, run: adds_up },
+    Check { name: "lab.profile", nightly: None, run: profile::profile },
     Check { name: "lab.costs", nightly: None, run: charges::costs },
     Check { name: "lab.weak-core", nightly: None, run: charges::weak_core },
     Check { name: "lab.cluster", nightly: None, run: charges::cluster },
