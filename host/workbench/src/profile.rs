@@ -100,8 +100,8 @@ fn place(memory: &Memory, domain: &Domain, image: &Image, at: u64) -> (String, b
     let stub = domain.loaded.iter().any(|&(from, to)| (from..to).contains(&physical));
     let name = match () {
         () if image.contains(physical) => UNNAMED,
-        // The first instructions of an emulator are in a ROM outside RAM.
-        () if stub || !memory.contains(physical) => STUB,
+        // The first instructions of an emulator are in a ROM below RAM.
+        () if stub || at < memory.base => STUB,
         () => PROGRAMS,
     };
     (name.to_owned(), false)
