@@ -2,7 +2,7 @@
 //! dead one. `pen test lab`.
 
 use super::killed::kill;
-use super::kit::Kit;
+use super::kit::{GAME, Kit};
 use super::records;
 use super::run::{Outcome, cycles};
 use super::{
@@ -58,10 +58,6 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },
     Check { name: "lab.ext2-replay", nightly: Some(REPLAY), run: |kit| linux::replays(kit.place) },
 ];
-
-/// Ping-pong in all three ways.
-pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
-                    ping-pong spinlock 50";
 
 /// The picoseconds are the same with the host idle and loaded, and in the block-exact reference.
 fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {

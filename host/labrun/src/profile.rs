@@ -1,7 +1,6 @@
 //! Tests that the profile is complete, names the right functions, and changes nothing.
 
-use super::checks::GAME;
-use super::kit::Kit;
+use super::kit::{GAME, Kit};
 use super::records;
 use super::run::Outcome;
 use anyhow::{Context, ensure};
