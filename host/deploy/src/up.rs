@@ -76,8 +76,12 @@ impl How {
 
     /// Returns the options for QEMU and soc.
     fn options(&self) -> anyhow::Result<machine::Options> {
-        let choice =
-            model::Choice { quantum_ns: self.quantum, no_costs: self.no_costs, mode: self.mode };
+        let choice = model::Choice {
+            quantum_ns: self.quantum,
+            no_costs: self.no_costs,
+            mode: self.mode,
+            profile: false,
+        };
         let lab = if self.lab { Some((choice, plugin()?)) } else { None };
         Ok(machine::Options {
             icount: self.icount,

@@ -9,6 +9,7 @@
 //! - [`model`]: costs and powers, read from `lab.json`; the hash that every record carries.
 //! - [`energy`]: residency times power.
 //! - [`points`]: a domain dies or is stopped at one of its accesses to others.
+//! - [`profile`]: how often each block of a guest's code was executed.
 //! - [`watch`]: the coherence sanitizer's state, which all processes of a board share; [`report`]:
 //!   its reports.
 //! - [`marks`]: what a domain had used when its guest executed a mark.
@@ -19,6 +20,7 @@ pub mod marks;
 pub mod model;
 pub mod page;
 pub mod points;
+pub mod profile;
 pub mod report;
 pub mod seats;
 pub mod turn;

@@ -123,6 +123,11 @@ impl Memory {
         pa.wrapping_sub(self.base) < self.bytes
     }
 
+    /// Returns the physical address of a kernel's code that runs at `at`, with paging or before.
+    pub fn physical(&self, at: u64) -> u64 {
+        if self.contains(at) { at } else { at.wrapping_sub(self.offset) }
+    }
+
     /// Returns whether kernels map it uncached.
     pub fn is_uncached(&self, pa: u64) -> bool {
         self.uncached.iter().any(|&(from, to)| (from..to).contains(&pa))

@@ -2,11 +2,11 @@
 //! dead one. `pen test lab`.
 
 use super::killed::kill;
-use super::kit::Kit;
+use super::kit::{GAME, Kit};
 use super::records;
 use super::run::{Outcome, cycles};
 use super::{
-    charges, estimates, figure6, linux, points, seeds, statistical, table4, table5, table6,
+    charges, estimates, figure6, linux, points, profile, seeds, statistical, table4, table5, table6,
 };
 use anyhow::{Context, ensure};
 use lab::energy::Share;
@@ -36,6 +36,7 @@ pub const ALL: &[Check] = &[
     Check { name: "sanitizer.seeded.riscv64", nightly: None, run: seeds::on_riscv64 },
     Check { name: "lab.exact", nightly: None, run: exact },
     Check { name: "lab.adds-up", nightly: None, run: adds_up },
+    Check { name: "lab.profile", nightly: None, run: profile::profile },
     Check { name: "lab.costs", nightly: None, run: charges::costs },
     Check { name: "lab.weak-core", nightly: None, run: charges::weak_core },
     Check { name: "lab.cluster", nightly: None, run: charges::cluster },
@@ -57,10 +58,6 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.linux", nightly: Some(LINUX), run: |kit| linux::repeats(kit.place) },
     Check { name: "lab.ext2-replay", nightly: Some(REPLAY), run: |kit| linux::replays(kit.place) },
 ];
-
-/// Ping-pong in all three ways.
-pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
-                    ping-pong spinlock 50";
 
 /// The picoseconds are the same with the host idle and loaded, and in the block-exact reference.
 fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 //! the host, and the speed of the two cores in chip time. benches/lab.toml lists them.
 
 use super::charges;
-use super::checks::GAME;
+use super::kit::GAME;
 use super::kit::Kit;
 use super::{figure6, points, seeds, shares, table4, table5, table6, ways};
 use anyhow::{Context, ensure};

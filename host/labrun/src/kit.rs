@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use tree::place::Place;
 use workbench::model::Choice;
 
+/// Ping-pong in all three ways.
+pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
+                    ping-pong spinlock 50";
+
 /// The environment of a check.
 pub struct Kit<'a> {
     /// The tree with its boards.

@@ -19,6 +19,7 @@ mod killed;
 pub mod kit;
 pub mod linux;
 mod points;
+mod profile;
 pub mod programs;
 mod records;
 pub mod run;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::model::{self, Choice};
+use workbench::profile::{Counts, show};
 use workbench::{findings, prepare};
 
 /// Subcommands of the lab.
@@ -84,6 +86,10 @@ pub struct Line {
     /// other domain has done so.
     #[arg(long, value_name = "DOMAIN@K", value_parser = stop)]
     stop: Vec<CrashPoint>,
+    /// Print where each domain's cycles went, by function; time and energy stay the same. Of
+    /// several runs, the last.
+    #[arg(long)]
+    profile: bool,
 }
 
 fn kill(text: &str) -> Result<CrashPoint, PointError> {
@@ -110,9 +116,15 @@ pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
     let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut scenario = match Content::read(&path)? {
         Content::Commands(scenario) => scenario,
+        Content::Ways(_) if line.profile => {
+            bail!("{}: --profile is for scenarios of commands, and this has ways", path.display())
+        }
         Content::Ways(ways) => return ways::series(place, &title, &ways),
     };
     scenario.mode = line.mode.unwrap_or(scenario.mode);
+    if line.profile && !scenario.mode.takes_turns() {
+        bail!("--profile counts the chip's cycles, which --mode {} has not", scenario.mode.name());
+    }
     scenario.repetitions = line.repetitions.unwrap_or(scenario.repetitions).max(1);
     let load = Load::begin(line.load);
     let result = series(place, &title, &scenario, line);
@@ -149,7 +161,8 @@ fn series(
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     let (mut agreed, mut found) = (true, 0);
     for &quantum_ns in &scenario.quanta_ns {
-        let choice = Choice { quantum_ns, no_costs: line.no_costs, mode: scenario.mode };
+        let (no_costs, mode, profile) = (line.no_costs, scenario.mode, line.profile);
+        let choice = Choice { quantum_ns, no_costs, mode, profile };
         let mut outcomes: Vec<Outcome> = vec![];
         for repetition in 1..=scenario.repetitions {
             let of = scenario.repetitions;
@@ -183,6 +196,9 @@ fn series(
         if let Some(spread) = records::spread(&outcomes) {
             println!("{spread}");
         }
+    }
+    if line.profile {
+        show(&folder.join(title), &Counts::default())?;
     }
     println!("records: {}; `./pen report` makes a page of them", path.display());
     if !agreed {

@@ -3,6 +3,7 @@
 //! lines.
 
 mod lines;
+pub mod profile;
 mod programs;
 
 use anyhow::bail;
@@ -22,15 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// `pen bench [PREFIX] [--json]`
 pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let all = files(place)?.into_iter().flat_map(|file| file.record);
-    let named: Vec<Bench> = all.filter(|b| b.name.starts_with(prefix)).collect();
-    let (by_script, chosen): (Vec<Bench>, Vec<Bench>) =
-        named.into_iter().partition(|b| b.measure == Measure::House);
-    match (&by_script[..], &chosen[..]) {
-        ([], []) => bail!("no benchmark's name begins with \"{prefix}\""),
-        ([first, ..], []) => bail!("run benches/house.sh instead: it measures {}", first.name),
-        _ => {}
-    }
+    let chosen = chosen(place, prefix)?;
     let mut missing = 0;
     if !json {
         println!("{:<32} {:>14} {:<14} {:<8} {:>12}", "record", "value", "unit", "board", "Linux");
@@ -53,6 +46,20 @@ pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode
         }
     }
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the benchmarks whose names begin with `prefix`, except those of a script.
+fn chosen(place: &Place, prefix: &str) -> anyhow::Result<Vec<Bench>> {
+    let all = files(place)?.into_iter().flat_map(|file| file.record);
+    let named: Vec<Bench> = all.filter(|b| b.name.starts_with(prefix)).collect();
+    let (by_script, chosen): (Vec<Bench>, Vec<Bench>) =
+        named.into_iter().partition(|b| b.measure == Measure::House);
+    match (&by_script[..], &chosen[..]) {
+        ([], []) => bail!("no benchmark's name begins with \"{prefix}\""),
+        ([first, ..], []) => bail!("run benches/house.sh instead: it measures {}", first.name),
+        _ => {}
+    }
+    Ok(chosen)
 }
 
 /// Returns whether the units agree. Under exact counts a nanosecond of the guest is an instruction.

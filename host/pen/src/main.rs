@@ -113,6 +113,10 @@ enum Verb {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
+        /// Run the commands in the lab, and print where their cycles went, by function, instead of
+        /// records.
+        #[arg(long, conflicts_with = "json")]
+        profile: bool,
     },
     /// Put records of measurements into the documentation's tables.
     Figures {
@@ -194,7 +198,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Check { name, update } => checks::check(&place, name.as_deref(), update),
         Verb::Fuzz(line) => fuzz::fuzz(&place, &line),
-        Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Bench { prefix, profile: true, .. } => bench::profile::bench(&place, &prefix),
+        Verb::Bench { prefix, json, .. } => bench::bench(&place, &prefix, json),
         Verb::Figures { files } => figures::figures(&place, &files),
         Verb::Lab(line) => labrun::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),

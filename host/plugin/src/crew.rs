@@ -431,8 +431,8 @@ impl Crew {
         self.report_next(machine, core);
     }
 
-    /// The guest accesses a word of the uncached window.
-    pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
+    /// The guest accesses a word of the uncached window. Returns the units that this takes.
+    pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) -> u64 {
         let cost = self.post.cost(at, stored.is_some());
         machine.set_counter(core, machine.counter(core).wrapping_add(cost));
         match stored {
@@ -445,6 +445,7 @@ impl Crew {
             Some(gates) if at == self.model().gate => self.page().set_gates(self.me(), gates != 0),
             _ => {}
         }
+        cost
     }
 
     /// The guest executes a mark, with `rest` units of its block still to come.

@@ -236,8 +236,8 @@ impl Domain {
         self.report_next(machine);
     }
 
-    /// The guest accesses a word of the uncached window.
-    pub fn touched(&self, machine: &Machine, at: u64, stored: Option<u64>) {
+    /// The guest accesses a word of the uncached window. Returns the units that this takes.
+    pub fn touched(&self, machine: &Machine, at: u64, stored: Option<u64>) -> u64 {
         let cost = self.post.cost(at, stored.is_some());
         machine.set_counter(0, machine.counter(0).wrapping_add(cost));
         match stored {
@@ -245,6 +245,7 @@ impl Domain {
             Some(gates) if at == self.model().gate => self.page().set_gates(self.me(), gates != 0),
             _ => {}
         }
+        cost
     }
 
     /// The guest executes a mark, with `rest` units of its block still to come.

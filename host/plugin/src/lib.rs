@@ -15,7 +15,7 @@
 //! - [`ffi`]: QEMU's plugin interface, and the few inner functions that time depends on; checked at
 //!   load against the build that they were written for.
 //!
-//! QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
+//! QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N[,profile=on]`.
 
 pub mod class;
 pub mod crew;
@@ -35,6 +35,7 @@ pub mod vectors;
 use class::Isa;
 use lab::model::{self, Lab};
 use lab::page::Page;
+use lab::profile::Profile;
 use lab::watch::Watch;
 use lab_cache::Domain;
 use sanitizer::Sanitizer;
@@ -49,6 +50,8 @@ pub struct Arguments {
     pub folder: String,
     /// Number of the seat.
     pub slot: usize,
+    /// Executions of each block are counted too.
+    pub profile: bool,
 }
 
 impl Arguments {
@@ -61,7 +64,11 @@ impl Arguments {
                 Some(("slot", slot)) => {
                     arguments.slot = slot.parse().map_err(|_| format!("slot={slot}: no number"))?;
                 }
-                _ => return Err(format!("{word}: expected folder=RUNDIR or slot=NUMBER")),
+                Some(("profile", "on")) => arguments.profile = true,
+                _ => {
+                    let known = "folder=RUNDIR, slot=NUMBER or profile=on";
+                    return Err(format!("{word}: expected {known}"));
+                }
             }
         }
         if arguments.folder.is_empty() {
@@ -79,6 +86,8 @@ pub struct Parts {
     pub sanitizer: Option<sanitizer::Sanitizer>,
     /// The model of TLBs, with the sanitizer.
     pub shadow: Option<shadow::Shadow>,
+    /// The profile, if it was asked for and domains take turns.
+    pub profile: Option<Profile>,
 }
 
 /// Prepares everything before the first instruction.
@@ -99,12 +108,15 @@ pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, Str
         sanitizer = Some(Sanitizer::new(watch.clone(), me, isa, model.ram));
         shadow = Some(Shadow::new(watch, me, isa, model.cores() as usize));
     }
-    let mut seat = None;
+    let (mut seat, mut profile) = (None, None);
     if lab.mode.takes_turns() {
         let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
+        if arguments.profile {
+            profile = Some(Profile::open(folder, &model.name).map_err(|e| e.to_string())?);
+        }
         seat = Some(seat::Seat::new(&lab, model, page, marks::Book::new(folder)));
     }
-    Ok(Parts { seat, sanitizer, shadow })
+    Ok(Parts { seat, sanitizer, shadow, profile })
 }
 
 #[cfg(test)]
@@ -117,8 +129,11 @@ mod tests {
             Arguments::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let good = parse(&["folder=/run/a", "slot=2"]).expect("good");
-        assert_eq!(good, Arguments { folder: "/run/a".into(), slot: 2 });
-        for bad in [&["slot=1"][..], &["folder=x", "slot=y"], &["folder=x", "mode=3"]] {
+        assert_eq!(good, Arguments { folder: "/run/a".into(), slot: 2, profile: false });
+        assert!(parse(&["folder=x", "profile=on"]).is_ok_and(|good| good.profile));
+        let bad: [&[&str]; 4] =
+            [&["slot=1"], &["folder=x", "slot=y"], &["folder=x", "mode=3"], &["profile=yes"]];
+        for bad in bad {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -91,8 +91,8 @@ impl Seat {
         }
     }
 
-    /// The guest accesses a word of the uncached window.
-    pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
+    /// The guest accesses a word of the uncached window. Returns the units that this takes.
+    pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) -> u64 {
         match self {
             Seat::One(domain) => domain.touched(machine, at, stored),
             Seat::Many(crew) => crew.touched(machine, core, at, stored),

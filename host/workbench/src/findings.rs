@@ -1,13 +1,11 @@
 //! The sanitizer's findings on a board, in readable form, with function names from the staged
 //! images in the run folder.
 
-use abi::boot::{IMAGE_MAGIC, ImageHeader, Symbol};
+use crate::symbols::Image;
 use anyhow::Context;
 use lab::model::{FILE, Lab, REPORTS};
 use lab::report::{self, DEVICES, Place, Report, Translation};
-use rustc_demangle::demangle;
 use std::path::Path;
-use zerocopy::FromBytes;
 
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +49,7 @@ struct Names {
 impl Names {
     fn read(folder: &Path) -> anyhow::Result<Names> {
         let lab = Lab::read(folder)?;
-        let image =
-            |name: &str| Image::read(&std::fs::read(folder.join(format!("{name}.img"))).ok()?);
-        let images = lab.domains.iter().map(|domain| image(&domain.name)).collect();
+        let images = lab.domains.iter().map(|domain| Image::of(folder, &domain.name)).collect();
         Ok(Names { lab, images })
     }
 
@@ -70,10 +66,10 @@ impl Names {
             let name = devices.find(|(at, _)| *at == pc).map_or("soc", |(_, name)| name);
             return format!("device {name}");
         }
-        let physical =
-            if self.lab.memory.contains(pc) { pc } else { pc.wrapping_sub(self.lab.memory.offset) };
+        let physical = self.lab.memory.physical(pc);
         let image = self.images.get(usize::from(party)).and_then(Option::as_ref);
         let function = image.and_then(|image| image.function(physical));
+        let function = function.map(|(name, offset)| format!("{name}+{offset:#x}"));
         let function = function.unwrap_or_else(|| "its stub, or no function".to_owned());
         format!("{} at {pc:#x} ({function})", self.party(party))
     }
@@ -109,41 +105,5 @@ impl Names {
         let parties = parties.into_iter().chain([it.missing.as_ref().map(|missing| missing.by)]);
         let parties = parties.flatten().map(|party| self.party(party).to_owned()).collect();
         Finding { kind: it.kind.clone(), parties, line: it.line, text }
-    }
-}
-
-/// The functions of a staged image.
-struct Image {
-    load: u64,
-    symbols: Vec<Symbol>,
-    names: Vec<u8>,
-}
-
-impl Image {
-    fn read(staged: &[u8]) -> Option<Image> {
-        let (header, _) = ImageHeader::read_from_prefix(staged).ok()?;
-        if header.magic != IMAGE_MAGIC {
-            return None;
-        }
-        let mut rest = staged.get(header.symbols as usize..)?;
-        let mut symbols = Vec::new();
-        for _ in 0..header.symbol_count {
-            let (symbol, behind) = Symbol::read_from_prefix(rest).ok()?;
-            symbols.push(symbol);
-            rest = behind;
-        }
-        let names = rest.get(..header.names_size as usize)?.to_vec();
-        Some(Image { load: header.load_pa, symbols, names })
-    }
-
-    fn function(&self, physical: u64) -> Option<String> {
-        let at = u32::try_from(physical.checked_sub(self.load)?).ok()?;
-        let index = self.symbols.partition_point(|symbol| symbol.address <= at).checked_sub(1)?;
-        let symbol = &self.symbols[index];
-        let inside = at - symbol.address < symbol.size;
-        let (from, size) = (symbol.name as usize, symbol.name_size as usize);
-        let name = self.names.get(from..from.checked_add(size)?).filter(|_| inside)?;
-        let name = format!("{:#}", demangle(std::str::from_utf8(name).ok()?));
-        Some(format!("{name}+{:#x}", at - symbol.address))
     }
 }

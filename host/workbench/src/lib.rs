@@ -9,6 +9,7 @@
 //! ```
 //! - [`instance`]  a board in its run folder; [`start`], [`given`] and [`life`] add methods
 //! - [`processes`]  the socs and QEMUs of this tree
+//! - [`profile`]  where a board in the lab spent its cycles; [`symbols`]  functions of its kernels
 //! - [`run_files`]  names of files in a run folder
 //! - [`rig`]  a board under test or measurement; `notes` keeps its output readable
 //!
@@ -25,6 +26,8 @@ pub mod model;
 mod notes;
 pub mod prepare;
 pub mod processes;
+pub mod profile;
 pub mod rig;
 pub mod run_files;
 pub mod start;
+pub mod symbols;

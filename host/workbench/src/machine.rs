@@ -146,9 +146,10 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
         "-gdb".to_string(),
         format!("unix:{},server=on,wait=off", gdb(domain)),
     ]);
-    if let Some((_, plugin)) = &options.lab {
+    if let Some((choice, plugin)) = &options.lab {
+        let profile = if choice.profile { ",profile=on" } else { "" };
         line.push("-plugin".to_string());
-        line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
+        line.push(format!("{},folder=.,slot={}{profile}", plugin.display(), domain.slot));
     }
     if options.runs_freely() {
         line.extend(["-plugin".to_string(), spin.display().to_string()]);

@@ -21,11 +21,14 @@ pub struct Choice {
     pub no_costs: bool,
     /// What is measured.
     pub mode: Mode,
+    /// Executions of each block of code are counted too ([`crate::profile`]). Chip time is the
+    /// same; it needs a mode in which domains take turns.
+    pub profile: bool,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice { quantum_ns: 1000, no_costs: false, mode: Mode::default() }
+        Choice { quantum_ns: 1000, no_costs: false, mode: Mode::default(), profile: false }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::PATIENCE;
 use anyhow::{Context, bail, ensure};
-use board::{Domain, Isa};
+use board::{Board, Domain, Isa};
 use builds::{apps, kernels};
 use deploy::exec::{Line, captured};
 use deploy::install;
@@ -39,8 +39,8 @@ const IN_MEMORY: &str = "ram=disk";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
 const NATIVE: (&str, &str) = ("native.mark", "native.sum");
 
-/// Runs the programs of a group on one board.
-pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
+/// Starts the board of a group with `options`, and installs its programs.
+pub fn start(place: &Place, group: &[Bench], options: Options) -> anyhow::Result<(Rig, Board)> {
     let first = &group[0];
     let is_used = |name: &str| group.iter().any(|bench| program(bench) == name);
     let used = PROGRAMS.iter().filter(|(name, _)| is_used(name));
@@ -48,10 +48,6 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let (board, kernels) =
         prepare::board_and_kernels(place, &first.board, kernels::Profile::Kernel)?;
-    let lab = match first.lab {
-        true => Some((model::Choice::default(), prepare::plugin()?)),
-        false => None,
-    };
     let folder = place.target.join("benches").join(&first.board);
     let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
     if has_files {
@@ -62,12 +58,7 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         soc: prepare::soc_binary()?,
         board_file: place.board_file(&first.board),
         kernels,
-        options: Options {
-            icount: first.icount,
-            lab,
-            arguments: has_files.then(|| IN_MEMORY.to_string()),
-            ..Options::default()
-        },
+        options: Options { arguments: has_files.then(|| IN_MEMORY.to_string()), ..options },
     })?;
     rig.expect(&format!("{}> ", board.main().name), PATIENCE)?;
     let begun = Instant::now();
@@ -78,6 +69,18 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         install::put(place, &rig.instance, &built.wasm, None, &built.name)?;
     }
     install::put(place, &rig.instance, &place.root.join(TINY.1), None, TINY.0)?;
+    Ok((rig, board))
+}
+
+/// Runs the programs of a group on one board.
+pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
+    let first = &group[0];
+    let lab = match first.lab {
+        true => Some((model::Choice::default(), prepare::plugin()?)),
+        false => None,
+    };
+    let options = Options { icount: first.icount, lab, ..Options::default() };
+    let (rig, board) = start(place, group, options)?;
     let mut done: Vec<(&str, &str)> = vec![];
     let mut all = vec![];
     for bench in group {
@@ -106,7 +109,7 @@ fn program(bench: &Bench) -> &str {
 }
 
 /// Runs a program. Returns its records.
-fn run(instance: &Instance, on: &str, command: &str) -> anyhow::Result<Vec<Said>> {
+pub fn run(instance: &Instance, on: &str, command: &str) -> anyhow::Result<Vec<Said>> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let (name, arguments) = words.split_first().context("a record without a command")?;
     let ended = captured(instance, &Line::on(on, name, arguments), None)?;

@@ -17,6 +17,7 @@ use crate::vectors::Tables;
 use crate::{Arguments, Parts, start};
 use caches::Registers;
 use lab::model::Domain as Model;
+use lab::profile::{Block, Profile};
 use machine::{LIMIT, Machine, THREAD, Thread, Word};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -31,6 +32,7 @@ struct Plugin {
     seat: Option<Seat>,
     sanitizer: Option<Sanitizer>,
     shadow: Option<Shadow>,
+    profile: Option<Profile>,
     registers: OnceLock<Registers>,
 }
 
@@ -78,7 +80,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<(), String> {
     let isa = Isa::named(target).ok_or_else(|| format!("{target} is no target of ours"))?;
-    let Parts { seat, sanitizer, shadow } = start(isa, target, &Arguments::parse(words)?)?;
+    let Parts { seat, sanitizer, shadow, profile } = start(isa, target, &Arguments::parse(words)?)?;
     let cores = usize::try_from(info.smp_vcpus).unwrap_or(0);
     if let Some(told) = seat.as_ref().map(|seat| seat.model().cores() as usize)
         && (told != cores || cores > MOST_CORES || !info.system_emulation)
@@ -98,7 +100,8 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
     if takes_time {
         hooks::clock(get_clock)?;
     }
-    let plugin = Plugin { machine, seat, sanitizer, shadow, registers: OnceLock::new() };
+    let registers = OnceLock::new();
+    let plugin = Plugin { machine, seat, sanitizer, shadow, profile, registers };
     if PLUGIN.set(plugin).is_err() {
         return Err("it is loaded twice".to_owned());
     }
@@ -227,17 +230,26 @@ extern "C" fn on_table(_: c_uint, register: *mut c_void) {
     }
 }
 
-extern "C" fn on_access(core: c_uint, info: u32, at: u64, _: *mut c_void) {
+extern "C" fn on_block(_: c_uint, number: *mut c_void) {
+    if let Some(profile) = &plugin().profile {
+        profile.executed(number.addr());
+    }
+}
+
+extern "C" fn on_access(core: c_uint, info: u32, at: u64, number: *mut c_void) {
     let (machine, seat) = seated();
     // SAFETY: `info` is what QEMU has just passed.
     let stored = unsafe {
         api::qemu_plugin_mem_is_store(info).then(|| api::qemu_plugin_mem_get_value(info).data[0])
     };
-    seat.touched(machine, core as usize, at, stored);
+    let units = seat.touched(machine, core as usize, at, stored);
+    if let Some(profile) = &plugin().profile {
+        profile.accessed(number.addr(), units);
+    }
 }
 
 extern "C" fn on_translation(_: u64, block: *mut api::Block) {
-    let Plugin { machine, seat, sanitizer, shadow, .. } = plugin();
+    let Plugin { machine, seat, sanitizer, shadow, profile, .. } = plugin();
     // SAFETY: QEMU's block, valid during this call.
     let handles: Vec<*mut api::Instruction> = unsafe {
         (0..api::qemu_plugin_tb_n_insns(block))
@@ -246,7 +258,7 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
     };
     let list: Vec<Instruction> = handles.iter().map(|&handle| read(handle)).collect();
     if let Some(seat) = seat {
-        take_time(machine, seat.model(), block, &handles, &list);
+        take_time(machine, (seat.model(), profile.as_ref()), block, &handles, &list);
     }
     if let Some(sanitizer) = sanitizer {
         caches::translated(sanitizer, machine.isa, &handles, &list);
@@ -259,7 +271,7 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
 /// Registers the callbacks that time needs in a block; called during the translation callback.
 fn take_time(
     machine: &Machine,
-    model: &Model,
+    (model, profile): (&Model, Option<&Profile>),
     block: *mut api::Block,
     handles: &[*mut api::Instruction],
     list: &[Instruction],
@@ -267,6 +279,8 @@ fn take_time(
     let plan = translate::plan(machine.isa, model, &machine.tables, list);
     let [units, instructions, exceptions] = machine.counters();
     let none = std::ptr::null_mut();
+    let number = profile.map(|profile| numbered(profile, plan.units, list));
+    let data = number.map_or(none, std::ptr::without_provenance_mut);
     let flags = api::NO_REGISTERS;
     // SAFETY: the block and its instructions, during this call; functions and words that live as
     // long as the process. The limit is checked before the block is added.
@@ -283,6 +297,9 @@ fn take_time(
         add(block, api::ADD, instructions, list.len() as u64);
         if plan.enters {
             add(block, api::ADD, exceptions, 1);
+        }
+        if number.is_some() {
+            api::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, flags, data);
         }
         for index in plan.timers {
             let handle = handles[index];
@@ -304,8 +321,18 @@ fn take_time(
             // A swap is one access.
             let swaps = memory::touch(machine.isa, list[index].word) == Touch::Change;
             let which = if swaps { api::STORES } else { api::LOADS_AND_STORES };
-            api::qemu_plugin_register_vcpu_mem_cb(handles[index], on_access, flags, which, none);
+            api::qemu_plugin_register_vcpu_mem_cb(handles[index], on_access, flags, which, data);
         }
+    }
+}
+
+/// Returns the number of a block in the profile.
+fn numbered(profile: &Profile, units: u64, list: &[Instruction]) -> usize {
+    let at = list.first().map_or(0, |first| first.at);
+    let block = Block { at, instructions: list.len() as u64, units };
+    match profile.number(block) {
+        Ok(number) => number,
+        Err(reason) => refuse(&reason.to_string()),
     }
 }
 
