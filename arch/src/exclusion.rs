@@ -7,11 +7,11 @@
 //!
 //! A kernel may **keep** the spinlock after a turn, while no other kernel wants it: then its next
 //! turn need not take it. That it is alone is a hint; what excludes other kernels is the lock.
-//! Whoever changes the hint calls [`Exclusion::give_back`] afterwards:
+//! The code that changes the hint calls [`Exclusion::give_back`] afterwards:
 //!
 //! ```text
-//!   a turn:      end the turn; fence; hint?              the hint:  change it; fence; give back
-//!                  no longer alone --> give back                    a turn is in progress --> nothing
+//!   a turn:      end the turn; fence; hint?          the hint:  change it; fence; give back
+//!                  no longer alone --> give back                in a turn --> nothing
 //! ```
 //! At least one of the two sees the other, so no lock stays with a kernel that should give it back.
 
@@ -35,8 +35,8 @@ pub struct Exclusion<T> {
     value: UnsafeCell<T>,
 }
 
-/// When a kernel keeps the lock between kernels.
-pub trait Keeping {
+/// Tells when a kernel keeps the lock between kernels.
+pub trait Hint {
     /// Returns whether no other kernel wants it.
     fn is_alone(&self) -> bool;
 
@@ -47,7 +47,7 @@ pub trait Keeping {
 /// Keeps nothing.
 struct Never;
 
-impl Keeping for Never {
+impl Hint for Never {
     fn is_alone(&self) -> bool {
         false
     }
@@ -67,7 +67,7 @@ impl<T> Exclusion<T> {
         Exclusion { next, serving, between, is_kept, rank, value: UnsafeCell::new(value) }
     }
 
-    fn run_alone(&self, keeping: &impl Keeping, work: &mut dyn FnMut(&mut T)) {
+    fn run_alone(&self, hint: &impl Hint, work: &mut dyn FnMut(&mut T)) {
         if !self.is_kept.load(Ordering::Relaxed) {
             self.between.iter().for_each(HwLock::take_unmasked);
         }
@@ -77,36 +77,36 @@ impl<T> Exclusion<T> {
         // the guard excludes other kernels; the ranks keep this core from getting here twice.
         work(unsafe { &mut *self.value.get() });
         HELD.with(|held| *held &= !bit);
-        let keeps = self.between.is_some() && keeping.is_alone();
+        let keeps = self.between.is_some() && hint.is_alone();
         self.is_kept.store(keeps, Ordering::Relaxed);
         if !keeps {
-            keeping.ends();
+            hint.ends();
             self.between.iter().for_each(HwLock::release);
         }
     }
 
     /// Does the same as `exclusively`, and keeps the lock between kernels if this kernel is alone.
-    pub fn exclusively_keeping(&self, keeping: &impl Keeping, work: &mut dyn FnMut(&mut T)) {
+    pub fn exclusively_alone(&self, hint: &impl Hint, work: &mut dyn FnMut(&mut T)) {
         assert!(hold::is_held(), "a step must not be preempted");
         order::assert_may_wait();
         order::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         attend::until(|| self.serving.load(Ordering::Acquire) == ticket);
-        self.run_alone(keeping, work);
+        self.run_alone(hint, work);
         let keeps = self.is_kept.load(Ordering::Relaxed);
         self.serving.store(ticket.wrapping_add(1), Ordering::Release);
         order::note_release(self.rank);
         if keeps {
             fence(Ordering::SeqCst);
-            if !keeping.is_alone() {
-                self.give_back(keeping);
+            if !hint.is_alone() {
+                self.give_back(hint);
             }
         }
     }
 
     /// Releases the lock between kernels if it is kept and no turn is in progress. May be called in
     /// any context.
-    pub fn give_back(&self, keeping: &impl Keeping) {
+    pub fn give_back(&self, hint: &impl Hint) {
         fence(Ordering::SeqCst);
         let irqs_on = cpu::irqs_off();
         let ticket = self.serving.load(Ordering::Acquire);
@@ -114,7 +114,7 @@ impl<T> Exclusion<T> {
         let (took, failed) = (Ordering::Acquire, Ordering::Relaxed);
         if self.next.compare_exchange(ticket, next, took, failed).is_ok() {
             if self.is_kept.swap(false, Ordering::Relaxed) {
-                keeping.ends();
+                hint.ends();
                 self.between.iter().for_each(HwLock::release);
             }
             self.serving.store(next, Ordering::Release);
@@ -133,7 +133,7 @@ pub fn held() -> u64 {
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
     fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
-        self.exclusively_keeping(&Never, work);
+        self.exclusively_alone(&Never, work);
     }
 }
 
@@ -176,12 +176,12 @@ mod tests {
     }
 
     /// Counts how often its mark ends.
-    struct Hint {
+    struct Told {
         alone: AtomicBool,
         ends: AtomicU32,
     }
 
-    impl Keeping for Hint {
+    impl Hint for Told {
         fn is_alone(&self) -> bool {
             self.alone.load(Ordering::Acquire)
         }
@@ -191,15 +191,15 @@ mod tests {
         }
     }
 
-    impl Hint {
+    impl Told {
         fn set(&self, alone: bool) {
             self.alone.store(alone, Ordering::SeqCst);
         }
     }
 
-    fn turn(exclusion: &Exclusion<()>, hint: &Hint, work: &mut dyn FnMut(&mut ())) {
+    fn turn(exclusion: &Exclusion<()>, hint: &Told, work: &mut dyn FnMut(&mut ())) {
         hold::begin();
-        exclusion.exclusively_keeping(hint, work);
+        exclusion.exclusively_alone(hint, work);
         let _ = hold::end();
     }
 
@@ -208,11 +208,11 @@ mod tests {
         let bank = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 2])));
         let lock = HwLock::new(bank.part(0, 8), bank.part(8, 8));
         let exclusion = Exclusion::new(RANK, Some(lock), ());
-        let hint = Hint { alone: AtomicBool::new(true), ends: AtomicU32::new(0) };
+        let hint = Told { alone: AtomicBool::new(true), ends: AtomicU32::new(0) };
         let words = || [bank.load(0), bank.load(8)];
         (0..3).for_each(|_| turn(&exclusion, &hint, &mut |()| {}));
         assert_eq!((words(), hint.ends.load(Ordering::Relaxed)), ([1, 1], 0), "kept");
-        // No turn is in progress, so the one who changes the hint gives back.
+        // No turn is in progress, so what changes the hint gives back.
         hint.set(false);
         exclusion.give_back(&hint);
         assert_eq!((words(), hint.ends.load(Ordering::Relaxed)), ([0, 2], 1));
@@ -241,7 +241,7 @@ mod tests {
             Arc::new(Exclusion::new(RANK, Some(between), ()))
         };
         let (strong, weak) = (kernel(0), kernel(1));
-        let hint = Arc::new(Hint { alone: AtomicBool::new(true), ends: AtomicU32::new(0) });
+        let hint = Arc::new(Told { alone: AtomicBool::new(true), ends: AtomicU32::new(0) });
         let over = Arc::new(AtomicBool::new(false));
         let add = || {
             let seen = shared[0].load(Ordering::Relaxed);
@@ -274,5 +274,5 @@ mod tests {
         assert!(hint.ends.load(Ordering::Relaxed) > 0);
     }
 
-    static HINT_OF_WEAK: Hint = Hint { alone: AtomicBool::new(false), ends: AtomicU32::new(0) };
+    static HINT_OF_WEAK: Told = Told { alone: AtomicBool::new(false), ends: AtomicU32::new(0) };
 }

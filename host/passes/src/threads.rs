@@ -1,9 +1,9 @@
 //! Modules with threads, for an engine without shared memories.
 //!
-//! A module with threads (wasi-threads) imports its memory, which is shared. This pass turns it into
-//! an unshared memory of the module's own; the kernel gives all instances of a process one memory.
-//! Atomic instructions are valid on an unshared memory and stay. Instructions that concern all
-//! instances become calls of the kernel's functions ([`THREADS`]): `memory.grow`,
+//! A module with threads (wasi-threads) imports its memory, which is shared. This pass turns it
+//! into an unshared memory of the module's own; the kernel gives all instances of a process one
+//! memory. Atomic instructions are valid on an unshared memory and stay. Instructions that concern
+//! all instances become calls of the kernel's functions ([`THREADS`]): `memory.grow`,
 //! `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`. These functions are
 //! imported after the module's own imports, so the indices of the functions that it defines change.
 //! `grow` is always imported: a kernel recognises a module with threads by that.

@@ -223,7 +223,10 @@ pub(super) fn pid_of(rig: &mut Rig, kernel: &str, program: &str) -> Result<Strin
     let start = Instant::now();
     loop {
         let said = rig.ask("main", "on shadow ps", PATIENCE)?;
-        let is = |words: &[&str]| matches!(words, [_, _, _, on, "running", .., name] if (*on, *name) == (kernel, program));
+        let is = |words: &[&str]| match words {
+            [_, _, _, on, "running", .., name] => (*on, *name) == (kernel, program),
+            _ => false,
+        };
         let line = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         if let Some(words) = line.into_iter().find(|words| is(words)) {
             return Ok(words[0].to_string());

@@ -10,8 +10,8 @@ const MODULES: u64 = 400;
 /// Number of random bytes for a module.
 const BYTES: usize = 6000;
 
-/// Imports and exports of every module. wasm-smith takes an exported memory for a defined one, and a
-/// module that starts threads must export its memory.
+/// Imports and exports of every module. wasm-smith takes an exported memory for a defined one, and
+/// a module that starts threads must export its memory.
 const SHARED: &str = r#"(module
     (import "penumbra" "self" (func (param i32) (result i32)))
     (import "env" "memory" (memory 1 9 shared))

@@ -1,6 +1,6 @@
 //! What the engine needs from a process's kernel.
 
-use crate::threads::Start;
+use crate::region::Start;
 use kernel_process::{Interrupted, System};
 
 /// How a wait for a notification ended. The numbers are those of `memory.atomic.wait32`.

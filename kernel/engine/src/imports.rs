@@ -3,21 +3,10 @@
 
 use crate::guest::Guest;
 use crate::inside::Inside;
+use crate::stopped::Stopped;
 use crate::threads;
-use kernel_process::{Done, GuestMemory, Process, Stop, System, for_each_function, outcome};
+use kernel_process::{Done, GuestMemory, Process, System, for_each_function, outcome};
 use wasmtime::{Caller, Error, Linker, Memory, Result};
-
-/// Carries the end of a program through wasmtime.
-#[derive(Clone, Copy, Debug)]
-pub struct Stopped(pub Stop);
-
-impl core::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-
-impl core::error::Error for Stopped {}
 
 /// Runs `work` with the arguments of every function: process, memory, system.
 #[inline]

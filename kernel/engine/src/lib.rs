@@ -9,6 +9,7 @@
 //! - `inside`: the data of a program's store, and its limits
 //! - `imports`: the functions that programs call; `threads`: those of programs with threads
 //! - `region`: memories, of one instance or of all threads of a program
+//! - `stopped`: the end of a program, on its way through wasmtime
 //! - `platform`: what all this needs of the kernel
 //! - `short`: the clock, without wasmtime in between; `clock` says where it is called
 //! - `raw`: trusting authenticated code
@@ -31,6 +32,7 @@ mod region;
 mod run;
 mod settings;
 mod short;
+mod stopped;
 mod threads;
 
 pub use engine::{Engine, EngineError};
@@ -39,5 +41,5 @@ pub use inside::Limits;
 pub use platform::Platform;
 pub use program::{LoadError, Program};
 pub use raw::{Memory, Seal};
+pub use region::Start;
 pub use run::{End, Ran};
-pub use threads::Start;

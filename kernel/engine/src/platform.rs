@@ -8,8 +8,8 @@ pub struct Platform {
     pub publish: fn(usize, usize) -> bool,
     /// Reserves address space. Returns its start.
     pub reserve: fn(usize) -> Option<usize>,
-    /// Opens more bytes of a reserved space, those after its open part: they read as zeroes, and may
-    /// be written. Returns false without memory.
+    /// Opens more bytes of a reserved space, those after its open part. They read as zeroes, and
+    /// may be written. Returns false without memory.
     pub open: fn(usize, usize) -> bool,
     /// Frees a reserved space and its pages.
     pub release: fn(usize),

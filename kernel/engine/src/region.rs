@@ -14,9 +14,9 @@
 //! - **wasmtime's own code** makes Rust references to a memory's bytes in its host interface
 //!   (`Memory::data`), which this crate does not use for a view, and copies through raw pointers
 //!   for bulk instructions and data segments. That races with program code that writes the same
-//!   bytes; wasmtime does the same with its own shared memories, and says that Rust's model does not
-//!   allow for it. It grows a memory only by the instruction `memory.grow`, which the installer has
-//!   replaced (`abi::program::THREADS`), and a view refuses to grow.
+//!   bytes; wasmtime does the same with its own shared memories, and says that Rust's model does
+//!   not allow for it. It grows a memory only by the instruction `memory.grow`, which the installer
+//!   has replaced (`abi::program::THREADS`), and a view refuses to grow.
 //! - **Functions of the kernel** get the bytes of a region as copies (`kernel_process::memory`),
 //!   made here by atomic loads and stores: program code that races with them is not Rust, and finds
 //!   each word old or new. Two such copies may race by words and by bytes, on the same bytes, which
@@ -228,6 +228,13 @@ unsafe fn set(size: u64, bytes: u64) {
 unsafe fn word(base: u64, offset: u8) -> u64 {
     // SAFETY: the caller's obligation.
     unsafe { ((base + u64::from(offset)) as *const u64).read() }
+}
+
+/// What a new thread begins with, besides its process.
+pub struct Start {
+    pub(crate) region: Arc<Region>,
+    /// Passed on to the program.
+    pub(crate) argument: u32,
 }
 
 /// A part of a region that is copied at once.

@@ -10,12 +10,11 @@
 
 use crate::engine::Engine;
 use crate::guest::Guest;
-use crate::imports::Stopped;
 use crate::inside::{Inside, Limits};
 use crate::program::Program;
-use crate::region::Region;
+use crate::region::{Region, Start};
 use crate::short;
-use crate::threads::Start;
+use crate::stopped::Stopped;
 use abi::process::signal;
 use abi::program::trap;
 use alloc::boxed::Box;
@@ -169,8 +168,8 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
         }
         Some(&which) => End::Trap(code(which), which.to_string()),
         // The installer has checked imports and exports. The remaining causes are memory that
-        // wasmtime did not get, from the kernel's heap or from its platform functions, and an engine
-        // that is not the known one.
+        // wasmtime did not get, from the kernel's heap or from its platform functions, and an
+        // engine that is not the known one.
         None => End::NoMemory(why.to_string()),
     }
 }

@@ -7,9 +7,9 @@
 //! ```
 
 use crate::guest::{Guest, Waited};
-use crate::imports::Stopped;
 use crate::inside::Inside;
-use crate::region::Region;
+use crate::region::{Region, Start};
+use crate::stopped::Stopped;
 use abi::program::THREADS;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -22,13 +22,6 @@ const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
 const NO_THREAD: i32 = -6;
 /// What `memory.grow` returns if the memory does not grow.
 const NO_MEMORY: i32 = -1;
-
-/// What a new thread begins with, besides its process.
-pub struct Start {
-    pub(crate) region: Arc<Region>,
-    /// Passed on to the program.
-    pub(crate) argument: u32,
-}
 
 /// Defines the functions in `linker`.
 pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {

@@ -95,7 +95,7 @@ fn next_end(path: &[u8], from: usize) -> Option<usize> {
 pub fn open_directory(system: &mut dyn System, from: u64, path: &[u8]) -> Result<u64, Halt> {
     let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     let name = path.get(start..).filter(|name| !name.is_empty()).unwrap_or(b".");
-    let mut bulk = crate::process::copied(name)?;
+    let mut bulk = crate::table::copied(name)?;
     let request = Request {
         flags: flag::READ | flag::DIRECTORY | flag::FOLLOW,
         name: u16::try_from(bulk.len()).map_err(|_| Errno::NAMETOOLONG)?,

@@ -9,11 +9,9 @@ use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};
 use crate::strings::Strings;
 use crate::system::{System, ask};
-use crate::table::{Descriptor, Slot, Table};
+use crate::table::{Descriptor, Slot, Table, copied};
 use crate::wasi::filetype;
 use abi::fs::{Op, Request};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 pub struct Process {
     pub(crate) table: Table,
@@ -195,12 +193,4 @@ impl Process {
 fn is_directory(system: &mut dyn System, handle: u64) -> Result<bool, Halt> {
     let stat = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat;
     Ok(stat.kind == filetype::DIRECTORY)
-}
-
-/// Copies bytes to the heap.
-pub(crate) fn copied(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::NOMEM)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy.into_boxed_slice())
 }

@@ -12,7 +12,6 @@
 //! ```
 
 use crate::errno::Errno;
-use crate::process::copied;
 use crate::wasi::{filetype, rights};
 use abi::fs::Stat;
 use abi::quota::HANDLES;
@@ -298,6 +297,14 @@ impl Table {
     pub fn count(&self) -> usize {
         self.places().filter(|(_, place)| place.load().is_some()).count()
     }
+}
+
+/// Copies bytes to the heap.
+pub(crate) fn copied(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::NOMEM)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy.into_boxed_slice())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //!
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
-//! - [`threads`]: the threads of a process
+//! - [`threads`]: the threads of a process; [`lives`]: what they do
 //! - [`launch`]: processes that the system starts
 //! - `place`: which kernel runs a new process
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
@@ -25,6 +25,7 @@ mod accounts;
 mod begin;
 mod guest;
 pub mod launch;
+mod lives;
 mod pipes;
 mod place;
 mod reports;
@@ -194,6 +195,8 @@ pub struct Processes {
     beginning: Lock<BTreeMap<usize, Beginning>>,
     /// Number of threads started so far.
     started: AtomicU32,
+    /// Where the scheduler's thread of one begins.
+    enter: fn(usize),
     /// The scheduler's token of the thread that takes work from the table.
     listener: AtomicU64,
     /// Private pipes.
@@ -239,6 +242,7 @@ impl Processes {
             some: WaitQueue::new(),
             beginning: Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new()),
             started: AtomicU32::new(0),
+            enter: lives::enter,
             listener: AtomicU64::new(0),
             pipes: Pipes::new(),
             restarted: AtomicU64::new(0),

@@ -292,8 +292,8 @@ impl Services {
         self.changed.wake_all(&platform.scheduler);
     }
 
-    /// Notes whether other kernels run, which `runs` reads now. Gives back what this kernel has kept
-    /// if some do. May be called in any context.
+    /// Notes whether other kernels run, which `runs` reads now, and gives back what this kernel has
+    /// kept if some do. May be called in any context.
     pub fn look_alone(&self, runs: impl FnOnce() -> bool) {
         if guard::look(runs) {
             self.all().iter().for_each(|service| service.give_back());

@@ -19,8 +19,8 @@ fn becomes(text: &str, expected: &str) {
     assert_eq!(found, read(expected), "{text}");
 }
 
-/// Fields of a module with a shared memory, and of what it becomes: its type, the type and the import
-/// that are added after those of `grow`, the rest.
+/// Fields of a module with a shared memory, and of what it becomes: its type, the type and the
+/// import that are added after those of `grow`, the rest.
 fn threads_become(module: &str, [own, types, imports, rest]: [&str; 4]) {
     becomes(
         &format!("(module (import \"env\" \"memory\" (memory 1 9 shared)) {module})"),

@@ -8,8 +8,8 @@
 use super::accounts::account;
 use super::guest::Guest;
 use super::reports::{Children, report_end};
-use super::threads::{self, Thread, Threads};
-use super::{LocalProcess, Processes, Running, with_table};
+use super::threads::{Thread, Threads};
+use super::{LocalProcess, Processes, Running, lives, with_table};
 use crate::programs::stack::Stack;
 use crate::programs::{Directory, Manifest};
 use ::processes::name;
@@ -300,8 +300,8 @@ fn run(processes: &Processes, life: &LocalProcess, running: &Running, guest: Gue
     let kernel = guest.kernel();
     kernel_services::idle::to_program(kernel);
     let Ran { end, mut guest } = programs.run(&running.loaded, running.given(), guest);
-    threads::end_with(&mut guest, life, running, end);
-    let end = threads::end_all(&kernel.scheduler, life);
+    lives::end_with(&mut guest, life, running, end);
+    let end = life.threads.await_end(&kernel.scheduler);
     running.process.close_all(&mut guest);
     end
 }

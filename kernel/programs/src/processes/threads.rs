@@ -1,9 +1,9 @@
 //! The threads of a process.
 //!
 //! ```text
-//!   main thread: begin --> `Threads::with` ... end of the program --> `end_all` --> Ended
-//!   thread-spawn: `spawn` --> stack, record --> `live`: the engine runs it --> removed
-//!                                                    \--> exit, trap, signal: `end_with`
+//!   main thread: begin --> `Threads::with` ... end of the program --> `await_end` --> Ended
+//!   thread-spawn: `spawn` --> stack, record --> `lives::enter`: the engine runs it --> removed
+//!                                                      \--> exit, trap, signal: `end_with`
 //! ```
 //! Contract: the process ends as its first thread does that ends it: by `proc_exit`, by a trap, or
 //! the main thread by returning. Then all others are stopped as by a signal, wherever they are: in
@@ -11,18 +11,14 @@
 //! closes the files of the process and reports its end. A kernel has room for [`MOST`] threads
 //! besides the main ones, and one tree gets at most half of them.
 
-use super::guest::Guest;
-use super::{LocalProcess, Processes, Running};
+use super::{LocalProcess, Processes};
 use crate::programs::has_room_to_begin;
 use crate::programs::stack::Stack;
-use abi::process::signal;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use kernel_engine::{End, Ran, Start, Waited};
+use kernel_engine::{End, Start, Waited};
 use kernel_node::ranks;
 use kernel_process::Interrupted;
 use kernel_sched::{PRIORITY_PROGRAM, Scheduler, ThreadId, WaitQueue};
@@ -32,8 +28,8 @@ use kernel_services::kernel::Kernel;
 const MOST: usize = 128;
 /// Most threads of a process, besides its main thread.
 const MOST_OF_PROCESS: usize = 63;
-/// Most descriptors that the threads of a tree may wait for, besides its main threads, whose polls are
-/// bounded by the handles of the tree. The file service then has places left for other trees.
+/// Most descriptors that the threads of a tree may wait for, besides its main threads, whose polls
+/// are bounded by the handles of the tree. The file service then has places left for other trees.
 const MOST_POLLED: u32 = 2048;
 /// The highest number of a thread, as wasi-threads has it.
 const LAST: u32 = 0x1fff_ffff;
@@ -149,6 +145,23 @@ impl Threads {
         self.all.lock().len().saturating_sub(1)
     }
 
+    /// Returns whether the program has ended.
+    pub fn have_end(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Records how the program ends, unless it has ended before. Returns whether other threads must
+    /// be stopped now.
+    pub fn set_end(&self, end: End) -> bool {
+        self.end.set(end).is_ok() && self.others() > 0
+    }
+
+    /// Waits until the main thread, the caller, is the only one. Returns how the program has ended.
+    pub fn await_end(&self, scheduler: &Scheduler) -> End {
+        scheduler.wait(&self.left, || self.others() == 0);
+        self.end.get().cloned().unwrap_or(End::Return)
+    }
+
     /// Wakes all, to notice that they must end.
     pub fn wake(&self, scheduler: &Scheduler) {
         self.all.lock().iter().for_each(|thread| thread.wake(scheduler));
@@ -170,7 +183,8 @@ impl Threads {
         has_room
     }
 
-    fn remove(&self, scheduler: &Scheduler, thread: &Arc<Thread>) {
+    /// Removes a thread that has ended.
+    pub fn remove(&self, scheduler: &Scheduler, thread: &Arc<Thread>) {
         let mut all = self.all.lock();
         self.past.fetch_add(thread.ran(scheduler), Ordering::Relaxed);
         all.retain(|other| !Arc::ptr_eq(other, thread));
@@ -189,8 +203,8 @@ impl Threads {
     ) -> Result<Waited, Interrupted> {
         me.is_notified.store(false, Ordering::Relaxed);
         let mut waiting = self.waiting.lock();
-        // A thread that changes the value notifies afterwards, which takes this lock. Without memory
-        // for the list, the program looks again.
+        // A thread that changes the value notifies afterwards, which takes this lock. Without
+        // memory for the list, the program looks again.
         if !is_expected() || waiting.try_reserve(1).is_err() {
             return Ok(Waited::Unexpected);
         }
@@ -225,12 +239,12 @@ impl Threads {
 
 /// A thread that is about to begin.
 pub struct Beginning {
-    life: Arc<LocalProcess>,
-    thread: Arc<Thread>,
-    start: Start,
-    number: u32,
+    pub life: Arc<LocalProcess>,
+    pub thread: Arc<Thread>,
+    pub start: Start,
+    pub number: u32,
     /// Its stack, until it is on it.
-    stack: Option<Stack>,
+    pub stack: Option<Stack>,
 }
 
 /// Starts a thread of process `life`. Returns its number, or `None` if there cannot be another one.
@@ -260,7 +274,7 @@ pub fn spawn(
     let (life, me, stack) = (life.clone(), thread.clone(), Some(stack));
     let beginning = Beginning { life: life.clone(), thread: me, start, number, stack };
     put(processes, place, beginning);
-    if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, enter, place).is_err() {
+    if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, processes.enter, place).is_err() {
         drop(take(processes, place));
         life.threads.remove(&kernel.scheduler, &thread);
         return None;
@@ -273,7 +287,8 @@ fn put(processes: &Processes, place: usize, beginning: Beginning) {
     drop(before);
 }
 
-fn take(processes: &Processes, place: usize) -> Option<Beginning> {
+/// Removes a beginning.
+pub fn take(processes: &Processes, place: usize) -> Option<Beginning> {
     processes.beginning.lock().remove(&place)
 }
 
@@ -321,69 +336,4 @@ fn is_allowed(processes: &Processes, life: &LocalProcess) -> bool {
     let all: usize = processes.living.lock().values().map(|other| other.threads.others()).sum();
     let own = sum_of_tree(processes, life, |other| other.threads.others() as u32);
     all <= MOST && own as usize <= MOST / 2
-}
-
-/// The scheduler's thread.
-fn enter(place: usize) {
-    let Some(processes) = super::get() else { return };
-    let stack = processes.beginning.lock().get_mut(&place).and_then(|it| it.stack.take());
-    if let Some(stack) = stack {
-        stack.run(live, place);
-    }
-}
-
-/// The life of a thread, on its own stack.
-extern "C" fn live(place: usize) {
-    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
-        return;
-    };
-    let Some(Beginning { life, thread, start, number, .. }) = take(processes, place) else {
-        return;
-    };
-    thread.is_me(&kernel.scheduler);
-    thread.set_base(arch::backtrace::fp());
-    if let (Some(programs), Some(running)) = (processes.programs.get(), life.running.get()) {
-        let guest = Guest::new(kernel, processes, life.clone(), thread.clone());
-        kernel_services::idle::to_program(kernel);
-        let Ran { end, mut guest } =
-            programs.run_thread(&running.loaded, running.given(), guest, (start, number));
-        match end {
-            End::Return => {}
-            end => end_with(&mut guest, &life, running, end),
-        }
-    }
-    life.threads.remove(&kernel.scheduler, &thread);
-}
-
-/// Ends the program for all of its threads, unless it has ended before. Called by the thread that
-/// ends it, which reports why it trapped.
-pub fn end_with(guest: &mut Guest, life: &LocalProcess, running: &Running, end: End) {
-    let trace = running.loaded.backtrace();
-    if let End::Trap(_, what) | End::NoMemory(what) = &end
-        && life.threads.end.get().is_none()
-    {
-        let said = report(life, what, &trace);
-        said.lines().for_each(|line| kernel_node::log!("{line}"));
-        running.process.complain(guest, &mut said.into_bytes());
-    }
-    let is_first = life.threads.end.set(end).is_ok();
-    if is_first && life.threads.others() > 0 {
-        guest.processes.stop(guest.kernel(), life, signal::KILL);
-    }
-}
-
-/// Waits until the main thread is the only one. Returns how the program has ended.
-pub fn end_all(scheduler: &Scheduler, life: &LocalProcess) -> End {
-    scheduler.wait(&life.threads.left, || life.threads.others() == 0);
-    life.threads.end.get().cloned().unwrap_or(End::Return)
-}
-
-/// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
-fn report(life: &LocalProcess, what: &str, trace: &[String]) -> String {
-    let name = String::from_utf8_lossy(&life.name);
-    let mut said = format!("process {} ({name}): {what}\n", life.pid);
-    for line in trace {
-        said.extend(["  ", line, "\n"]);
-    }
-    said
 }

@@ -7,13 +7,13 @@
 //! clear them when the kernel dies.
 //!
 //! **Alone.** While no other kernel runs, this one keeps lock and mark of each service that it has
-//! used ([`Keeping`]), so that its steps cost what they would without other kernels. If it dies so,
+//! used ([`Hint`]), so that its steps cost what they would without other kernels. If it dies so,
 //! the services restart, as they would anyway: it has their pages, and those die with it. It gives
 //! them back when another kernel begins to run ([`look`]), and before it rests or powers off
 //! ([`forbid`]).
 
 use alloc::vec::Vec;
-use arch::exclusion::{Exclusion, Keeping};
+use arch::exclusion::{Exclusion, Hint};
 use arch::lock::Lock;
 use arch::shared::Window;
 use base::addr::PhysAddr;
@@ -65,7 +65,7 @@ struct Shared {
     left: AtomicU32,
 }
 
-impl Keeping for Shared {
+impl Hint for Shared {
     #[inline]
     fn is_alone(&self) -> bool {
         is_alone()
@@ -169,7 +169,7 @@ impl Exclusive<Arena> for ArenaGuard {
         let work: &mut dyn FnMut(&mut Arena) =
             &mut |arena| super::longest::measured(|| work(arena));
         match &self.shared {
-            Some(shared) => self.arena.exclusively_keeping(shared, work),
+            Some(shared) => self.arena.exclusively_alone(shared, work),
             None => self.arena.exclusively(work),
         }
     }
