@@ -201,22 +201,11 @@ impl HwLock {
         self.try_acquire().unwrap_or_else(|| self.wait_for(Self::try_acquire))
     }
 
-    /// Waits for the lock, leaving interrupts as they are, and takes it until [`HwLock::release`].
-    /// The caller is not preempted, and no interrupt handler takes this lock.
+    /// Waits for the lock, leaving interrupts as they are. The caller is not preempted, and no
+    /// interrupt handler takes this lock.
     #[inline]
-    pub(crate) fn take_unmasked(&self) {
-        let guard = self.try_unmasked().unwrap_or_else(|| self.wait_for(Self::try_unmasked));
-        core::mem::forget(guard);
-    }
-
-    /// Releases the lock, which the caller has taken by [`HwLock::take_unmasked`].
-    #[inline]
-    pub(crate) fn release(&self) {
-        // What was done under the lock is visible before it is free, and that before the count.
-        self.word.publish(0, 0);
-        words::barrier();
-        self.count();
-        self.local.store(0, Ordering::Release);
+    pub(crate) fn acquire_unmasked(&self) -> HwGuard<'_> {
+        self.try_unmasked().unwrap_or_else(|| self.wait_for(Self::try_unmasked))
     }
 
     #[inline]
@@ -293,7 +282,11 @@ pub struct HwGuard<'a> {
 impl Drop for HwGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.release();
+        // What was done under the lock is visible before it is free, and that before the count.
+        self.lock.word.publish(0, 0);
+        words::barrier();
+        self.lock.count();
+        self.lock.local.store(0, Ordering::Release);
         cpu::irqs_restore(self.irqs_on);
     }
 }

@@ -102,15 +102,9 @@ fn power_off(_: usize) {
 
 /// Hands over this domain's pages of the shared block. Returns false if it must stay.
 pub fn has_handed_over(kernel: &'static Kernel) -> bool {
-    kernel.services.keep_nothing();
     let hand_over =
         |coherence: &Coherence| coherence.leave(|| kernel.services.restart_if_lost(kernel));
-    let has_left = kernel.coherence.as_ref().is_none_or(hand_over);
-    if !has_left {
-        kernel.services.may_keep();
-        duty::look(kernel);
-    }
-    has_left
+    kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
 /// Powers the other cores off and waits for that. Returns false if there is no memory for the
@@ -227,7 +221,6 @@ pub fn rejoin(kernel: &Kernel) {
         coherence.come_back();
     }
     kernel.peers.poll(kernel);
-    kernel.services.may_keep();
     duty::look(kernel);
     kernel.devices.look_again(kernel);
 }

@@ -58,7 +58,5 @@ pub const PIPES: Rank = Rank::leaf(54, "private pipe");
 pub const THREADS: Rank = Rank::new(58, "threads");
 /// The threads of a process that wait at an address.
 pub const WAITERS: Rank = Rank::new(59, "waiters");
-/// Whether this kernel may keep what it shares.
-pub const ALONE: Rank = Rank::new(61, "alone");
 /// The early log.
 pub const EARLY: Rank = Rank::leaf(250, "early log");

@@ -1,6 +1,5 @@
 //! What this kernel does for all kernels, according to the states of all domains in the chip page.
 //!
-//! - It keeps the locks of services, or not: while no other kernel runs.
 //! - It serves the interrupts of the devices that they share, or not: `kernel_power::duty`.
 //! - It reads the console, or not: the first domain that is not dead does. One that rests is woken
 //!   by a key.
@@ -20,7 +19,6 @@ static READS: Lock<bool> = Lock::new(kernel_node::ranks::DEVICE, false);
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
-    kernel.services.look_alone(|| others_run(kernel));
     let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
     let serves_other = kernel.devices.are_shared() && kernel.devices.serve_shared(kernel, serves);
     let has_changed = {
@@ -35,16 +33,6 @@ pub fn look(kernel: &Kernel) {
     if has_changed || serves_other {
         kernel.services.look_at_patience(kernel);
     }
-}
-
-/// Returns whether another kernel runs, or may begin to at any instruction.
-fn others_run(kernel: &Kernel) -> bool {
-    let mut others = (0..kernel.blob.domains().len() as u8).map(DomainId);
-    others.any(|id| {
-        let (epoch, found) = kernel.soc.state(id);
-        let stands = epoch == 0 || found == state::RESTING || found == state::OFF;
-        id != kernel.me && !stands && !state::is_over(found)
-    })
 }
 
 /// Returns whether this kernel reads the console: runs the monitor, and programs at the terminal.

@@ -292,25 +292,6 @@ impl Services {
         self.changed.wake_all(&platform.scheduler);
     }
 
-    /// Notes whether other kernels run, which `runs` reads now, and gives back what this kernel has
-    /// kept if some do. May be called in any context.
-    pub fn look_alone(&self, runs: impl FnOnce() -> bool) {
-        if guard::look(runs) {
-            self.all().iter().for_each(|service| service.give_back());
-        }
-    }
-
-    /// Gives back what this kernel has kept, and keeps nothing from now on.
-    pub fn keep_nothing(&self) {
-        guard::forbid(true);
-        self.look_alone(|| true);
-    }
-
-    /// Keeps again what may be kept, from the next look on.
-    pub fn may_keep(&self) {
-        guard::forbid(false);
-    }
-
     /// Lets callers whose requests are parked look whether their patience has ended.
     pub(crate) fn look_at_patience(&self, platform: &Platform) {
         self.parked.wake_all(&platform.scheduler);

@@ -5,51 +5,17 @@
 //! A kernel's marks are in the coherence driver's link from the kernel to itself (`abi::dsm`),
 //! which no message uses. Only that kernel writes them, all kernels read them, and the soc does not
 //! clear them when the kernel dies.
-//!
-//! **Alone.** While no other kernel runs, this one keeps lock and mark of each service that it has
-//! used ([`Hint`]), so that its steps cost what they would without other kernels. If it dies so,
-//! the services restart, as they would anyway: it has their pages, and those die with it. It gives
-//! them back when another kernel begins to run ([`look`]), and before it rests or powers off
-//! ([`forbid`]).
 
 use alloc::vec::Vec;
-use arch::exclusion::{Exclusion, Hint};
-use arch::lock::Lock;
+use arch::exclusion::Exclusion;
 use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel_node::Node;
 use kernel_platform::coherence::Coherence;
 use share::{Arena, Custody, Marks};
-
-/// Whether no other kernel runs, as far as is known.
-static IS_ALONE: AtomicBool = AtomicBool::new(false);
-/// Whether this kernel must keep nothing, whatever the others do.
-static MUST_NOT_KEEP: Lock<bool> = Lock::new(kernel_node::ranks::ALONE, false);
-
-/// Returns whether this kernel keeps locks and marks.
-#[inline]
-pub fn is_alone() -> bool {
-    IS_ALONE.load(Ordering::Acquire)
-}
-
-/// Notes whether another kernel runs; `runs` reads it now. Returns whether what is kept must be
-/// given back.
-#[must_use]
-pub fn look(runs: impl FnOnce() -> bool) -> bool {
-    // Of several cores that look at once, the last one counts.
-    let must_not = MUST_NOT_KEEP.lock();
-    let is_alone = !*must_not && !runs();
-    IS_ALONE.store(is_alone, Ordering::SeqCst);
-    !is_alone
-}
-
-/// Forbids to keep anything, or permits it again at the next look.
-pub fn forbid(forbids: bool) {
-    *MUST_NOT_KEEP.lock() = forbids;
-}
 
 /// The additional parts of a shared arena.
 struct Shared {
@@ -61,25 +27,6 @@ struct Shared {
     bytes: usize,
     /// A new life of the service that this kernel has started and not logged yet, or 0.
     begun: AtomicU32,
-    /// The life in which this kernel's last step has completed, while its mark is still busy; or 0.
-    left: AtomicU32,
-}
-
-impl Hint for Shared {
-    #[inline]
-    fn is_alone(&self) -> bool {
-        is_alone()
-    }
-
-    #[inline]
-    fn ends(&self) {
-        let lives = self.left.swap(0, Ordering::Relaxed);
-        if lives != 0 {
-            // After the last store to the arena.
-            arch::words::barrier();
-            self.write_mark(Marks::mark(lives, false));
-        }
-    }
 }
 
 /// A service's arena with its locks.
@@ -109,8 +56,8 @@ impl ArenaGuard {
         let ids = (0..node.blob.domains().len() as u8).map(DomainId);
         let marks = ids.map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
         let (base, bytes) = (arena.base(), arena.bytes());
-        let (begun, left) = (AtomicU32::new(0), AtomicU32::new(0));
-        let shared = Shared { node, coherence, marks, base, bytes, begun, left };
+        let begun = AtomicU32::new(0);
+        let shared = Shared { node, coherence, marks, base, bytes, begun };
         if node.epoch.0 == 1 {
             // The first boot of this domain: the word is uninitialised.
             shared.write_mark(0);
@@ -128,13 +75,6 @@ impl ArenaGuard {
             let found = shared.marks.iter().map(|mark| mark.load(0));
             found.fold(Marks::default(), Marks::with).lives
         })
-    }
-
-    /// Gives back what this kernel has kept.
-    pub fn give_back(&self) {
-        if let Some(shared) = &self.shared {
-            self.arena.give_back(shared);
-        }
     }
 
     /// Returns the life of the service that this kernel has started since the previous call.
@@ -168,10 +108,7 @@ impl Exclusive<Arena> for ArenaGuard {
         #[cfg(feature = "trials")]
         let work: &mut dyn FnMut(&mut Arena) =
             &mut |arena| super::longest::measured(|| work(arena));
-        match &self.shared {
-            Some(shared) => self.arena.exclusively_alone(shared, work),
-            None => self.arena.exclusively(work),
-        }
+        self.arena.exclusively(work);
     }
 }
 
@@ -183,11 +120,6 @@ impl Custody for ArenaGuard {
     #[inline]
     fn enter(&self) -> Option<Marks> {
         let shared = self.shared.as_ref()?;
-        let kept = shared.left.swap(0, Ordering::Relaxed);
-        if kept != 0 {
-            // No other kernel has had the lock since, and this one's mark is busy.
-            return Some(Marks { lives: kept, broken: 0 });
-        }
         let found = shared.marks.iter().map(|mark| mark.load(0));
         let marks = found.fold(Marks::default(), Marks::with);
         // Before the first store to the arena.
@@ -205,7 +137,9 @@ impl Custody for ArenaGuard {
     #[inline]
     fn leave(&self, lives: u32) {
         if let Some(shared) = &self.shared {
-            shared.left.store(lives, Ordering::Relaxed);
+            // After the last store to the arena.
+            arch::words::barrier();
+            shared.write_mark(Marks::mark(lives, false));
         }
     }
 

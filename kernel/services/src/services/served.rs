@@ -1,7 +1,7 @@
 //! One service as this kernel reaches it: requests, which are executed here or sent to the home,
 //! and counters.
 
-use super::guard::{self, ArenaGuard};
+use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
 use abi::boot::{Blob, device};
 use abi::msg::MAX_PAYLOAD;
@@ -110,11 +110,9 @@ impl<S: Service + Shareable> Served<S> {
         shared_arena(platform, coherence, self.index as usize, share_of(platform.blob, S::NAME)?)
     }
 
-    /// Called after a step: pages of the shared block that it used may move to other kernels, if
-    /// there are any that run.
+    /// Called after a step: pages of the shared block that it used may move to other kernels.
     fn released(&self, platform: &Platform) {
         if self.mode.is_shared()
-            && !guard::is_alone()
             && let Some(coherence) = &platform.coherence
             && let Some(thrashing) = coherence.released()
         {
@@ -335,9 +333,6 @@ pub trait Registered {
     /// other effect.
     fn restart_if_lost(&self, services: &Services, platform: &'static Platform);
 
-    /// Gives back what this kernel has kept of the service while it was alone.
-    fn give_back(&self);
-
     /// Returns the service's line of the monitor's `services`, if it exists on this board.
     fn line(&self, platform: &'static Platform) -> Option<Line>;
 }
@@ -411,12 +406,6 @@ impl<S: Service + Shareable> Registered for Served<S> {
     fn restart_if_lost(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
             let _ = self.step(services, platform, Event::Cancel(Token::default()));
-        }
-    }
-
-    fn give_back(&self) {
-        if let Some(instance) = self.instance.get() {
-            instance.custody().give_back();
         }
     }
 
