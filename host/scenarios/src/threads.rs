@@ -25,7 +25,7 @@ const CODES: &[(&str, RangeInclusive<u8>)] = &[
     ("r", TRAPPED..=TRAPPED),
     ("w", 9..=9),
 ];
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 /// Exit code for a trap.
 const TRAPPED: u8 = 134;
 /// What `threads many` prints: as many as there can be, also after those have ended.
