@@ -289,7 +289,7 @@ impl Processes {
     fn mine(&self, kernel: &Kernel) -> Option<(Arc<LocalProcess>, Arc<Thread>)> {
         let me = kernel.scheduler.current().token();
         let living = self.living.lock();
-        living.values().find_map(|life| Some((life.clone(), life.threads.find(me)?)))
+        living.values().find_map(|life| life.threads.find(me).map(|thread| (life.clone(), thread)))
     }
 
     /// Records the group of a process of this kernel.

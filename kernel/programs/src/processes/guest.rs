@@ -79,11 +79,10 @@ impl Guest {
         if !touch(bulk) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
         }
-        let polled = match request.op == fs::Op::Poll as u16 {
-            true => Some(threads::poll(self.processes, &self.life, &self.thread, bulk)),
-            false => None,
-        };
-        if polled.as_ref().is_some_and(Option::is_none) {
+        let is_poll = request.op == fs::Op::Poll as u16;
+        // It counts the poll until this returns.
+        let polled = is_poll.then(|| threads::poll(self.processes, &self.life, &self.thread, bulk));
+        if matches!(polled, Some(None)) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
         }
         match self.by_pipe(request, bulk, deadline)? {
