@@ -9,18 +9,20 @@
 //! - `inside`: the data of a program's store, and its limits
 //! - `imports`: the functions that programs call; `threads`: those of programs with threads
 //! - `region`: memories, of one instance or of all threads of a program
+//! - `context`: what compiled code finds in its instance
 //! - `stopped`: the end of a program, on its way through wasmtime
 //! - `platform`: what all this needs of the kernel
 //! - `short`: the clock, without wasmtime in between; `clock` says where it is called
 //! - `raw`: trusting authenticated code
 //!
-//! wasmtime gets what it needs from its platform (memory, faults, thread-local words, locks) from
+//! wasmtime gets what else it needs of its platform (faults, thread-local words, locks) from
 //! functions in `kernel/programs/src/programs/seam.rs`, by symbol name.
 #![no_std]
 
 extern crate alloc;
 
 mod clock;
+mod context;
 mod engine;
 mod guest;
 mod imports;

@@ -28,6 +28,7 @@
 //!   An instance is detached before it is freed.
 #![allow(unsafe_code)]
 
+use crate::context::Context;
 use crate::platform::Platform;
 use abi::program::engine::{GUARD, RESERVATION};
 use alloc::boxed::Box;
@@ -39,7 +40,6 @@ use arch::lock::{Lock, Rank};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use kernel_process::SharedMemory;
 use wasmtime::{Error, Func, LinearMemory, MemoryCreator, MemoryType, Result, Store};
-use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC};
 
 /// Bytes of a page of WebAssembly.
 const PAGE: u64 = 1 << 16;
@@ -122,22 +122,16 @@ impl Region {
     /// whose memory is a view of it. Returns what [`Region::detach`] takes. Fails if the engine's
     /// layout is not the known one: what is found there is compared with what it must be.
     pub(crate) fn attach<T>(&self, store: &mut Store<T>, function: &Func) -> Result<Attached> {
-        let reference = function.to_raw(&mut *store) as u64;
-        let layout = HostPtr.vm_memory_definition();
+        // SAFETY: a program has one memory (`program::check`), and the store keeps the instance.
+        let context = unsafe { Context::of(store, function) };
         let mut sizes = self.sizes.lock();
         let bytes = self.bytes.load(Ordering::Relaxed);
-        // SAFETY: `to_raw` returns wasmtime's reference to a function of a live instance, which has
-        // one memory, its own. All words read are words of wasmtime's structures.
-        let found = unsafe {
-            let context = word(reference, HostPtr.vm_func_ref().vmctx());
-            let magic = (context + u64::from(HostPtr.vmctx().magic())) as *const u32;
-            let definition = word(context, HostPtr.vmctx().end_of_static_fields());
-            let is_known = magic.read() == VMCONTEXT_MAGIC
-                && word(definition, layout.base()) == self.space.start as u64
-                && word(definition, layout.current_length()) <= bytes;
-            is_known.then_some(definition + u64::from(layout.current_length()))
-        };
-        let size = found.ok_or_else(|| Error::msg("the engine is not the version known here"))?;
+        let known = context.filter(|context| {
+            let (base, size) = context.memory();
+            base == self.space.start as u64 && size <= bytes
+        });
+        let size = known.map(|context| context.size());
+        let size = size.ok_or_else(|| Error::msg("the engine is not the version known here"))?;
         sizes.try_reserve(1).map_err(|_| Error::msg("no memory for another thread"))?;
         sizes.push(size);
         // SAFETY: as for `set_all`.
@@ -221,13 +215,6 @@ pub(crate) struct Attached(u64);
 unsafe fn set(size: u64, bytes: u64) {
     // SAFETY: the caller's obligation; wasmtime has an atomic word there.
     unsafe { AtomicU64::from_ptr(size as *mut u64) }.store(bytes, Ordering::SeqCst);
-}
-
-/// # Safety
-/// There is a readable word at `base + offset`.
-unsafe fn word(base: u64, offset: u8) -> u64 {
-    // SAFETY: the caller's obligation.
-    unsafe { ((base + u64::from(offset)) as *const u64).read() }
 }
 
 /// What a new thread begins with, besides its process.

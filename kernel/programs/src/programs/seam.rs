@@ -1,5 +1,6 @@
-//! The platform functions that wasmtime calls, with the names that it uses: memory, traps,
-//! thread-local storage, locks. A home of `unsafe`: wasmtime calls them as C functions.
+//! What wasmtime needs of this kernel: memory, as the [`PLATFORM`] of the engine; traps,
+//! thread-local storage and locks, as functions with the names that it uses. A home of `unsafe`:
+//! wasmtime calls these as C functions.
 //!
 //! Memory is address space of [`super::SPACES`]. It is reserved without frames, opened when a
 //! program's memory grows, and committed at once for code. A lock is a word of wasmtime's. A thread
@@ -11,7 +12,6 @@ use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_engine::{Memory, Platform};
-use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 use kernel_services::kernel;
 
@@ -56,19 +56,17 @@ unsafe impl Memory for Frozen {
     }
 }
 
-/// What the engine needs besides the functions below.
+/// What the engine needs.
 pub const PLATFORM: Platform = Platform { publish, reserve, open, release, touch, thread, pause };
 
 fn reserve(bytes: usize) -> Option<usize> {
-    let start = SPACES.reserve(whole_pages(bytes)).ok();
-    if start.is_none() {
-        refused();
-    }
-    start.map(|start| start.0 as usize)
+    let start = SPACES.reserve(whole_pages(bytes));
+    done(&start);
+    start.ok().map(|start| start.0 as usize)
 }
 
 fn open(start: usize, bytes: usize) -> bool {
-    done(super::open(VirtAddr(start as u64), whole_pages(bytes))) == 0
+    done(&super::open(VirtAddr(start as u64), whole_pages(bytes)))
 }
 
 fn release(start: usize) {
@@ -99,7 +97,7 @@ fn publish(start: usize, bytes: usize) -> bool {
         let (start, bytes) = (VirtAddr(start as u64), whole_pages(bytes));
         SPACES.protect(start, bytes, Rights::ReadExecute, from, flush)
     };
-    memory().is_some_and(|from| done(protect(from)) == 0)
+    memory().is_some_and(|from| done(&protect(from)))
 }
 
 impl Drop for Buffer {
@@ -107,10 +105,6 @@ impl Drop for Buffer {
         super::release(self.start);
     }
 }
-
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 4;
-const REFUSED: i32 = -1;
 
 /// Arguments: pc, frame pointer, whether there is a fault address, that address.
 type TrapHandler = extern "C" fn(usize, usize, bool, usize);
@@ -124,77 +118,21 @@ static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
+
 /// For each thread, the word of wasmtime's thread-local storage.
 static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
 
-fn done(result: Result<(), SpaceError>) -> i32 {
-    if result.is_ok() { 0 } else { refused() }
-}
-
-fn refused() -> i32 {
-    REFUSALS.fetch_add(1, Ordering::Relaxed);
-    REFUSED
+/// Returns whether it is done. Counts a refusal.
+fn done<T, E>(result: &Result<T, E>) -> bool {
+    if result.is_err() {
+        REFUSALS.fetch_add(1, Ordering::Relaxed);
+    }
+    result.is_ok()
 }
 
 fn whole_pages(bytes: usize) -> u64 {
     (bytes as u64).next_multiple_of(PAGE)
 }
-
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i32 {
-    let bytes = whole_pages(size);
-    let Ok(start) = SPACES.reserve(bytes) else { return refused() };
-    let made = if rights & WRITE != 0 { super::commit(start, bytes) } else { Ok(()) };
-    if made.is_err() {
-        super::release(start);
-        return refused();
-    }
-    *at = start.0 as *mut u8;
-    0
-}
-
-/// Not used by wasmtime as it is configured: no copy-on-write memories, no pooled instances.
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_mmap_remap(_: *mut u8, _: usize, _: u32) -> i32 {
-    REFUSED
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_munmap(at: *mut u8, _: usize) -> i32 {
-    super::release(VirtAddr(at as u64));
-    0
-}
-
-/// Called when a program's memory grows. The rights of code are set by [`publish`].
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_mprotect(at: *mut u8, size: usize, rights: u32) -> i32 {
-    let (start, bytes) = (VirtAddr(at as u64), whole_pages(size));
-    match rights & (WRITE | EXECUTE) {
-        _ if bytes == 0 => 0,
-        WRITE => done(super::open(start, bytes)),
-        _ => REFUSED,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_page_size() -> usize {
-    PAGE as usize
-}
-
-/// Reports success without an image: memories are not copied on write.
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, image: &mut *mut u8) -> i32 {
-    *image = core::ptr::null_mut();
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_memory_image_map_at(_: *mut u8, _: *mut u8, _: usize) -> i32 {
-    REFUSED
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn wasmtime_memory_image_free(_: *mut u8) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_init_traps(handler: TrapHandler) -> i32 {
