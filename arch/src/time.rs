@@ -64,7 +64,7 @@ pub fn soc_time() -> u64 {
     clock(|clock| clock.at(local_ns()))
 }
 
-/// Sets soc time - local time, in ns, as computed by [`estimate`].
+/// Sets soc time - local time, in ns ([`Estimate::offset`]).
 pub fn set_offset(offset: i64) {
     clock(|clock| clock.set_offset(offset));
 }
@@ -74,16 +74,21 @@ pub fn soc_to_ticks(soc: u64) -> u64 {
     to_ticks(clock(|clock| clock.local(soc)), cpu::clock_hz())
 }
 
-/// Computes the offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`.
-/// The one with the shortest round trip counts; its error is at most half of that trip. Returns 0
-/// if there is no valid exchange.
-pub fn estimate(samples: &[(u64, u64, u64)]) -> i64 {
-    let forward = samples.iter().filter(|(before, _, after)| after >= before);
-    let best = forward.min_by_key(|(before, _, after)| after - before);
-    best.map_or(0, |(before, soc, after)| {
-        let middle = before + (after - before) / 2;
-        soc.wrapping_sub(middle) as i64
-    })
+/// A relation between the local clock and the soc's, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Soc time - local time.
+    pub offset: i64,
+    /// The offset is wrong by at most this much.
+    pub error: u64,
+}
+
+/// Returns what an exchange says: `(local ns before, soc time, local ns after)`. Half of its round
+/// trip is the error. `None` if the exchange ends before it starts.
+pub fn estimate((before, soc, after): (u64, u64, u64)) -> Option<Estimate> {
+    let trip = after.checked_sub(before)?;
+    let offset = soc.wrapping_sub(before + trip / 2) as i64;
+    Some(Estimate { offset, error: trip.div_ceil(2) })
 }
 
 #[cfg(test)]
@@ -105,11 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_exchange_counts() {
-        assert_eq!(estimate(&[]), 0);
-        assert_eq!(estimate(&[(10, 0, 5)]), 0, "an exchange that ends before it starts is ignored");
-        let samples = [(0, 900, 100), (200, 1210, 220), (300, 1400, 380)];
-        assert_eq!(estimate(&samples), 1000);
-        assert_eq!(estimate(&[(5000, 100, 5010)]), -4905);
+    fn half_of_the_round_trip_is_the_error() {
+        assert_eq!(estimate((10, 0, 5)), None, "an exchange that ends before it starts");
+        assert_eq!(estimate((200, 1210, 220)), Some(Estimate { offset: 1000, error: 10 }));
+        assert_eq!(estimate((5000, 100, 5011)), Some(Estimate { offset: -4905, error: 6 }));
     }
 }

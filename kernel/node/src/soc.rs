@@ -7,10 +7,17 @@ use abi::boot::MAX_DOMAINS;
 use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, state, unpack_state};
 use arch::lock::{Guard, Lock};
 use arch::shared::Window;
+use arch::time::Estimate;
 use base::id::DomainId;
 use base::port::Words;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Exchanges that calibrate the clock: at least so many, and more while the error is large.
+const EXCHANGES: usize = 8;
+const MOST_EXCHANGES: usize = 64;
+/// Maximum error of a calibrated clock, if the soc answers fast enough at all.
+const GOOD_ERROR_NS: u64 = 100_000;
 
 /// Why a request to the soc failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,8 @@ pub struct Soc {
     last_seen: [AtomicU64; MAX_DOMAINS],
     /// [`DomainStatus::wakes`] when the clock was last calibrated.
     calibrated: AtomicU64,
+    /// [`Estimate::error`] of that calibration.
+    clock_error: AtomicU64,
 }
 
 impl Soc {
@@ -63,6 +72,7 @@ impl Soc {
             sequence: Lock::new(crate::ranks::SOC, start),
             last_seen: [const { AtomicU64::new(0) }; MAX_DOMAINS],
             calibrated: AtomicU64::new(0),
+            clock_error: AtomicU64::new(0),
         }
     }
 
@@ -212,26 +222,37 @@ impl Soc {
     pub fn calibrate_clock(&self) {
         loop {
             let wakes = self.wakes();
-            let samples = self.exchanges();
+            let best = self.fastest_exchange(wakes);
             if self.wakes() == wakes {
                 // A soc that does not answer with the time is asked again after the next wake.
-                if let Some(samples) = samples {
-                    arch::time::set_offset(arch::time::estimate(&samples));
+                if let Some(best) = best {
+                    arch::time::set_offset(best.offset);
+                    self.clock_error.store(best.error, Ordering::Relaxed);
                 }
                 return self.calibrated.store(wakes, Ordering::Relaxed);
             }
         }
     }
 
-    /// Returns several samples of (local time before, chip time, local time after).
-    fn exchanges(&self) -> Option<[(u64, u64, u64); 8]> {
-        let mut samples = [(0, 0, 0); 8];
-        for sample in &mut samples {
+    /// Returns by how much this domain's clock may be wrong, in ns.
+    pub fn clock_error(&self) -> u64 {
+        self.clock_error.load(Ordering::Relaxed)
+    }
+
+    /// Returns the best of several exchanges, which end when [`Soc::wakes`] is not `wakes` any more.
+    fn fastest_exchange(&self, wakes: u64) -> Option<Estimate> {
+        let mut best: Option<Estimate> = None;
+        for count in 0..MOST_EXCHANGES {
+            let is_good = best.is_some_and(|best| best.error <= GOOD_ERROR_NS);
+            if count >= EXCHANGES && is_good || self.wakes() != wakes {
+                break;
+            }
             let before = arch::time::local_ns();
-            let time = self.request(command::TIME, 0, 0).ok()?.time;
-            *sample = (before, time, arch::time::local_ns());
+            let Ok(answer) = self.request(command::TIME, 0, 0) else { break };
+            let new = arch::time::estimate((before, answer.time, arch::time::local_ns()));
+            best = best.into_iter().chain(new).min_by_key(|estimate| estimate.error);
         }
-        Some(samples)
+        best
     }
 }
 

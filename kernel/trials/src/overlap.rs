@@ -174,15 +174,17 @@ fn draw(
     }
 }
 
-/// Makes a request and records it: the kernel, start and end, then request, bytes sent, reply, and
-/// bytes received in hexadecimal.
+/// Makes a request and records it: the kernel, the earliest start and the latest end that its clock
+/// allows, then request, bytes sent, reply, and bytes received in hexadecimal.
 fn asked(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, Failure> {
     let mut line = String::new();
     let sent = bulk.to_vec();
     let invoked = arch::time::soc_time();
     let reply = with_client(session, |client| Ok((client.0)(request, bulk)))?;
     let returned = arch::time::soc_time();
-    write!(line, "call {} {invoked} {returned}", session.kernel.me.0)?;
+    let error = session.kernel.soc.clock_error();
+    let (earliest, latest) = (invoked.saturating_sub(error), returned + error);
+    write!(line, "call {} {earliest} {latest}", session.kernel.me.0)?;
     let filled = &bulk[..(reply.filled as usize).min(bulk.len())];
     for piece in [request.as_bytes(), &sent, reply.as_bytes(), filled] {
         write!(line, " x")?;

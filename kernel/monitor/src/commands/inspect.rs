@@ -12,7 +12,12 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "mem", arguments: "", help: "memory of this kernel", run: mem },
     Command { name: "irq", arguments: "", help: "interrupts since boot", run: irq },
     Command { name: "threads", arguments: "", help: "this kernel's threads", run: threads },
-    Command { name: "time", arguments: "", help: "chip time and time since boot", run: time },
+    Command {
+        name: "time",
+        arguments: "",
+        help: "chip time, its error, time since boot",
+        run: time,
+    },
     Command { name: "log", arguments: "[COUNT]", help: "the last trace records", run: log },
     Command {
         name: "audit",
@@ -126,8 +131,8 @@ fn time(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let now = arch::time::soc_time();
     let up = now.saturating_sub(kernel.booted_at);
     writeln!(out, "  chip time {}.{:09} s", now / 1_000_000_000, now % 1_000_000_000)?;
-    writeln!(out, "  up        {}.{:09} s", up / 1_000_000_000, up % 1_000_000_000)?;
-    Ok(())
+    writeln!(out, "  exact to  {} ns", kernel.soc.clock_error())?;
+    Ok(writeln!(out, "  up        {}.{:09} s", up / 1_000_000_000, up % 1_000_000_000)?)
 }
 
 fn log(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
