@@ -18,11 +18,13 @@
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
 //! - [`launch`]: processes that the system starts
 //! - `place`: which kernel runs a new process
+//! - [`children`]: the children that a process has started
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
 //!   restarted, which there are, and which were lost
 
 mod accounts;
 mod begin;
+mod children;
 mod guest;
 pub mod launch;
 mod lives;
@@ -45,6 +47,7 @@ use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::trap::TrapFrame;
 use base::id::CoreId;
+use children::Children;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_engine::Limits;
@@ -58,7 +61,6 @@ use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::{Failure, Session};
 use pipes::Pipes;
 pub use place::place;
-use reports::Children;
 use threads::{Beginning, Thread, Threads};
 
 /// What the threads of a process run.

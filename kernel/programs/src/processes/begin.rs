@@ -6,8 +6,9 @@
 //! ```
 
 use super::accounts::account;
+use super::children::Children;
 use super::guest::Guest;
-use super::reports::{Children, report_end};
+use super::reports::report_end;
 use super::threads::{Thread, Threads};
 use super::{LocalProcess, Processes, Running, lives, with_table};
 use crate::programs::stack::Stack;

@@ -255,10 +255,11 @@ impl System for Guest {
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
         }
+        let asking = self.life.children.before(&request);
         let answer = self.ask_processes(request, bulk);
         idle::to_program(self.kernel());
         let reply = answer?;
-        self.life.children.note(&self.life, &request, &reply);
+        asking.note(self.life.group.load(Ordering::Relaxed), &request, &reply);
         Ok(reply)
     }
 

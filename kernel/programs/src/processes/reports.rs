@@ -7,13 +7,13 @@
 //!                    Child, but a child's kernel is dead          --> Adopt as lost, asked again
 //! ```
 
+use super::children::Child;
 use super::launch::REPORTING_NS;
 use super::{LocalProcess, Processes, with_table};
 use ::processes::client::{Account, Running};
-use abi::process::{End, Errno, Op, PROCESSES, Reply, Request, flag, signal, unpack_life};
+use abi::process::{End, Errno, Reply, Request, flag, signal, unpack_life};
 use abi::soc::state;
 use alloc::vec::Vec;
-use arch::lock::Lock;
 use base::id::DomainId;
 use core::sync::atomic::Ordering;
 use kernel_services::kernel::Kernel;
@@ -22,87 +22,6 @@ use kernel_services::session::Session;
 
 /// Time after which a process that waits for its children asks the restarted table again.
 pub const PAUSE_NS: u64 = 50_000_000;
-
-/// A child on some kernel, in that kernel's epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Child {
-    pid: u32,
-    group: u32,
-    kernel: u8,
-    epoch: u16,
-}
-
-impl Child {
-    /// Returns whether its kernel's life is over.
-    fn is_lost(&self, kernel: &Kernel) -> bool {
-        is_over(kernel, self.kernel, self.epoch)
-    }
-}
-
-/// The children that a process has started and not waited for.
-pub struct Children(Lock<Vec<Child>>);
-
-impl Children {
-    pub fn new() -> Children {
-        Children(Lock::new(kernel_node::ranks::PROCESSES, Vec::new()))
-    }
-
-    /// Notes what a request of the process has changed.
-    pub fn note(&self, parent: &LocalProcess, request: &Request, reply: &Reply) {
-        match (Op::from_code(request.op), reply.errno()) {
-            (Some(Op::Spawn), Errno::Success) => self.add(parent, request, reply),
-            (Some(Op::Group), Errno::Success) => {
-                let mut all = self.0.lock();
-                let moved = all.iter_mut().filter(|child| child.pid == reply.pid);
-                moved.for_each(|child| child.group = reply.group);
-            }
-            (Some(Op::Wait), Errno::Success) => self.forget(|child| child.pid == reply.pid),
-            // The table has forgotten their ends.
-            (Some(Op::Wait), Errno::Child) => {
-                self.forget(|child| is_wanted(parent, request, child))
-            }
-            _ => {}
-        }
-    }
-
-    fn add(&self, parent: &LocalProcess, request: &Request, reply: &Reply) {
-        let (pid, kernel, epoch) = (reply.pid, request.kernel as u8, reply.status as u16);
-        let group = match request.group {
-            _ if request.flags & flag::NEW_GROUP != 0 => pid,
-            0 => parent.group.load(Ordering::Relaxed),
-            group => group,
-        };
-        let mut all = self.0.lock();
-        // Its end is reported as long as the table is not lost.
-        if all.len() < PROCESSES && all.try_reserve(1).is_ok() && epoch != 0 {
-            all.push(Child { pid, group, kernel, epoch });
-        }
-    }
-
-    fn forget(&self, wanted: impl Fn(&Child) -> bool) {
-        self.0.lock().retain(|child| !wanted(child));
-    }
-
-    /// Returns the children that a request to wait accepts.
-    fn wanted(&self, parent: &LocalProcess, request: &Request) -> Vec<Child> {
-        let mut found = Vec::new();
-        let all = self.0.lock();
-        if found.try_reserve(all.len()).is_ok() {
-            found.extend(all.iter().filter(|child| is_wanted(parent, request, child)));
-        }
-        found
-    }
-}
-
-/// Returns whether a request to wait accepts this child.
-fn is_wanted(parent: &LocalProcess, request: &Request, child: &Child) -> bool {
-    match request.pid {
-        -1 => true,
-        0 => child.group == parent.group.load(Ordering::Relaxed),
-        pid @ 1.. => child.pid == pid.unsigned_abs(),
-        group => child.group == group.unsigned_abs(),
-    }
-}
 
 /// Returns whether a process that waits for its children must ask again, because the table has
 /// restarted and does not know all of them yet. Reports those that are lost.
@@ -122,8 +41,9 @@ pub fn must_ask_again(
         Errno::Child | Errno::Srch => {}
         _ => return false,
     }
-    let wanted = parent.children.wanted(parent, request);
-    let lost = wanted.iter().filter(|child| child.is_lost(session.kernel));
+    let wanted = parent.children.wanted(parent.group.load(Ordering::Relaxed), request);
+    let is_lost = |child: &&Child| is_over(session.kernel, child.kernel, child.epoch);
+    let lost = wanted.iter().filter(is_lost);
     let reported = lost.filter(|child| report_lost(session, parent, child)).count();
     let is_early = now < processes.restarted.load(Ordering::Relaxed) + REPORTING_NS;
     reported > 0 || !wanted.is_empty() && is_early
