@@ -128,7 +128,7 @@ pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
     let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {
         panic!("a part of the kernel is not in the board's uncached window");
     };
-    hooks::up(0);
+    hooks::up();
     assembly::open(kernel, &OurProcedures);
     start_callers(kernel);
     kernel.scheduler.run()

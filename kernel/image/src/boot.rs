@@ -46,7 +46,7 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
     let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {
         panic!("a part of the kernel is not in the board's uncached window");
     };
-    hooks::up(0);
+    hooks::up();
     start_cores(kernel);
     open_for_business(kernel);
     kernel.scheduler.run()
@@ -75,8 +75,8 @@ fn start_cores(kernel: &'static Kernel) {
     }
 }
 
-extern "C" fn secondary(core: usize) -> ! {
-    cores::enter(core);
+extern "C" fn secondary(_: usize) -> ! {
+    cores::enter();
     match kernel::get() {
         Some(kernel) => kernel.scheduler.run(),
         None => arch::cpu::halt(),

@@ -8,10 +8,10 @@ use kernel_node::memory;
 use kernel_services::hooks;
 
 /// Sets up a secondary core that was started, or started again after a power-off.
-pub fn enter(core: usize) {
+pub fn enter() {
     arch::trap::install(&interrupts::HANDLERS);
     arch::irq::init_core();
-    hooks::up(core);
+    hooks::up();
 }
 
 /// Starts a core of this domain that is off.

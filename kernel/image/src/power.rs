@@ -155,7 +155,7 @@ fn offline(_: usize) {
     let core = arch::cpu::core().index();
     if let Some(kernel) = kernel::get() {
         // A core that is off does not poll; peers must ring if it fails to start again.
-        kernel.attendance[core].lock().leave(&kernel.own_page, || false);
+        kernel.attendance.leave(&kernel.own_page, || false);
     }
     shootdown::core_stopped();
     OFFLINE[core].store(true, Ordering::Release);
@@ -163,8 +163,8 @@ fn offline(_: usize) {
 }
 
 /// Entry of a core that was powered on again, on the stack of its `offline` thread, which ends.
-extern "C" fn online(core: usize) -> ! {
-    cores::enter(core);
+extern "C" fn online(_: usize) -> ! {
+    cores::enter();
     match kernel::get() {
         Some(kernel) => {
             kernel.scheduler.core_powered_on();

@@ -1,12 +1,12 @@
 //! When a doorbell is needed, and how a core stops polling without sleeping through a message.
 //!
-//! Each core has a word in its domain's page. It is 1 while the core is in kernel code and will
-//! poll the rings again before it leaves (waiting cores poll, and so does every release of a lock),
-//! and 0 while the core runs program code or sleeps in WFI. A sender rings only if no core of the
-//! target is attending.
+//! Each core has a word in its domain's page. It is 1 from an interrupt until the core sleeps in
+//! WFI or returns to program code, and the core polls the rings again before that: waiting cores
+//! poll, and so does every release of a lock meanwhile. Else it is 0, also in a call of a program
+//! that no interrupt made wait. A sender rings only if no core of the target is attending.
 //!
 //! ```text
-//!                   enter (any trap into the kernel)
+//!                   enter (an interrupt)          
 //!   +------+ ------------------------------------------------> +-----------+
 //!   | away |                                                   | attending |--+ polls
 //!   +------+ <------------- nothing there --- [0; barrier; <-- +-----------+<-+
@@ -45,14 +45,14 @@ pub fn must_ring(page: &impl Words, cores: usize) -> bool {
 /// Whether a core polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
-    /// In kernel code; the core polls again before it leaves.
+    /// The core polls again before it sleeps or returns to program code.
     Attending,
-    /// In program code or in WFI; the core needs a doorbell.
+    /// The core needs a doorbell.
     Away,
 }
 
 /// The attending word of one core, written only by that core.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attendance {
     word: usize,
     presence: Presence,

@@ -21,6 +21,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arenas;
+pub mod attendance;
 pub mod blob;
 pub mod counts;
 mod hangs;

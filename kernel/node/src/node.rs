@@ -4,17 +4,15 @@
 //! Contract: this module imports no driver and no service. A part that needs more receives it when
 //! `boot` creates it, or from its caller.
 
+use crate::attendance::Attendances;
 use crate::soc::Soc;
 use crate::symbols::Symbols;
 use abi::boot::{Blob, Domain};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use arch::lock::Lock;
 use arch::shared::Window;
 use base::id::{CoreId, DomainId, Epoch};
 use core::fmt::{self, Write};
 use core::sync::atomic::AtomicU64;
-use kernel_msg::notify::Attendance;
 use kernel_sched::trace::TraceLog;
 use kernel_sched::{PRIORITY_NORMAL, Scheduler, SpawnError, ThreadId};
 
@@ -37,7 +35,7 @@ pub struct Node {
     /// Symbol table of this image, if the host staged one.
     pub symbols: Option<Symbols>,
     /// For each core: whether it polls for messages, so that peers need not ring.
-    pub attendance: Vec<Lock<Attendance>>,
+    pub attendance: Attendances,
     pub trace: &'static TraceLog,
     /// Chip time at boot, in ns.
     pub booted_at: u64,

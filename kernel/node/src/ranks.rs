@@ -25,7 +25,6 @@ pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
 /// The handler threads of a core and their queue.
 pub const POOL: Rank = Rank::leaf(44, "handler pool");
 /// A core's attending word.
-pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
 /// Input of programs that the host started, and the host's folders.
 pub const FEEDS: Rank = Rank::new(41, "feeders");
 /// Handles of the console's terminal.

@@ -16,10 +16,10 @@ use arch::lock::Lock;
 use arch::mmu::PageTable;
 use arch::shared::Window;
 use base::addr::PhysAddr;
-use base::id::{CoreId, DomainId, Epoch};
+use base::id::{DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::AtomicU64;
-use kernel_msg::notify::Attendance;
+use kernel_node::attendance::Attendances;
 use kernel_node::memory::{FRAMES, HEAP, TABLE};
 use kernel_node::soc::Soc;
 use kernel_node::{Node, blob, log, ranks};
@@ -70,7 +70,6 @@ pub fn assemble(
     soc.calibrate_clock();
     let domain = &blob.domains()[me.index()];
     let cores = domain.cores as usize;
-    let attendance = |core| Lock::new(ranks::ATTENDANCE, Attendance::new(CoreId(core as u8)));
     let slot = blob.soc_slot;
     let node = Node {
         blob,
@@ -82,7 +81,7 @@ pub fn assemble(
         kick: Box::new(move |vector| arch::doorbell::ring(slot, vector)),
         scheduler: Scheduler::new(cores, stacks, idle::before_sleep),
         symbols: blob::symbols(),
-        attendance: (0..cores).map(attendance).collect(),
+        attendance: Attendances::new(),
         trace: &kernel::TRACE,
         booted_at: arch::time::soc_time(),
         boot_ticks: AtomicU64::new(0),

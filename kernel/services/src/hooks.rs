@@ -9,7 +9,7 @@ use kernel_node::shootdown;
 use kernel_platform::balloon;
 
 /// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
-pub fn up(core: usize) {
+pub fn up() {
     arch::attend::install(serve_while_waiting);
     arch::attend::install_stalled(hangs::stalled, hangs::resumed);
     arch::attend::install_seldom(hangs::look_for_demand);
@@ -19,7 +19,7 @@ pub fn up(core: usize) {
         if kernel.peers.exist() || kernel.balloons.is_some() {
             arch::attend::install_released(poll_after_release);
         }
-        kernel.attendance[core].lock().enter(&kernel.own_page);
+        kernel.attendance.enter(&kernel.own_page);
     }
 }
 
@@ -38,10 +38,13 @@ fn serve_while_waiting(waits: Waits) {
     }
 }
 
-/// Hook: this core has released its outermost lock.
+/// Hook: this core has released its outermost lock. For a core that is away, senders ring the
+/// doorbell.
 fn poll_after_release() {
     if let Some(kernel) = kernel::get() {
-        kernel.peers.poll(kernel);
+        if kernel.peers.are_served() && !kernel.attendance.is_away() {
+            kernel.peers.poll(kernel);
+        }
         if balloon::was_pressed() {
             pressed(kernel);
         }

@@ -3,27 +3,23 @@
 //! protocol).
 
 use crate::kernel::{self, Kernel};
-use kernel_msg::notify::Presence;
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
 /// core must not sleep then.
 #[inline]
 pub fn before_sleep() -> bool {
     let Some(kernel) = kernel::get() else { return true };
-    let away = {
-        let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
-        attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()) == Presence::Away
-    };
-    if !away {
+    let is_away = leave(kernel);
+    if !is_away {
         kernel.peers.poll(kernel);
     }
-    away
+    is_away
 }
 
 /// Declares that this core polls again. Called in each interrupt, which may have ended a sleep.
 #[inline]
 pub fn awake(kernel: &Kernel) {
-    kernel.attendance[arch::cpu::core().index()].lock().enter(&kernel.own_page);
+    kernel.attendance.enter(&kernel.own_page);
 }
 
 /// Declares that this core does not poll, because it returns to a program. Called after each
@@ -33,17 +29,14 @@ pub fn awake(kernel: &Kernel) {
 pub fn to_program(kernel: &Kernel) {
     // Without peers there are no messages.
     while kernel.peers.are_served() {
-        let away = {
-            let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
-            let presence = match attendance.presence() {
-                Presence::Away => Presence::Away,
-                _ => attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()),
-            };
-            presence == Presence::Away
-        };
-        if away {
+        if kernel.attendance.is_away() || leave(kernel) {
             return;
         }
         kernel.peers.poll(kernel);
     }
+}
+
+/// Declares that this core does not poll. Returns false if it must, because a message has arrived.
+fn leave(kernel: &Kernel) -> bool {
+    kernel.attendance.leave(&kernel.own_page, || kernel.peers.is_waiting())
 }
