@@ -16,7 +16,7 @@
 //! touches a lost page is aborted and not retried: part of its effects may already be visible
 //! elsewhere.
 
-use crate::custody::Custody;
+use crate::custody::{Custody, Marks};
 use crate::raw::{Arena, Current};
 use crate::service::{Answer, Effects, Event, Service};
 use crate::shareable::Shareable;
@@ -51,6 +51,15 @@ const TRIES: usize = 8;
 pub struct Instance<S, X, C> {
     arena: X,
     types: PhantomData<fn() -> (S, C)>,
+}
+
+/// A step to execute.
+struct Work<'a, S: Service> {
+    now: u64,
+    /// Taken when the step begins.
+    event: Option<Event<'a, S::Request>>,
+    effects: &'a mut dyn Effects,
+    answer: Result<Answer<S::Reply>, StepError>,
 }
 
 /// Guard that restores the previous heap when dropped.
@@ -121,41 +130,55 @@ where
         event: Event<'_, S::Request>,
         effects: &mut dyn Effects,
     ) -> Result<Answer<S::Reply>, StepError> {
-        let mut event = Some(event);
-        let stepped = self.with(|arena| {
-            let lives = self.ensure_alive(arena, effects)?;
-            let mut answer = Err(StepError::Absent);
-            let within = HeapGuard::<C>::new(arena);
-            let whole = self.arena.attempt(&mut || {
-                if let (Some(state), Some(event)) = (arena.state::<S>(Self::TAG), event.take()) {
-                    answer = Ok(state.step(now, event, effects));
-                }
-            });
-            drop(within);
-            if !whole {
-                effects.wake_all();
-                self.restart(arena, lives)?;
-                return Err(StepError::Restarted);
-            }
-            self.arena.leave(lives);
-            answer
-        });
-        stepped.unwrap_or(Err(StepError::Absent))
+        let mut work = Work { now, event: Some(event), effects, answer: Err(StepError::Absent) };
+        let stepped = self.with(|arena| self.step_in(arena, &mut work));
+        stepped.unwrap_or(Err(StepError::Absent)).and(work.answer)
     }
 
-    /// Returns the current life, restarting the service first if its state is missing or broken.
-    /// This kernel's mark is busy afterwards.
-    fn ensure_alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
-        let Some(marks) = self.arena.enter() else {
-            return arena.lives(Self::TAG).ok_or(StepError::Absent);
-        };
-        let mut found = None;
-        let whole = self.arena.is_whole()
-            && self.arena.attempt(&mut || found = arena.living(Self::TAG))
-            && marks.broken < marks.lives;
-        if whole && found == Some(marks.lives) {
-            return Ok(marks.lives);
+    fn step_in(&self, arena: &mut Arena, work: &mut Work<'_, S>) -> Result<(), StepError> {
+        let marks = self.arena.enter();
+        let is_good = marks.is_none_or(|marks| marks.broken < marks.lives) && self.arena.is_whole();
+        let mut lives = marks.map(|marks| marks.lives);
+        let mut whole = is_good && self.attempt(arena, lives, work);
+        if work.event.is_some() {
+            // The step has not begun: its state is missing, broken or lost.
+            lives = Some(self.revive(arena, marks.ok_or(StepError::Absent)?, work.effects)?);
+            whole = self.attempt(arena, lives, work);
         }
+        let lives = lives.unwrap_or(0);
+        if !whole {
+            work.effects.wake_all();
+            self.restart(arena, lives)?;
+            return Err(StepError::Restarted);
+        }
+        self.arena.leave(lives);
+        Ok(())
+    }
+
+    /// Does the work if the service has a state, in life `lives` if that is given. Returns false
+    /// if memory was lost.
+    fn attempt(&self, arena: &mut Arena, lives: Option<u32>, work: &mut Work<'_, S>) -> bool {
+        let _within = HeapGuard::<C>::new(arena);
+        self.arena.attempt(&mut || {
+            let is_alive = lives.is_none() || arena.living(Self::TAG) == lives;
+            if is_alive
+                && let Some(state) = arena.state::<S>(Self::TAG)
+                && let Some(event) = work.event.take()
+            {
+                work.answer = Ok(state.step(work.now, event, work.effects));
+            }
+        })
+    }
+
+    /// Restarts the service because its state is missing or broken. This kernel's mark is busy
+    /// afterwards.
+    #[cold]
+    fn revive(
+        &self,
+        arena: &mut Arena,
+        marks: Marks,
+        effects: &mut dyn Effects,
+    ) -> Result<u32, StepError> {
         if marks.lives != 0 {
             // The callers that wait for the former life. Before the first one there are none, and
             // a needless wake ends the rest of other kernels.

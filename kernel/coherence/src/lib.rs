@@ -33,6 +33,7 @@ mod tests;
 use abi::boot::{BLOCK, MAX_CORES, MAX_DOMAINS};
 use abi::hang::{Blame, Item};
 use abi::soc::{state, unpack_state};
+use alloc::sync::Arc;
 use alloc::vec;
 use arch::attend::Patience;
 use arch::lock::{Guard, Lock, Rank};
@@ -42,7 +43,7 @@ use base::id::{CoreId, DomainId, Epoch};
 use board::{Block, Links};
 pub use board::{new, place};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::types::LeaveError;
 use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Start, Want};
@@ -122,6 +123,11 @@ pub struct Coherence<P: Ports> {
     broken: AtomicU64,
     /// Local time at which thrashing was last reported.
     complained: AtomicU64,
+    /// For each core: whether it has faulted, so that it may have pins, since it last released a
+    /// service's lock.
+    faulted: [AtomicBool; MAX_CORES],
+    /// [`Machine::lost`].
+    lost: Arc<AtomicBool>,
     /// The [`Trip`] of the last fault.
     trip: [AtomicU64; 3],
 }
@@ -138,6 +144,7 @@ impl<P: Ports> Coherence<P> {
         let words = kernel_dsm::table::words(config.protocol, config.domains, PAGES);
         let dsm = Dsm::new(config, epoch, vec![0; words])?;
         let machine = Machine::new(ports, outboxes, vector, base, pages);
+        let lost = machine.lost.clone();
         let (instructions, told) = ([Instruction::default(); MAX_CORES], [0; MAX_DOMAINS]);
         let (known, has_joined) = ([0; MAX_DOMAINS], false);
         let state = State { chip, dsm, links, machine, instructions, told, known, has_joined };
@@ -151,6 +158,8 @@ impl<P: Ports> Coherence<P> {
             faults: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             complained: AtomicU64::new(0),
+            faulted: [const { AtomicBool::new(false) }; MAX_CORES],
+            lost,
             trip: [const { AtomicU64::new(0) }; 3],
         })
     }
@@ -287,7 +296,13 @@ impl<P: Ports> Coherence<P> {
     /// thrashes, if one is due to be reported: at most one per second.
     #[must_use]
     pub fn released(&self) -> Option<Thrashing> {
-        let (now, core) = (arch::time::local_ns(), arch::cpu::core());
+        let core = arch::cpu::core();
+        let faulted = &self.faulted[core.index()];
+        if !faulted.load(Ordering::Relaxed) {
+            return None;
+        }
+        faulted.store(false, Ordering::Relaxed);
+        let now = arch::time::local_ns();
         let mut state = self.state.lock();
         state.step(|dsm, out| dsm.released(now, core, out));
         let thrashing = state.machine.thrashing.take();
@@ -317,6 +332,7 @@ impl<P: Ports> Coherence<P> {
         };
         let entered = arch::cpu::clock();
         self.faults.fetch_add(1, Ordering::Relaxed);
+        self.faulted[arch::cpu::core().index()].store(true, Ordering::Relaxed);
         let begin = |state: &mut State<P>, core: CoreId| {
             let lower = state.instructions[core.index()].faulted(pc, at, PAGE);
             let page = (lower.unwrap_or(at) / PAGE) as Page;
@@ -438,11 +454,16 @@ impl<P: Ports> Coherence<P> {
     /// Returns false if some of the `bytes` bytes at address `at` are known to be lost. Only the
     /// home knows; other domains learn of a loss when an access fails ([`FaultOutcome::Loss`]).
     pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
-        let mut state = self.state.lock();
-        if !state.machine.lost || !state.dsm.is_home() {
+        !self.lost.load(Ordering::Relaxed) || self.are_whole(at, bytes)
+    }
+
+    #[cold]
+    fn are_whole(&self, at: usize, bytes: usize) -> bool {
+        let state = self.state.lock();
+        if !state.dsm.is_home() {
             return true;
         }
-        state.machine.lost = (0..PAGES).any(|page| state.dsm.is_lost(page));
+        self.lost.store((0..PAGES).any(|page| state.dsm.is_lost(page)), Ordering::Relaxed);
         !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
     }
 

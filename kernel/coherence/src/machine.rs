@@ -7,12 +7,14 @@
 use super::{LIMIT_NS, PAGES, Ports};
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
 use abi::soc::{state, unpack_state};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::mmu::Pages;
 use arch::shared::Window;
 use arch::types::Rights;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{DomainId, Epoch};
+use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::types::PeerStatus;
 use kernel_dsm::wire::{Inbox, Outbox};
@@ -74,7 +76,7 @@ pub struct Machine<P: Ports> {
     /// Whether an access was completed in this poll.
     answered: bool,
     /// Whether pages were lost that have possibly not been mended yet.
-    pub lost: bool,
+    pub lost: Arc<AtomicBool>,
     pub leaving: Leaving,
     /// The last page whose thrashing has not been reported yet, and its number of moves.
     pub thrashing: Option<(Page, u32)>,
@@ -155,7 +157,7 @@ impl<P: Ports> Perform for Machine<P> {
                 }
                 self.answered = true;
             }
-            Effect::Lost { .. } => self.lost = true,
+            Effect::Lost { .. } => self.lost.store(true, Ordering::Relaxed),
             Effect::Thrash { page, moves } => {
                 self.counts[3] += 1;
                 self.thrashing = Some((page, moves));
@@ -195,7 +197,7 @@ impl<P: Ports> Machine<P> {
             completed: 0,
             waits: [wait::PENDING; MAX_CORES],
             answered: false,
-            lost: false,
+            lost: Arc::default(),
             leaving: Leaving::No,
             thrashing: None,
             counts: [0; 4],

@@ -12,16 +12,18 @@ use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_node::Node;
 use kernel_platform::coherence::Coherence;
 use share::{Arena, Custody, Marks};
 
 /// The additional parts of a shared arena.
 struct Shared {
-    node: &'static Node,
     coherence: &'static Coherence,
-    /// For each kernel, its mark of this service.
+    /// This kernel's mark of the service in memory, and its value.
+    mark: Window,
+    own: AtomicU64,
+    /// The marks of the other kernels.
     marks: Vec<Window>,
     base: usize,
     bytes: usize,
@@ -44,8 +46,8 @@ impl ArenaGuard {
         ArenaGuard { arena, before: u32::from(epoch.0).saturating_sub(1), shared: None }
     }
 
-    /// An arena in the shared block. `between` is the lock between kernels; `index` is the
-    /// service's in the board's list.
+    /// An arena in the shared block; there is one guard for each service. `between` is the lock
+    /// between kernels; `index` is the service's in the board's list.
     pub fn shared(
         node: &'static Node,
         coherence: &'static Coherence,
@@ -53,11 +55,11 @@ impl ArenaGuard {
         index: usize,
         arena: Arena,
     ) -> Option<ArenaGuard> {
-        let ids = (0..node.blob.domains().len() as u8).map(DomainId);
-        let marks = ids.map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
+        let marks = node.others().map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
+        let mark = mark(node, node.me, index)?;
         let (base, bytes) = (arena.base(), arena.bytes());
-        let begun = AtomicU32::new(0);
-        let shared = Shared { node, coherence, marks, base, bytes, begun };
+        let (own, begun) = (AtomicU64::new(mark.load(0)), AtomicU32::new(0));
+        let shared = Shared { coherence, mark, own, marks, base, bytes, begun };
         if node.epoch.0 == 1 {
             // The first boot of this domain: the word is uninitialised.
             shared.write_mark(0);
@@ -71,10 +73,7 @@ impl ArenaGuard {
     /// Returns how often the service has started: more than once if its shared state was lost or,
     /// if its state is this kernel's alone, if this kernel has booted again.
     pub fn lives(&self) -> u32 {
-        self.shared.as_ref().map_or(self.before + 1, |shared| {
-            let found = shared.marks.iter().map(|mark| mark.load(0));
-            found.fold(Marks::default(), Marks::with).lives
-        })
+        self.shared.as_ref().map_or(self.before + 1, |shared| shared.read_marks().lives)
     }
 
     /// Returns the life of the service that this kernel has started since the previous call.
@@ -96,9 +95,15 @@ fn mark(node: &Node, id: DomainId, index: usize) -> Option<Window> {
 
 impl Shared {
     #[inline]
+    fn read_marks(&self) -> Marks {
+        let own = Marks::default().with(self.own.load(Ordering::Relaxed));
+        self.marks.iter().map(|mark| mark.load(0)).fold(own, Marks::with)
+    }
+
+    #[inline]
     fn write_mark(&self, mark: u64) {
-        self.marks[self.node.me.index()].store(0, mark);
-        arch::words::barrier();
+        self.own.store(mark, Ordering::Relaxed);
+        self.mark.store(0, mark);
     }
 }
 
@@ -120,16 +125,17 @@ impl Custody for ArenaGuard {
     #[inline]
     fn enter(&self) -> Option<Marks> {
         let shared = self.shared.as_ref()?;
-        let found = shared.marks.iter().map(|mark| mark.load(0));
-        let marks = found.fold(Marks::default(), Marks::with);
-        // Before the first store to the arena.
+        let marks = shared.read_marks();
         shared.write_mark(Marks::mark(marks.lives, true));
+        // Before the first store to the arena.
+        arch::words::barrier();
         Some(marks)
     }
 
     fn renew(&self, lives: u32) {
         if let Some(shared) = &self.shared {
             shared.write_mark(Marks::mark(lives, true));
+            arch::words::barrier();
             shared.begun.store(lives, Ordering::Relaxed);
         }
     }
@@ -137,7 +143,8 @@ impl Custody for ArenaGuard {
     #[inline]
     fn leave(&self, lives: u32) {
         if let Some(shared) = &self.shared {
-            // After the last store to the arena.
+            // After the last store to the arena, and before the lock is free: releasing it begins
+            // with a barrier.
             arch::words::barrier();
             shared.write_mark(Marks::mark(lives, false));
         }
