@@ -102,6 +102,11 @@ pub struct DomainStatus {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChipPage {
     pub domains: [DomainStatus; MAX_DOMAINS],
+    /// Per domain: its last epoch that ended although the domain had not left the shared block, so
+    /// that pages may be lost; 0 if none. Written before the state that says so.
+    pub losses: [u64; MAX_DOMAINS],
+    /// [`DomainPage::settled`] of the last domain that has left. Written before that state.
+    pub settled: u64,
 }
 
 /// Requests to the soc; [`DomainPage::command`].
@@ -177,8 +182,11 @@ pub struct DomainPage {
     pub answer: u64,
     /// 1: the doorbells of devices that domains share end the present rest of this domain.
     pub listens: u64,
+    /// The sum of [`ChipPage::losses`] that this domain knew when it last left the shared block;
+    /// `u64::MAX` if it did not know all of them.
+    pub settled: u64,
     pub power: PowerSample,
-    pub rest: [u64; 512 - 11 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
+    pub rest: [u64; 512 - 12 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
 }
 
 pub const SPINLOCKS: usize = 32;

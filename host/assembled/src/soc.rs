@@ -265,9 +265,12 @@ impl Soc<'_> {
         at(self.plan.blob.window.spinlocks) + (lock * size_of::<Spinlock>() + taken) as u64
     }
 
+    fn chip(&self, field: usize) -> u64 {
+        at(self.plan.blob.window.chip) + field as u64
+    }
+
     fn status(&self, d: usize, field: usize) -> u64 {
-        let line = offset_of!(ChipPage, domains) + d * size_of::<DomainStatus>();
-        at(self.plan.blob.window.chip) + (line + field) as u64
+        self.chip(offset_of!(ChipPage, domains) + d * size_of::<DomainStatus>() + field)
     }
 
     fn put(&self, d: usize, field: usize, value: u64) {
@@ -286,6 +289,13 @@ impl Soc<'_> {
     fn apply(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Publish(d, word, deaths) => self.publish(d, word, deaths),
+            Effect::Lost(d, epoch) => {
+                raw::store(self.chip(offset_of!(ChipPage, losses) + 8 * d), 8, epoch);
+            }
+            Effect::Left(d) => {
+                let settled = raw::load(self.page(d, offset_of!(DomainPage, settled)), 8);
+                raw::store(self.chip(offset_of!(ChipPage, settled)), 8, settled);
+            }
             Effect::Fence(d) => self.fence(d),
             Effect::Prepare(d, _, epoch) => self.domains[d].epoch = epoch,
             Effect::Spawn(d) => self.spawn(d),

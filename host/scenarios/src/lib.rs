@@ -159,6 +159,7 @@ pub const ALL: &[Scenario] = &[
     on("services.stopped", "duo", |rig| services::stopped(rig, 6)),
     on("rest.wakes", "duo-rest", |rig| rest::wakes(rig, 3)),
     on("rest.lost", "duo-rest", |rig| rest::lost(rig, 3)),
+    on("rest.killed", "duo-rest", rest::killed),
     on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
     on("rest.services", "duo-rest", services::shared),
     on("rest.power", "duo-rest", watts::counts),

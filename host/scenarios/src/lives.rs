@@ -116,7 +116,7 @@ pub fn all(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// Installs the test program.
-fn install_lives(rig: &Rig) -> Result<(), Failure> {
+pub(super) fn install_lives(rig: &Rig) -> Result<(), Failure> {
     let place = Place::find()?;
     let put = apps::build_for_test(&place, PROGRAM)
         .and_then(|built| deployed::put(&place, &rig.instance, &built.wasm, None, PROGRAM));
@@ -124,12 +124,12 @@ fn install_lives(rig: &Rig) -> Result<(), Failure> {
 }
 
 /// Begins the test program on the weak kernel, which reports its end in its log.
-fn begin(rig: &mut Rig, arguments: &str) -> Result<(), Failure> {
+pub(super) fn begin(rig: &mut Rig, arguments: &str) -> Result<(), Failure> {
     demand(rig, &format!("on shadow aside program {PROGRAM} {arguments}"), "begun").map(|_| ())
 }
 
 /// Waits until the program that was begun so for the `count`th time has ended well.
-fn ended_well(rig: &Rig, arguments: &str, count: usize) -> Result<(), Failure> {
+pub(super) fn ended_well(rig: &Rig, arguments: &str, count: usize) -> Result<(), Failure> {
     let said = rig.said_aside("shadow", &format!("program {PROGRAM} {arguments}"), "\n", count)?;
     match said.trim() {
         "exited with code 0" => Ok(()),

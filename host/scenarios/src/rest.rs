@@ -1,9 +1,9 @@
 //! Domains that rest when they have nothing to do.
 
 use super::host::{pattern, pull, push};
-use super::machine::demand;
+use super::machine::{demand, until};
 use super::peers::wait_for_domain;
-use super::{Failure, PATIENCE, Rig, disk, programs};
+use super::{Failure, PATIENCE, Rig, disk, lives, programs};
 use abi::soc::{ChipPage, DomainStatus, state};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -88,6 +88,60 @@ pub fn wakes(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     }
     demand(rig, "audit", "the invariant holds")?;
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
+/// Kernels that die while all rest, one or both, start again. If it was one, nothing is lost but
+/// its processes, which is reported to a parent on the other kernel.
+pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    lives::install_lives(rig)?;
+    let rounds: [&[usize]; 4] = [&[0], &[1], &[0], &[0, 1]];
+    for victims in rounds {
+        demand(rig, "fs write note here", "")?;
+        if victims == [0] {
+            lives::begin(rig, PARENT)?;
+            until(rig, "ps", "main     running")?;
+        }
+        (0..2).try_for_each(|domain| rests_long(rig, domain).map(|_| ()))?;
+        kill(rig, victims)?;
+        demand(rig, "ping shadow 2", "answer from 1")?;
+        if victims.len() == 1 {
+            demand(rig, "fs cat note", "here")?;
+        }
+        demand(rig, "on shadow fs write note there", "")?;
+        demand(rig, "fs cat note", "there")?;
+    }
+    demand(rig, "audit", "the invariant holds")?;
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
+/// A program on shadow whose child on main sleeps.
+const PARENT: &str = "waits 0";
+
+/// Kills domains, and waits until they run again.
+fn kill(rig: &mut Rig, victims: &[usize]) -> Result<(), Failure> {
+    let parents = rig.early_log("shadow").matches(&format!("{PARENT}: exited")).count();
+    let mut before = Vec::new();
+    for &victim in victims {
+        before.push(wait_for_domain(rig, victim, "was there", |_, _| true)?);
+    }
+    victims.iter().try_for_each(|&victim| rig.kill(["main", "shadow"][victim]))?;
+    for (&victim, before) in victims.iter().zip(before) {
+        let is_next = |epoch, now| epoch > before && now == state::RUNNING;
+        wait_for_domain(rig, victim, "started again", is_next)?;
+    }
+    if victims.contains(&0) {
+        rig.expect("Penumbra on ", PATIENCE)?;
+        rig.expect("main> ", PATIENCE)?;
+    }
+    if victims == [0] {
+        lives::ended_well(rig, PARENT, parents + 1)?;
+        let left = rig.ask("main", "ps", PATIENCE)?;
+        if left.contains("lives") {
+            return Err(Failure::Wrong(format!("a process is left in the table: {left}")));
+        }
+    }
+    Ok(())
 }
 
 /// A weak kernel that dies while the strong one rests does not wake it, and starts again.

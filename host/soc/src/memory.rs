@@ -289,6 +289,21 @@ impl Chip {
         Ok(())
     }
 
+    /// Notes that a domain's epoch ends with pages of the shared block.
+    pub fn lost(&self, domain: usize, epoch: u64) -> Result<(), MemoryError> {
+        self.ram.store(self.chip + (offset_of!(ChipPage, losses) + 8 * domain) as u64, epoch)?;
+        fence(Ordering::SeqCst); // the loss is visible before the state
+        Ok(())
+    }
+
+    /// Notes what a domain knew that has left the shared block.
+    pub fn left(&self, domain: usize) -> Result<(), MemoryError> {
+        let settled = self.ram.load(self.page(domain, offset_of!(DomainPage, settled)))?;
+        self.ram.store(self.chip + offset_of!(ChipPage, settled) as u64, settled)?;
+        fence(Ordering::SeqCst); // visible before the state
+        Ok(())
+    }
+
     /// Returns the pending request of a domain, unless its number is the last one handled.
     pub fn request(&self, domain: usize, handled: u64) -> Result<Option<Request>, MemoryError> {
         let word = |field: usize| self.ram.load(self.page(domain, field));

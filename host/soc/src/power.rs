@@ -111,6 +111,11 @@ pub enum Fate {
 pub enum Effect {
     /// Write the state word (packed) and the deaths, and ring all domains.
     Publish(usize, u64, u64),
+    /// This epoch of the domain ends although it has not left the shared block: note it. Comes
+    /// before the state.
+    Lost(usize, u64),
+    /// The domain has left the shared block: note what it knew. Comes before the state.
+    Left(usize),
     /// Clear its request page and free its spinlocks. It cannot run now.
     Fence(usize),
     /// Write its stub table: warm entry or 0, and epoch. Before a cold boot, stage its image again.
@@ -394,6 +399,10 @@ impl Power {
         let Some(domain) = self.domains.get_mut(d) else { return };
         let Some(pending) = domain.job.take_if(|job| job.number == number) else { return };
         if !good {
+            if domain.state == state::RESTING {
+                // Its kernel continues until it is killed, and joins the others again.
+                self.set_state(d, state::RUNNING);
+            }
             self.answer(pending.asker, error::PLATFORM, 0);
             return self.kill(d);
         }
@@ -455,7 +464,14 @@ impl Power {
 
     fn set_state(&mut self, d: usize, state: u64) {
         let domain = &mut self.domains[d];
-        domain.state = state;
+        let before = std::mem::replace(&mut domain.state, state);
+        let had_pages = !state::has_left(before) && !state::is_over(before);
+        if had_pages && state::is_over(state) {
+            self.effects.push(Effect::Lost(d, domain.epoch));
+        }
+        if had_pages && state::has_left(state) {
+            self.effects.push(Effect::Left(d));
+        }
         self.effects.push(Effect::Publish(d, pack_state(domain.epoch, state), domain.deaths));
     }
 

@@ -105,7 +105,11 @@ fn off_by_itself_keeps_epoch_and_warm_entry() {
     let effects = ask(&mut power, ME, command::OFF, 0, 0x1234);
     assert_eq!(
         finish(&mut power, &effects, true),
-        [Effect::Publish(0, pack_state(1, state::OFF), 0), Effect::Answer(ME, error::NONE, 0)]
+        [
+            Effect::Left(0),
+            Effect::Publish(0, pack_state(1, state::OFF), 0),
+            Effect::Answer(ME, error::NONE, 0)
+        ]
     );
     let effects = ask(&mut power, OTHER, command::WAKE, 0, 0);
     assert_eq!(
@@ -126,6 +130,7 @@ fn off_by_another_is_cold_and_fenced() {
         finish(&mut power, &effects, true),
         [
             Effect::Fence(0),
+            Effect::Lost(0, 1),
             Effect::Publish(0, pack_state(1, state::COLD), 0),
             Effect::Answer(OTHER, error::NONE, 0)
         ]
@@ -142,6 +147,7 @@ fn a_dead_domain_comes_back_under_a_new_epoch() {
         power.step(5, Event::Ended(1)),
         [
             Effect::Fence(1),
+            Effect::Lost(1, 1),
             Effect::Publish(1, pack_state(1, state::DEAD), 1),
             Effect::Died(1, Fate::Restarts),
             Effect::Fence(1),
@@ -289,7 +295,28 @@ fn rest(power: &mut Power, until: u64) {
     let effects = ask(power, ME, command::REST, until, 0x18);
     let published = Effect::Publish(0, pack_state(1, state::RESTING), 0);
     let answer = Effect::Answer(ME, error::NONE, 0);
-    assert_eq!(effects, [Effect::Listen(0, 0x18), published, answer]);
+    assert_eq!(effects, [Effect::Listen(0, 0x18), Effect::Left(0), published, answer]);
+}
+
+#[test]
+fn only_a_domain_that_has_not_left_loses_pages() {
+    let is_loss = |effect: &Effect| matches!(effect, Effect::Lost(..));
+    let mut power = board(true);
+    rest(&mut power, u64::MAX);
+    assert!(!power.step(5, Event::Ended(0)).iter().any(is_loss), "it dies at rest");
+    assert!(power.step(6, Event::Ended(0)).iter().any(is_loss), "it dies while it boots");
+
+    let mut power = board(true);
+    let stop = ask(&mut power, CLIENT, command::INACTIVE, 0, 0);
+    finish(&mut power, &stop, true);
+    assert!(power.step(5, Event::Ended(0)).iter().any(is_loss), "it was stopped anywhere");
+
+    let mut power = board(true);
+    let off = ask(&mut power, ME, command::OFF, 0, 0x1234);
+    finish(&mut power, &off, true);
+    let cold = ask(&mut power, OTHER, command::OFF, 0, 0);
+    assert!(!cold.iter().any(is_loss), "its memory is given up after it has left");
+    assert_eq!(state_of(&power, 0), (1, state::COLD));
 }
 
 #[test]

@@ -336,6 +336,8 @@ impl Supervisor {
                 log::info!("{} is {} (epoch {epoch}).", self.name(d), state::name(state));
                 self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
             }
+            Effect::Lost(d, epoch) => self.parts.chip.lost(d, epoch)?,
+            Effect::Left(d) => self.parts.chip.left(d)?,
             Effect::Fence(d) => {
                 self.handled[d] = 0;
                 self.parts.engines.iter().for_each(|dma| dma.fence(d));

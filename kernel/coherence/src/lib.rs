@@ -117,8 +117,6 @@ pub struct Coherence<P: Ports> {
     epoch: Epoch,
     chip: Chip<P>,
     state: Lock<State<P>>,
-    /// [`Chip::lives_over`] when this domain left.
-    lives_over: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
     /// Local time at which thrashing was last reported.
@@ -154,7 +152,6 @@ impl<P: Ports> Coherence<P> {
             epoch,
             chip,
             state: Lock::new(rank, state),
-            lives_over: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             complained: AtomicU64::new(0),
@@ -168,7 +165,7 @@ impl<P: Ports> Coherence<P> {
 impl<P: Ports> Coherence<P> {
     /// Joins the other domains after a cold boot.
     pub fn start(&self) {
-        self.join(if self.epoch.0 == 1 { Start::Founding } else { Start::Join });
+        self.join(if self.epoch.0 == 1 { Start::Founding } else { self.start_again() });
     }
 
     /// Joins the other domains again after a warm boot. Discards the messages that arrived while
@@ -179,13 +176,19 @@ impl<P: Ports> Coherence<P> {
         state.has_joined = false;
         state.drop_messages();
         drop(state);
-        let running = |id| {
+        self.join(self.start_again());
+    }
+
+    /// Returns how this domain joins the others: as the first, if none of them is up.
+    fn start_again(&self) -> Start {
+        let is_up = |id| {
             let (_, now) = unpack_state(self.chip.ports.state_word(id));
             !state::has_left(now) && !state::is_over(now)
         };
-        let lost = self.chip.lives_over() != self.lives_over.load(Ordering::Relaxed);
-        let alone = !self.chip.others().any(running);
-        self.join(if alone { Start::First { lost } } else { Start::Join });
+        match self.chip.others().any(is_up) {
+            true => Start::Join,
+            false => Start::First { lost: self.chip.has_lost() },
+        }
     }
 
     fn join(&self, start: Start) {
@@ -201,17 +204,23 @@ impl<P: Ports> Coherence<P> {
     /// Returns false if this domain must stay.
     pub fn leave(&self, mend: impl Fn()) -> bool {
         for _ in 0..LEAVES {
-            let mut begun = Err(LeaveError::Busy);
+            let (mut begun, mut settled) = (Err(LeaveError::Busy), u64::MAX);
             arch::attend::until(|| {
                 if let Some(mut state) = self.state.try_lock() {
                     state.machine.leaving = Leaving::No;
+                    state.chip();
+                    // What is lost from now on counts as not handled.
+                    settled = state.losses_told();
+                    state.machine.lost_in_leaving = false;
                     begun = state.step(|dsm, out| dsm.leave(out));
                     self.poll_locked(&mut state);
                 }
                 begun != Err(LeaveError::Busy)
             });
             if begun.is_ok() && self.has_left() {
-                self.lives_over.store(self.chip.lives_over(), Ordering::Relaxed);
+                // A claim that ends while this domain leaves may lose pages of an earlier death.
+                let has_lost = self.state.lock().machine.lost_in_leaving;
+                self.chip.ports.settle(if has_lost { u64::MAX } else { settled });
                 return true;
             }
             mend();
@@ -292,8 +301,9 @@ impl<P: Ports> Coherence<P> {
         self.poll_locked(&mut state);
     }
 
-    /// Ends the pins of this core, which has released a service's lock. Returns a page that
-    /// thrashes, if one is due to be reported: at most one per second.
+    /// Ends the pins of this core, which has released a service's lock. Without a fault it has
+    /// none, and a poll that defers a revocation waits for the pins itself ([`State::tick`]).
+    /// Returns a page that thrashes, if one is due to be reported: at most one per second.
     #[must_use]
     pub fn released(&self) -> Option<Thrashing> {
         let core = arch::cpu::core();
@@ -460,11 +470,10 @@ impl<P: Ports> Coherence<P> {
     #[cold]
     fn are_whole(&self, at: usize, bytes: usize) -> bool {
         let state = self.state.lock();
-        if !state.dsm.is_home() {
-            return true;
-        }
-        self.lost.store((0..PAGES).any(|page| state.dsm.is_lost(page)), Ordering::Relaxed);
-        !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
+        // Only the home knows which; another kernel that becomes the home hears of each.
+        let any = state.dsm.is_home() && (0..PAGES).any(|page| state.dsm.is_lost(page));
+        self.lost.store(any, Ordering::Relaxed);
+        !any || !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
     }
 
     /// Makes lost pages in the `bytes` bytes at address `at` usable again, with undefined contents.

@@ -77,6 +77,8 @@ pub struct Machine<P: Ports> {
     answered: bool,
     /// Whether pages were lost that have possibly not been mended yet.
     pub lost: Arc<AtomicBool>,
+    /// Whether pages were lost since this domain last began to leave.
+    pub lost_in_leaving: bool,
     pub leaving: Leaving,
     /// The last page whose thrashing has not been reported yet, and its number of moves.
     pub thrashing: Option<(Page, u32)>,
@@ -108,13 +110,16 @@ impl<P: Ports> Chip<P> {
         (0..self.count).map(DomainId).filter(move |&id| id != self.me)
     }
 
-    /// Returns the number of ended epochs of all domains, plus a constant.
-    pub fn lives_over(self) -> u64 {
-        let over = |id| {
-            let (epoch, now) = unpack_state(self.ports.state_word(DomainId(id)));
-            epoch.max(1) + u64::from(state::is_over(now))
-        };
-        (0..self.count).map(over).sum()
+    /// Returns whether pages may have been lost since the last domain has left. The states of the
+    /// others must have been read before.
+    pub fn has_lost(self) -> bool {
+        arch::words::barrier(); // a state that says that an epoch is over is read before its loss
+        self.ports.settled() != self.losses().map(|(_, epoch)| epoch).sum()
+    }
+
+    /// Returns all domains, each with its last epoch that ended with pages, or 0.
+    fn losses(self) -> impl Iterator<Item = (DomainId, u64)> {
+        (0..self.count).map(DomainId).map(move |id| (id, self.ports.loss(id)))
     }
 }
 
@@ -157,7 +162,10 @@ impl<P: Ports> Perform for Machine<P> {
                 }
                 self.answered = true;
             }
-            Effect::Lost { .. } => self.lost.store(true, Ordering::Relaxed),
+            Effect::Lost { .. } => {
+                self.lost.store(true, Ordering::Relaxed);
+                self.lost_in_leaving = true;
+            }
             Effect::Thrash { page, moves } => {
                 self.counts[3] += 1;
                 self.thrashing = Some((page, moves));
@@ -198,6 +206,7 @@ impl<P: Ports> Machine<P> {
             waits: [wait::PENDING; MAX_CORES],
             answered: false,
             lost: Arc::default(),
+            lost_in_leaving: false,
             leaving: Leaving::No,
             thrashing: None,
             counts: [0; 4],
@@ -412,6 +421,19 @@ impl<P: Ports> State<P> {
     /// Returns whether the chip page differs from what was last passed to the protocol.
     pub fn is_behind(&self) -> bool {
         self.chip.others().any(|id| self.chip.ports.state_word(id) != self.told[id.index()])
+    }
+
+    /// Returns the sum of all [`Chip::losses`], for the domain's `settled` word; `u64::MAX` if one
+    /// of them was not reported to the protocol.
+    pub fn losses_told(&self) -> u64 {
+        let was_told = |id: DomainId, lost: u64| {
+            let (epoch, now) = unpack_state(self.told[id.index()]);
+            let is_over = epoch > lost || epoch == lost && state::is_over(now);
+            lost == 0 || id == self.chip.me || is_over
+        };
+        // Each is read once: what is checked is what counts.
+        let add = |sum, (id, lost)| if was_told(id, lost) { Some(sum + lost) } else { None };
+        self.chip.losses().try_fold(0, add).unwrap_or(u64::MAX)
     }
 
     /// Reads the states of all peers from the chip page: an array, because the fault path must not

@@ -11,6 +11,16 @@ pub trait Ports: Copy + Send + Sync {
     /// Returns a domain's epoch and state, packed as in the chip page.
     fn state_word(self, domain: DomainId) -> u64;
 
+    /// Returns a domain's last epoch that ended with pages of the shared block
+    /// ([`abi::soc::ChipPage::losses`]).
+    fn loss(self, domain: DomainId) -> u64;
+
+    /// Returns [`abi::soc::ChipPage::settled`].
+    fn settled(self) -> u64;
+
+    /// Sets this domain's [`abi::soc::DomainPage::settled`].
+    fn settle(self, settled: u64);
+
     /// Flushes the translations of `[start, start + bytes)` on this core, and requests the same of
     /// the other cores without waiting for them.
     fn flush(self, start: VirtAddr, bytes: u64) -> Self::Flushed;

@@ -18,15 +18,27 @@ const RANK: Rank = Rank::leaf(39, "coherence");
 const BASE: PhysAddr = PhysAddr(0x8000_0000);
 const CORES: u8 = 1;
 
-/// The chip page of a board with two domains.
+/// The chip page of a board with two domains: their states, their losses, and what is settled.
 #[derive(Clone, Copy)]
-struct Chip2(&'static [AtomicU64; 2]);
+struct Chip2(&'static [AtomicU64; 5]);
+
+const LOSSES: usize = 2;
+const SETTLED: usize = 4;
 
 impl Ports for Chip2 {
     type Flushed = ();
 
     fn state_word(self, domain: DomainId) -> u64 {
         self.0[domain.index()].load(Ordering::SeqCst)
+    }
+    fn loss(self, domain: DomainId) -> u64 {
+        self.0[LOSSES + domain.index()].load(Ordering::SeqCst)
+    }
+    fn settled(self) -> u64 {
+        self.0[SETTLED].load(Ordering::SeqCst)
+    }
+    fn settle(self, settled: u64) {
+        self.0[SETTLED].store(settled, Ordering::SeqCst);
     }
     fn flush(self, _: VirtAddr, _: u64) {}
     fn is_flushed(self, (): ()) -> bool {
@@ -56,7 +68,8 @@ type Board = (Chip2, [Coherence<Chip2>; 2]);
 /// Returns two kernels in this epoch.
 fn board(epoch: u16) -> Board {
     let running = || AtomicU64::new(pack_state(epoch.into(), state::RUNNING));
-    let chip = Chip2(Box::leak(Box::new([running(), running()])));
+    let none = || AtomicU64::new(0);
+    let chip = Chip2(Box::leak(Box::new([running(), running(), none(), none(), none()])));
     let slots = abi::dsm::slots(2, CORES.into());
     let ways: [[Window; 2]; 2] =
         core::array::from_fn(|_| core::array::from_fn(|_| words(slots * abi::dsm::SLOT)));
@@ -202,7 +215,7 @@ fn a_home_that_boots_again_is_not_waited_for() {
 #[test]
 fn domains_that_boot_at_once_wait_for_each_other() {
     let board = board(2);
-    for word in board.0.0 {
+    for word in &board.0.0[..2] {
         word.store(pack_state(2, state::BOOTING), Ordering::SeqCst);
     }
     let [first, second] = &board.1;
@@ -218,4 +231,40 @@ fn domains_that_boot_at_once_wait_for_each_other() {
             assert!(!second.state.lock().dsm.is_home());
         });
     });
+}
+
+/// A domain whose former life ended while the other one rested is the first.
+#[test]
+fn a_death_loses_pages_only_if_the_domain_had_some() {
+    for (loss, found) in [(0, FaultOutcome::Page), (1, FaultOutcome::Loss)] {
+        let board = board(2);
+        let words = [pack_state(2, state::BOOTING), pack_state(2, state::RESTING), loss];
+        words.iter().zip(board.0.0).for_each(|(&value, word)| word.store(value, Ordering::SeqCst));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                enter();
+                board.1[0].start();
+                assert_eq!(touch(&board.1[0], 3, Touch::Read), found);
+            });
+        });
+    }
+}
+
+/// A loss that was not reported to the protocol when a domain leaves is not settled by that.
+#[test]
+fn a_domain_that_leaves_settles_the_losses_that_it_knows() {
+    for (now, settled) in [(state::RESTING, u64::MAX), (state::DEAD, 1)] {
+        let board = started();
+        board.0.0[1].store(pack_state(1, now), Ordering::SeqCst);
+        board.0.0[LOSSES + 1].store(1, Ordering::SeqCst);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                enter();
+                let home = &board.1[0];
+                let all = (home.base().0 as usize, BLOCK as usize);
+                assert!(home.leave(|| home.mend(all.0, all.1)));
+                assert_eq!(board.0.settled(), settled);
+            });
+        });
+    }
 }

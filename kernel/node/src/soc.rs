@@ -113,6 +113,21 @@ impl Soc {
         self.status(domain, offset_of!(DomainStatus, state))
     }
 
+    /// Returns [`ChipPage::losses`] of a domain.
+    pub fn loss(&self, domain: DomainId) -> u64 {
+        self.window.load(self.chip + offset_of!(ChipPage, losses) + 8 * domain.index())
+    }
+
+    /// Returns [`ChipPage::settled`].
+    pub fn settled(&self) -> u64 {
+        self.window.load(self.chip + offset_of!(ChipPage, settled))
+    }
+
+    /// Sets [`DomainPage::settled`] of this domain, which is about to leave the shared block.
+    pub fn settle(&self, settled: u64) {
+        self.window.store(self.page + offset_of!(DomainPage, settled), settled);
+    }
+
     /// Returns a domain's state word if it has changed since the previous call of this function.
     pub fn change(&self, domain: DomainId) -> Option<u64> {
         let word = self.state_word(domain);
@@ -239,7 +254,7 @@ impl Soc {
         self.clock_error.load(Ordering::Relaxed)
     }
 
-    /// Returns the best of several exchanges, which end when [`Soc::wakes`] is not `wakes` any more.
+    /// Returns the best of several exchanges, which end when [`Soc::wakes`] differs from `wakes`.
     fn fastest_exchange(&self, wakes: u64) -> Option<Estimate> {
         let mut best: Option<Estimate> = None;
         for count in 0..MOST_EXCHANGES {

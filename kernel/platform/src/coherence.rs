@@ -26,6 +26,18 @@ impl Ports for Here {
         self.0.state_word(domain)
     }
 
+    fn loss(self, domain: DomainId) -> u64 {
+        self.0.loss(domain)
+    }
+
+    fn settled(self) -> u64 {
+        self.0.settled()
+    }
+
+    fn settle(self, settled: u64) {
+        self.0.settle(settled);
+    }
+
     #[inline]
     fn flush(self, start: VirtAddr, bytes: u64) -> Flushed {
         shootdown::flush_shared(start, bytes)

@@ -32,6 +32,7 @@ mod wakes;
 
 use ::processes::Processes;
 use abi::boot::{BLOCK, Blob};
+use abi::soc::state;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
@@ -311,8 +312,9 @@ impl Services {
     /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
     /// not return.
     pub fn keep(&self, platform: &'static Platform) {
+        let mut former = former_life(platform);
         loop {
-            let (mut ended, timer) = (Vec::new(), self.timer());
+            let (mut ended, timer) = (Vec::from_iter(former.take()), self.timer());
             let again = self.pay_owed(platform);
             let owes = || again == u64::MAX && self.owed.load(Ordering::Relaxed) != 0;
             let deadline = (timer.min(again) != u64::MAX).then_some(timer.min(again));
@@ -325,7 +327,12 @@ impl Services {
                 self.wake_all(platform);
             }
             for life in ended {
-                self.all().into_iter().for_each(|service| service.gone(self, platform, life));
+                let gone = |service: &dyn Registered| {
+                    service.gone(self, platform, life);
+                    // That kernel may have kept it.
+                    service.lose_timer();
+                };
+                self.all().into_iter().for_each(gone);
             }
             self.all().into_iter().for_each(|service| service.look_at_timer(self, platform));
         }
@@ -341,6 +348,15 @@ impl Services {
         });
         ended.collect::<Vec<_>>().into_iter()
     }
+}
+
+/// Returns the life of this kernel before the present one, if no other kernel is awake that has
+/// noticed its end. (A kernel that has just started should not take the pages of all services: they
+/// would be lost if it died again.)
+fn former_life(node: &Node) -> Option<(DomainId, Epoch)> {
+    let is_awake = |id| node.soc.state(id).1 == state::RUNNING;
+    let is_first = node.epoch.0 > 1 && !node.others().any(is_awake);
+    is_first.then(|| (node.me, Epoch(node.epoch.0 - 1)))
 }
 
 /// Returns whether kernels share the driver of a kind of device.

@@ -311,6 +311,9 @@ pub trait Registered {
     /// Returns the time at which the service wants its timer; `u64::MAX` if it does not.
     fn timer(&self) -> u64;
 
+    /// Makes the timer due, because the kernel that kept it may be dead.
+    fn lose_timer(&self);
+
     /// Executes the timer's step if it is due.
     fn look_at_timer(&self, services: &Services, platform: &'static Platform);
 
@@ -354,6 +357,10 @@ impl<S: Service + Shareable> Registered for Served<S> {
 
     fn timer(&self) -> u64 {
         self.timer.load(Ordering::Relaxed)
+    }
+
+    fn lose_timer(&self) {
+        self.timer.store(0, Ordering::Relaxed);
     }
 
     fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
