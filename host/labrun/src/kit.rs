@@ -1,5 +1,6 @@
 //! The environment of the lab's checks and figures.
 
+use super::disk;
 use super::run::{Bench, Outcome, PATIENCE};
 use builds::kernels::Built;
 use std::path::PathBuf;
@@ -52,6 +53,7 @@ impl Kit<'_> {
         let board = &self.place.board_file(board);
         let arguments = format!("{first}run={run};poweroff");
         let folder = self.folder.clone();
+        disk::remove(&folder)?;
         let (kernels, points, patience) = (self.kernels, Vec::new(), PATIENCE);
         Bench { folder, board, kernels, arguments, choice, points, patience }.run()
     }

@@ -12,6 +12,7 @@
 
 mod charges;
 pub mod checks;
+pub mod disk;
 mod estimates;
 mod figure6;
 pub mod figures;

@@ -1,33 +1,23 @@
 //! A board in the lab that runs programs: with an empty ext2 on its disk, which has no latency.
 
+use super::disk;
 use super::kit::Kit;
 use anyhow::bail;
 use builds::apps;
 use deploy::exec::{Captured, Line, captured};
-use deploy::{ext2, install};
+use deploy::install;
 use lab::model::Mode;
-use std::path::Path;
 use workbench::instance::Instance;
 use workbench::machine::Options;
 use workbench::model::Choice;
 use workbench::prepare;
 use workbench::rig::{PATIENCE, Parts, Rig};
 
-/// The disk of a board, in its folder, and Linux's usual size of a block.
-const IMAGE: &str = "disk.disk";
-const BLOCK: u64 = 4096;
-const DISK_BYTES: u64 = 16 << 20;
 /// The program that `records` starts.
 pub const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 /// A folder on it: it is the root.
 pub const FOLDER: &str = "/.";
 const ROOT: &str = "root=disk ";
-
-/// Creates an empty ext2 on the disk of the board that starts next in `folder`.
-pub fn make_disk(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    ext2::make_empty(&folder.join(IMAGE), BLOCK, DISK_BYTES)
-}
 
 /// Starts `board` with `arguments` on the kernels' command line. Installs a program on its disk.
 pub fn start(
@@ -37,7 +27,7 @@ pub fn start(
     program: &str,
 ) -> anyhow::Result<Rig> {
     let built = apps::build_for_test(kit.place, program)?;
-    make_disk(&kit.folder)?;
+    disk::make(&kit.folder)?;
     let options = Options {
         lab: Some((Choice { mode, ..Choice::default() }, prepare::plugin()?)),
         arguments: Some(format!("{ROOT}{arguments}")),

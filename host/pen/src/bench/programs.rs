@@ -13,7 +13,8 @@ use board::{Board, Domain, Isa};
 use builds::{apps, kernels};
 use deploy::exec::{Line, captured};
 use deploy::install;
-use labrun::programs::{TINY, make_disk};
+use labrun::disk;
+use labrun::programs::TINY;
 use records::benches::Bench;
 use records::said::{Said, said};
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ pub fn start(place: &Place, group: &[Bench], options: Options) -> anyhow::Result
     let folder = place.target.join("benches").join(&first.board);
     let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
     if has_files {
-        make_disk(&folder)?;
+        disk::make(&folder)?;
     }
     let mut rig = Rig::start(&Parts {
         folder,
