@@ -53,14 +53,7 @@ where
             counts.add(Count::TooLong, 1);
             Ok(())
         }
-        Err(Failure::Nonsense(at)) => Err(format!("not a history: {:?}", history[at])),
-        Err(Failure::Violation { explained, stuck }) => {
-            let last = explained.iter().rev().take(30).rev();
-            let show = |at: &usize| format!("\n    {:?}", history[*at]);
-            let last: String = last.map(show).collect();
-            let stuck: String = stuck.iter().map(show).collect();
-            Err(format!("no order explains the answers: after{last}\n  none of{stuck}"))
-        }
+        Err(failure) => Err(failure.describe(history)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checker.
 
 use std::collections::HashSet;
+use std::fmt::Debug;
 use std::hash::Hash;
 
 /// A sequential specification.
@@ -69,6 +70,26 @@ pub enum Failure {
     TooMuch,
     /// This call returned before it was invoked, or overlaps with one of the same caller.
     Nonsense(usize),
+}
+
+/// Number of explained calls that a description shows: the last ones.
+const SHOWN: usize = 30;
+
+impl Failure {
+    /// Describes the failure of this history for a person, with the calls that matter.
+    pub fn describe<A: Debug, R: Debug>(&self, history: &[Call<A, R>]) -> String {
+        let show = |at: &usize| format!("\n    {:?}", history[*at]);
+        match self {
+            Failure::Violation { explained, stuck } => {
+                let last = &explained[explained.len().saturating_sub(SHOWN)..];
+                let last: String = last.iter().map(show).collect();
+                let stuck: String = stuck.iter().map(show).collect();
+                format!("no order explains the answers: after{last}\n  none of{stuck}")
+            }
+            Failure::TooMuch => "the search for an order takes too many steps".to_string(),
+            Failure::Nonsense(at) => format!("not a history: {:?}", history[*at]),
+        }
+    }
 }
 
 /// Searches an order that explains `history` from `initial` on, in at most `steps` steps.

@@ -34,18 +34,8 @@ pub fn explained(rig: &mut Rig) -> Result<(), Failure> {
     match check(&Files, Model::new(BUDGET), &history, STEPS) {
         // The number of overlapping calls depends on the host.
         Ok(_) => Ok(()),
-        Err(failure) => Err(Failure::Wrong(explain(&history, &failure))),
+        Err(failure) => Err(Failure::Wrong(failure.describe(&history))),
     }
-}
-
-fn explain(history: &[Call<Ask, Got>], failure: &linear::Failure) -> String {
-    let linear::Failure::Violation { explained, stuck } = failure else {
-        return format!("the history cannot be checked: {failure:?}");
-    };
-    let show = |at: &usize| format!("\n    {:?}", history[*at]);
-    let after: String = explained.iter().map(show).collect();
-    let stuck: String = stuck.iter().map(show).collect();
-    format!("no order explains the answers: after{after}\n  none of{stuck}")
 }
 
 /// `call CALLER INVOKED RETURNED xREQUEST xBULK xREPLY xFILLED`
