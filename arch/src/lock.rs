@@ -161,7 +161,7 @@ impl<T: ?Sized> Drop for Guard<'_, T> {
     }
 }
 
-/// A value that is set once; for statics of the kernel.
+/// A value that is set once.
 pub struct Once<T> {
     /// 0: unset, 1: being set, 2: set.
     state: AtomicU8,
@@ -194,6 +194,15 @@ impl<T> Once<T> {
         // SAFETY: 2 is stored (Release) after the value was written, and it is never written again.
         (self.state.load(Ordering::Acquire) == 2)
             .then(|| unsafe { (*self.value.get()).assume_init_ref() })
+    }
+}
+
+impl<T> Drop for Once<T> {
+    fn drop(&mut self) {
+        if *self.state.get_mut() == 2 {
+            // SAFETY: the value was written, and nothing uses it after this.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
     }
 }
 

@@ -175,3 +175,13 @@ fn a_core_waiting_for_a_lock_serves_nothing_that_locks() {
     waiter.join().expect("the waiter finishes");
     assert!(*CONTENDED.lock() > 10, "a wait for something else serves what locks");
 }
+
+#[test]
+fn a_value_that_was_set_is_dropped_with_its_once() {
+    let value = Arc::new(7);
+    let (set, unset) = (Once::new(), Once::<Arc<i32>>::new());
+    assert!(set.set(value.clone()).is_ok());
+    assert_eq!(Arc::strong_count(&value), 2);
+    drop((set, unset));
+    assert_eq!(Arc::strong_count(&value), 1);
+}
