@@ -236,9 +236,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             self.claim_or_ask(now, out);
         }
-        // A domain that starts announces itself, but possibly before this domain learnt of it.
+        // A domain that starts announces itself, but possibly before this domain learnt of it. It
+        // is a member from now on: if this home hands over to it, it may become the home, hold
+        // pages and die before its Join is handled here. If this home hands over to another domain,
+        // that one must ask it.
         let started = DomainSet(self.up().0 & (!before.0 | died.0));
-        if self.is_serving() {
+        if self.is_serving() && !started.is_empty() {
+            self.member_epochs = self.members();
             let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
             started.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         }
@@ -278,7 +282,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if epoch > peer.epoch || absent && message == Message::Join {
             return Ok(Handled::Later);
         }
-        if epoch < peer.epoch || peer.life == Life::Dead || self.leaving == Leaving::Gone {
+        // Messages of a domain that has left are out of date: it holds nothing, is not the home,
+        // and does not claim.
+        let gone = absent || peer.life == Life::Dead;
+        if epoch < peer.epoch || gone || self.leaving == Leaving::Gone {
             return Ok(Handled::Done);
         }
         self.check(&message)?;

@@ -7,11 +7,12 @@
 //!
 //! Two domains may claim at once if they know different things about a third. The higher one
 //! answers the lower one's question and thereby yields; the lower one does not answer the other's.
-//! A domain to which the home itself hands over has priority over both. A domain that answered a
-//! claimant which has since yielded learns that by [`Message::Void`] and may claim again. A domain
-//! that is the home already answers with its announcement. So only one of two claimants becomes the
-//! home: either a claimant needs the other's answer, or it learnt of the other too late to ask it,
-//! and then the other asks it.
+//! A domain to which the home itself hands over has priority over both, and that home answers no
+//! other claimant until that domain is the home or has gone. A domain that answered a claimant
+//! which has since yielded learns that by [`Message::Void`] and may claim again. A domain that is
+//! the home already answers with its announcement. So only one of two claimants becomes the home:
+//! either a claimant needs the other's answer, or it learnt of the other too late to ask it, and
+//! then the other asks it.
 //!
 //! What a member holds cannot change until there is a home again, because only messages from a home
 //! change it. A page that no domain holds is lost if a member died and no home has handled that
@@ -91,9 +92,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                     Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
+            // `TakeHome` may be among the lost messages. If not, `from` ignores the second one.
             HomeState::Home if self.leaving == Leaving::Handing(from) => {
-                self.handover_failed(out);
-                self.claim_or_ask(now, out);
+                self.send_take_home(from, out)
             }
             // The question may be among the lost messages; it will answer that it holds nothing.
             HomeState::Claiming { waiting, handed, .. } if waiting.has(from) => {
@@ -302,22 +303,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// not even losses: the next home may have taken over already, and has learnt of the same
     /// deaths.
     fn send_take_home(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
-        let message = Message::TakeHome {
-            round: self.round,
-            member_epochs: self.member_epochs_to_hand_over(to),
-        };
+        // Without this domain, which holds nothing. Deaths among the others are unhandled. `to` is
+        // one of them, although it may not have joined yet: see `Dsm::chip`.
+        let member_epochs = self.member_epochs & !(0xff << (8 * self.config.me.0));
+        let message = Message::TakeHome { round: self.round, member_epochs };
         out.perform(Effect::Send { to, message });
-    }
-
-    /// Returns the members without this domain, which holds nothing. Deaths among them are
-    /// unhandled. The next home is a member, even if it has just started and not joined yet: with
-    /// no members at all, it would take itself for a domain that has just booted.
-    fn member_epochs_to_hand_over(&self, to: DomainId) -> u64 {
-        let others = self.member_epochs & !(0xff << (8 * self.config.me.0));
-        match byte_of(others, to) {
-            0 => with_byte(others, to, self.peers[to.index()].epoch),
-            _ => others,
-        }
     }
 
     /// Handles the loss of the next home during a handover. It may have been the home meanwhile, so

@@ -6,13 +6,13 @@ use super::model::World;
 use super::program::{Op, Programs, one_core};
 use crate::types::Protocol::{self, ThreeState, TwoState};
 
-const BOTH: [Protocol; 2] = [TwoState, ThreeState];
+pub(super) const BOTH: [Protocol; 2] = [TwoState, ThreeState];
 
 fn graph<const D: usize, const C: usize>(world: &World<D, C>) -> Graph {
     explore(world, |state| world.is_done(state))
 }
 
-fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
+pub(super) fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
     let start = std::time::Instant::now();
     let graph = graph(&world);
     println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, start.elapsed());
@@ -184,7 +184,12 @@ const TWO: &[Op] = &[Op::Add(0), Op::Load(0)];
 const REST: &[Op] = &[Op::Add(0), Op::Sleep];
 const SLEEP: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
 
-fn deaths(protocol: Protocol, kills: u8, restarts: u8, programs: &[&[Op]]) -> World<3, 1> {
+pub(super) fn deaths(
+    protocol: Protocol,
+    kills: u8,
+    restarts: u8,
+    programs: &[&[Op]],
+) -> World<3, 1> {
     World { kills, restarts, ..World::new(protocol, 1, one_core(programs)) }
 }
 

@@ -2,12 +2,14 @@
 
 mod checks;
 mod graph;
+mod handover;
 mod hang;
 mod litmus;
 mod model;
 mod node;
 mod program;
 mod steps;
+mod walks;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

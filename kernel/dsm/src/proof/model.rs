@@ -50,6 +50,8 @@ pub struct World<const D: usize, const C: usize> {
     pub protocol: Protocol,
     pub pages: u32,
     pub programs: Programs,
+    /// The steps with which every schedule starts.
+    pub prefix: Vec<Action>,
     pub kills: u8,
     pub restarts: u8,
     /// Whether one domain hangs, at any time.
@@ -74,6 +76,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             protocol,
             pages,
             programs,
+            prefix: vec![],
             kills: 0,
             restarts: 0,
             hang: false,
@@ -413,6 +416,10 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             Self::drive(&mut state, node, |this, memory, sent| {
                 this.drive(memory, sent, |dsm, out| dsm.start(0, Start::Founding, out));
             });
+        }
+        for action in &self.prefix {
+            let moved = self.act(&mut state, *action);
+            assert!(moved, "{action:?} is not possible");
         }
         vec![state]
     }
