@@ -9,9 +9,11 @@ use kernel_dsm::thrash::Limit;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::{
     Access, AccessError, Config, Dsm, Effect, Handled, Keep, LeaveError, Page, PeerStatus, Perform,
-    Protocol, RequestId, Rights, Start, Want,
+    Protocol, RequestId, Rights, Want,
 };
 
+use super::losses::Losses;
+use super::op::{Op, Told};
 use crate::machine::Window;
 
 /// Maximum domains of a simulated chip.
@@ -39,46 +41,6 @@ pub const fn data(page: Page) -> usize {
 
 /// Number of words of the whole memory.
 pub const WORDS: usize = data(PAGES) / 8;
-
-/// An operation of a kernel.
-#[derive(Clone, Debug)]
-pub enum Op {
-    /// Polls the messages of a peer.
-    Poll(usize),
-    /// Lets a core continue.
-    Core(usize),
-    /// Completes the oldest shootdown.
-    Unmapped,
-    /// Expires pins.
-    Tick,
-    /// Reads the chip page.
-    Learn(Vec<PeerStatus>),
-    /// Joins.
-    Start(Vec<PeerStatus>, Start),
-    /// Requests to leave.
-    Leave,
-}
-
-/// An event that the world must know.
-#[derive(Clone, Debug)]
-pub enum Told {
-    /// A core read this value.
-    Saw(Page, u64),
-    /// A core stored this value.
-    Stored(Page, u64),
-    /// The home has lost this page.
-    Lost(Page),
-    /// An access succeeded.
-    Done,
-    /// An access found a lost page.
-    Failed,
-    /// The domain may power down.
-    Left,
-    /// A page ping-pongs.
-    Thrash,
-    /// An invariant is violated.
-    Broken(String),
-}
 
 /// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +83,8 @@ pub struct Kernel {
     pub leaving: bool,
     pub left: bool,
     pub known: Vec<(Epoch, bool)>,
+    /// The losses that it had handled when it began to leave.
+    settled: u64,
     pub told: Vec<Told>,
     pub now: u64,
     polls: u32,
@@ -196,6 +160,7 @@ impl Kernel {
             leaving: false,
             left: false,
             known: vec![(Epoch(0), false); temper.domains],
+            settled: 0,
             told: vec![],
             now: 0,
             polls: 0,
@@ -243,7 +208,7 @@ impl Kernel {
                 (self.left, self.leaving) = (false, false);
                 self.drive(|dsm, out| dsm.start(now, start, out));
             }
-            Op::Leave => self.leave(),
+            Op::Leave(losses) => self.leave(&losses),
         }
     }
 
@@ -304,14 +269,17 @@ impl Kernel {
             }
             Effect::Invalidate { page } => self.cache[page as usize] = None,
             Effect::Complete { core, result } => self.completed(core, result),
-            Effect::Lost { page } if self.dsm.is_home() => self.told.push(Told::Lost(page)),
-            Effect::Lost { .. } => {}
+            Effect::Lost { page } => {
+                // If it is leaving, not all losses are handled.
+                self.settled = u64::MAX;
+                self.told.extend(self.dsm.is_home().then_some(Told::Lost(page)));
+            }
             Effect::Thrash { .. } => self.told.push(Told::Thrash),
             Effect::Stays => self.leaving = false,
             Effect::Left => {
                 self.memory.barrier();
                 self.left = true;
-                self.told.push(Told::Left);
+                self.told.push(Told::Left(self.settled));
             }
         }
     }
@@ -392,10 +360,11 @@ impl Kernel {
         }
     }
 
-    fn leave(&mut self) {
+    fn leave(&mut self, losses: &Losses) {
         if self.leaving || self.cores.iter().any(|core| matches!(core, Doing::Device(_))) {
             return;
         }
+        self.settled = losses.settled_by(self.id, &self.known);
         match self.drive(|dsm, out| dsm.leave(out)) {
             Ok(()) => self.leaving = true,
             Err(LeaveError::Busy) => {}

@@ -3,6 +3,8 @@
 //! one seed. Every value that a core reads is compared with the last one that any core stored.
 
 mod kernel;
+mod losses;
+mod op;
 mod world;
 
 pub use world::{Tally, simulate};

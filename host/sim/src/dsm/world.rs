@@ -10,7 +10,9 @@ use base::prng::Prng;
 use kernel_dsm::{Down, PeerStatus, Protocol, Start};
 
 use super::Break;
-use super::kernel::{DOMAINS, Kernel, LINK, Op, PAGES, Temper, Told, WORDS, link};
+use super::kernel::{DOMAINS, Kernel, LINK, PAGES, Temper, WORDS, link};
+use super::losses::Losses;
+use super::op::{Op, Told};
 use crate::machine::{Access, Machine, Missing, Mode, Outcome, Shared, Window, none_missing, run};
 use crate::memory::Memory;
 use crate::tally::tally;
@@ -61,8 +63,7 @@ struct World {
     sites: Vec<Site>,
     deaths: u64,
     sleepy: bool,
-    /// A kernel has died, and none has been first to start since.
-    mourned: bool,
+    losses: Losses,
     truth: Vec<Option<u64>>,
     trace: Trace,
     tally: Tally,
@@ -117,7 +118,7 @@ impl World {
             deaths: [0, 0, 1, 2, 4][prng.below(5) as usize],
             sleepy: prng.chance(1, 2),
             prng,
-            mourned: false,
+            losses: Losses::new(domains),
             truth: vec![Some(0); PAGES as usize],
             trace: Trace::new(TRACE, tracing, print),
             tally: Tally::default(),
@@ -249,7 +250,9 @@ impl World {
         match self.prng.below(16) {
             0 => Some(Op::Tick),
             1 | 2 => Some(Op::Unmapped),
-            3 if storm && self.sleepy && self.prng.chance(1, 4) => Some(Op::Leave),
+            3 if storm && self.sleepy && self.prng.chance(1, 4) => {
+                Some(Op::Leave(self.losses.clone()))
+            }
             3..=8 => Some(Op::Core(core)),
             _ => Some(Op::Poll(peer)),
         }
@@ -258,8 +261,8 @@ impl World {
     /// Starts a domain. If no kernel runs, the chip lets this one be the first.
     fn start(&mut self, id: usize) -> Op {
         let others = (0..self.sites.len()).any(|peer| peer != id && self.runs(peer));
-        let start = if others { Start::Join } else { Start::First { lost: self.mourned } };
-        self.mourned &= others;
+        let start =
+            if others { Start::Join } else { Start::First { lost: self.losses.are_unsettled() } };
         self.sites[id].starting = true;
         let news = self.news(id);
         self.note(|| format!("{id} starts: {start:?}"));
@@ -275,7 +278,9 @@ impl World {
     fn kill(&mut self, id: usize) {
         self.deaths -= 1;
         self.tally.deaths += 1;
-        self.mourned |= self.runs(id);
+        if self.runs(id) {
+            self.losses.add(id, self.sites[id].epoch);
+        }
         let lingering = self.machine.borrow().memory.buffered(id) as u64;
         for _ in 0..self.prng.below(lingering + 1) {
             let mut machine = self.machine.borrow_mut();
@@ -329,7 +334,10 @@ impl World {
             }
             Told::Done => self.tally.accesses += 1,
             Told::Failed => self.tally.failed += 1,
-            Told::Left => self.tally.sleeps += 1,
+            Told::Left(settled) => {
+                self.tally.sleeps += 1;
+                self.losses.settled = settled;
+            }
             Told::Thrash => self.tally.thrash += 1,
             Told::Broken(reason) => return Err(format!("{id}: {reason}")),
         }

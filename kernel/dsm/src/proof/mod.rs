@@ -5,6 +5,7 @@ mod graph;
 mod handover;
 mod hang;
 mod litmus;
+mod losses;
 mod model;
 mod node;
 mod program;

@@ -11,6 +11,7 @@ use base::id::{CoreId, DomainId, Epoch};
 use stateright::{Model, Property};
 
 use super::Mutant;
+use super::losses::Losses;
 use super::node::{Memory, Node, Sent};
 use super::program::{Op, Programs};
 use super::steps::{Action, Status};
@@ -38,8 +39,7 @@ pub struct State<const D: usize, const C: usize> {
     pub hangs: Vec<bool>,
     pub kills: u8,
     restarts: u8,
-    /// A domain died, and none has been the first since.
-    death_unhandled: bool,
+    pub losses: Losses,
     /// See [`World::slow`].
     slow: bool,
 }
@@ -134,9 +134,17 @@ impl<const D: usize, const C: usize> World<D, C> {
             state.links[node * D + to.index()].push_back(Mail { from, to: known, message });
         }
         if state.nodes[node].left && state.status[node] == Status::Runs {
-            state.status[node] = if state.slow { Status::Left } else { Status::Slept };
+            state.status[node] = Status::Left;
+            if !state.slow {
+                Self::publish(state, node);
+            }
         }
         result
+    }
+
+    fn publish(state: &mut State<D, C>, node: usize) {
+        state.losses.settled = state.nodes[node].settled;
+        state.status[node] = Status::Slept;
     }
 
     fn update_peer(state: &mut State<D, C>, node: usize) {
@@ -161,10 +169,10 @@ impl<const D: usize, const C: usize> World<D, C> {
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
         Self::update_peer(state, node);
         let others = (0..D).any(|peer| peer != node && state.status[peer].is_up());
-        let start = if others { Start::Join } else { Start::First { lost: state.death_unhandled } };
-        state.death_unhandled &= others;
+        let start =
+            if others { Start::Join } else { Start::First { lost: state.losses.are_unsettled() } };
         state.status[node] = Status::Runs;
-        state.nodes[node].left = false;
+        (state.nodes[node].left, state.nodes[node].settled) = (false, 0);
         Self::drive(state, node, |this, memory, sent| {
             this.drive(memory, sent, |dsm, out| dsm.start(0, start, out));
         });
@@ -176,6 +184,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         if state.nodes[node].runs[core].lost && state.kills == 0 {
             state.memory.broken = Some("a page was lost, though no domain died");
         }
+        let settled = state.losses.settled_by(node, &state.nodes[node].known);
         Self::drive(state, node, |this, memory, sent| {
             let run = &mut this.runs[core];
             if run.fault.is_some() || this.left || this.unmap_all {
@@ -191,6 +200,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 return true;
             }
             if op == Op::Sleep {
+                this.settled = settled;
                 let result = this.drive(memory, sent, |dsm, out| dsm.leave(out));
                 this.runs[core].at += usize::from(result.is_ok());
                 this.runs[core].lost = result == Err(LeaveError::LostPages);
@@ -252,7 +262,9 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn kill(state: &mut State<D, C>, node: usize, silent: bool) {
         let epoch = state.nodes[node].epoch;
         state.kills += 1;
-        state.death_unhandled |= state.status[node] == Status::Runs;
+        if state.status[node].is_up() {
+            state.losses.add(node, epoch);
+        }
         state.status[node] = Status::Dead;
         state.hangs[node] = false;
         let blank = state.nodes[node].dsm.config;
@@ -297,7 +309,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
             Action::Learn(node) => Self::update_peer(state, node),
             Action::Wake(node) if state.slow => state.status[node] = Status::Waking,
-            Action::Publish(node) => state.status[node] = Status::Slept,
+            Action::Publish(node) => Self::publish(state, node),
             Action::Wake(node) | Action::Start(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
@@ -408,7 +420,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             hangs: vec![false; D],
             kills: 0,
             restarts: 0,
-            death_unhandled: false,
+            losses: Losses::new(D),
             slow: self.slow,
         };
         for node in 0..D {

@@ -56,6 +56,8 @@ pub struct Node<const D: usize, const C: usize> {
     pub shootdowns: Vec<RequestId>,
     pub unmap_all: bool,
     pub left: bool,
+    /// The losses that it had handled when it began to leave (`DomainPage::settled`).
+    pub settled: u64,
     /// Epoch of each peer and whether it runs, as last read from the chip page.
     pub known: Vec<(Epoch, bool)>,
 }
@@ -104,6 +106,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
             shootdowns: vec![],
             unmap_all: false,
             left: false,
+            settled: 0,
             known: vec![(Epoch(0), false); D],
         }
     }
@@ -170,8 +173,14 @@ impl<const D: usize, const C: usize> Node<D, C> {
             }
             Effect::Invalidate { page } => self.cache[page as usize] = None,
             Effect::Complete { core, result } => self.completed(core, result, memory),
-            Effect::Lost { page } if self.dsm.is_home() => memory.truth[page as usize] = None,
-            Effect::Lost { .. } | Effect::Thrash { .. } => {}
+            Effect::Lost { page } => {
+                // If it is leaving, not all losses are handled.
+                self.settled = u64::MAX;
+                if self.dsm.is_home() {
+                    memory.truth[page as usize] = None;
+                }
+            }
+            Effect::Thrash { .. } => {}
             // Leave again, later.
             Effect::Stays => self.runs[0].at -= 1,
             Effect::Left => self.left = true,

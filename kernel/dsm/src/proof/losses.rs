@@ -1,0 +1,44 @@
+//! What the chip page says of losses: the domains that died with pages, and the deaths that the
+//! last domain that left has handled.
+
+use base::id::Epoch;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Losses {
+    /// For each domain, its last epoch that ended although it had not left, or 0
+    /// (`abi::soc::ChipPage::losses`).
+    epochs: Vec<u64>,
+    /// `abi::soc::ChipPage::settled`.
+    pub settled: u64,
+}
+
+impl Losses {
+    pub fn new(domains: usize) -> Self {
+        Losses { epochs: vec![0; domains], settled: 0 }
+    }
+
+    /// Records the death of a domain that had not left.
+    pub fn add(&mut self, domain: usize, epoch: Epoch) {
+        self.epochs[domain] = epoch.0.into();
+    }
+
+    fn sum(&self) -> u64 {
+        self.epochs.iter().sum()
+    }
+
+    /// Returns whether pages may have been lost since the last domain has left.
+    pub fn are_unsettled(&self) -> bool {
+        self.settled != self.sum()
+    }
+
+    /// Returns the `settled` word of a domain that begins to leave. `known` is what it has read of
+    /// its peers: their epochs, and whether they run.
+    pub fn settled_by(&self, domain: usize, known: &[(Epoch, bool)]) -> u64 {
+        let is_known = |(peer, &lost): (usize, &u64)| {
+            let (epoch, runs) = known[peer];
+            let epoch = u64::from(epoch.0);
+            lost == 0 || peer == domain || epoch > lost || epoch == lost && !runs
+        };
+        if self.epochs.iter().enumerate().all(is_known) { self.sum() } else { u64::MAX }
+    }
+}
