@@ -196,6 +196,7 @@ impl<P: Ports> Coherence<P> {
         state.chip();
         state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
         state.has_joined = true;
+        state.be_first_if_alone(); // the others left or died since `start_again` read their states
         self.poll_locked(&mut state);
     }
 

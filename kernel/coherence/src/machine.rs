@@ -484,5 +484,14 @@ impl<P: Ports> State<P> {
         }
         let now = arch::time::local_ns();
         self.step(|dsm, out| dsm.chip(now, &news[..count], out));
+        self.be_first_if_alone();
+    }
+
+    /// Makes this domain the first if all others left or died before one of them answered it.
+    pub fn be_first_if_alone(&mut self) {
+        if self.dsm.is_alone() {
+            let (now, lost) = (arch::time::local_ns(), self.chip.has_lost());
+            self.step(|dsm, out| dsm.be_first(now, lost, out));
+        }
     }
 }

@@ -250,6 +250,27 @@ fn a_death_loses_pages_only_if_the_domain_had_some() {
     }
 }
 
+/// A domain boots while the last other one comes to rest, which therefore never answers it.
+#[test]
+fn a_domain_that_no_other_one_answers_loses_pages_only_if_one_died_with_some() {
+    for (loss, found) in [(0, FaultOutcome::Page), (1, FaultOutcome::Loss)] {
+        let board = board(2);
+        board.0.0[0].store(pack_state(2, state::BOOTING), Ordering::SeqCst);
+        board.0.0[LOSSES].store(loss, Ordering::SeqCst);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                enter();
+                let booted = &board.1[0];
+                booted.start();
+                assert!(!booted.state.lock().dsm.is_home());
+                board.0.0[1].store(pack_state(2, state::RESTING), Ordering::SeqCst);
+                booted.look_at_chip();
+                assert_eq!(touch(booted, 3, Touch::Read), found);
+            });
+        });
+    }
+}
+
 /// A loss that was not reported to the protocol when a domain leaves is not settled by that.
 #[test]
 fn a_domain_that_leaves_settles_the_losses_that_it_knows() {

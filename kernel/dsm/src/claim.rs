@@ -26,6 +26,30 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
+    /// Returns whether this domain has joined, but no other domain runs any more and none has
+    /// answered as the home. What the others knew of deaths is in the chip page only: the driver
+    /// calls [`Dsm::be_first`].
+    pub fn is_alone(&self) -> bool {
+        self.is_new && self.home_state == HomeState::Waiting && self.up().is_empty()
+    }
+
+    /// Makes this domain the home, if [`Dsm::is_alone`]. For `lost` see [`crate::Start::First`].
+    pub fn be_first(&mut self, now: u64, lost: bool, out: &mut (impl Perform + ?Sized)) {
+        if self.is_alone() {
+            self.establish_first(now, lost, out);
+        }
+    }
+
+    pub(crate) fn establish_first(
+        &mut self,
+        now: u64,
+        lost: bool,
+        out: &mut (impl Perform + ?Sized),
+    ) {
+        self.home_state = HomeState::Claiming { waiting: DomainSet::EMPTY, handed: None, lost };
+        self.establish(now, out);
+    }
+
     /// Asks all running domains what they hold.
     pub(crate) fn claim(
         &mut self,
@@ -36,6 +60,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         self.claims = self.claims.wrapping_add(1);
         self.clear_directory();
+        if self.is_new && handed.is_none() && self.up().is_empty() {
+            self.home_state = HomeState::Waiting; // see `Dsm::is_alone`
+            return;
+        }
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
         self.home_state =
             HomeState::Claiming { waiting, handed, lost: lost || self.has_unhandled_death() };
@@ -54,7 +82,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         let HomeState::Claiming { lost, .. } = self.home_state else { return };
         self.record_own();
-        self.home_state = HomeState::Home;
+        (self.home_state, self.is_new) = (HomeState::Home, false);
         self.round = self.round.saturating_add(1);
         self.member_epochs = self.members();
         self.peers.iter_mut().for_each(|peer| peer.asked = None);

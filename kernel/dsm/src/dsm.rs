@@ -148,6 +148,8 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) round: u32,
     /// Number of this domain's claims.
     pub(crate) claims: u8,
+    /// This domain has joined and known no home since, so it holds nothing.
+    pub(crate) is_new: bool,
     pub(crate) chip_page_read: ChipPageRead,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: Grid<Revoke, D, C>,
@@ -176,6 +178,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             round: 0,
             claims: 0,
             chip_page_read: ChipPageRead::NotNeeded,
+            is_new: false,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: Grid::new(&config),
             requests: Grid::new(&config),
@@ -196,7 +199,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.home_state = if home { HomeState::Home } else { HomeState::Known(lowest, 0) };
             }
             Start::Join => {
-                self.round = 0;
+                (self.round, self.is_new) = (0, true);
                 self.home_state = HomeState::Waiting;
                 self.broadcast(Message::Join, out);
                 self.claim_or_ask(now, out);
@@ -204,9 +207,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Start::First { lost } => {
                 self.member_epochs = 0;
                 self.clear_directory();
-                self.home_state =
-                    HomeState::Claiming { waiting: DomainSet::EMPTY, handed: None, lost };
-                self.establish(now, out);
+                self.establish_first(now, lost, out);
             }
         }
     }

@@ -150,7 +150,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if old {
             return;
         }
-        (self.member_epochs, self.round) = (member_epochs, round);
+        (self.member_epochs, self.round, self.is_new) = (member_epochs, round, false);
         if self.home_state == HomeState::Known(from, round) {
             return;
         }
@@ -225,7 +225,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if elsewhere || self.leaving == Leaving::Asked {
             return;
         }
-        self.member_epochs = member_epochs;
+        (self.member_epochs, self.is_new) = (member_epochs, false);
         self.round = self.round.max(from.1);
         self.home_state = HomeState::Waiting;
         self.home_went_down(out);

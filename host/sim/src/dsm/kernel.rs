@@ -201,9 +201,9 @@ impl Kernel {
                 }
             }
             Op::Tick => self.drive(|dsm, out| dsm.tick(now, out)),
-            Op::Learn(news) => self.learn(&news),
-            Op::Start(news, start) => {
-                self.learn(&news);
+            Op::Learn(news, lost) => self.learn(&news, lost),
+            Op::Start(news, lost, start) => {
+                self.learn(&news, lost);
                 (0..self.ins.len()).for_each(|peer| self.drop_mail(peer));
                 (self.left, self.leaving) = (false, false);
                 self.drive(|dsm, out| dsm.start(now, start, out));
@@ -212,7 +212,7 @@ impl Kernel {
         }
     }
 
-    fn learn(&mut self, news: &[PeerStatus]) {
+    fn learn(&mut self, news: &[PeerStatus], lost: bool) {
         // The words of the chip page are loaded before the memory that they announce.
         self.memory.barrier();
         for peer in news {
@@ -222,7 +222,10 @@ impl Kernel {
             self.inboxes[index].start(peer.epoch);
         }
         let now = self.now;
-        self.drive(|dsm, out| dsm.chip(now, news, out));
+        self.drive(|dsm, out| {
+            dsm.chip(now, news, out);
+            dsm.be_first(now, lost, out);
+        });
     }
 
     fn drive<R>(

@@ -15,10 +15,11 @@ pub enum Op {
     Unmapped,
     /// Expires pins.
     Tick,
-    /// Reads the chip page.
-    Learn(Vec<PeerStatus>),
-    /// Joins.
-    Start(Vec<PeerStatus>, Start),
+    /// Reads the chip page: the states of the peers, and whether pages may have been lost since the
+    /// last domain has left.
+    Learn(Vec<PeerStatus>, bool),
+    /// Reads the chip page and joins.
+    Start(Vec<PeerStatus>, bool, Start),
     /// Requests to leave, after reading these losses from the chip page.
     Leave(Losses),
 }

@@ -178,7 +178,7 @@ impl World {
         (0..self.sites.len()).for_each(|id| self.make(id));
         for id in 0..self.sites.len() {
             let news = self.news(id);
-            self.operate(id, Op::Start(news, Start::Founding), vec![], false)?;
+            self.operate(id, Op::Start(news, false, Start::Founding), vec![], false)?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl World {
         });
         let wanted = self.sites[id].kernel.as_ref()?.dsm.needs_chip_page();
         if (unknown || wanted) && self.prng.chance(1, 6) {
-            return Some(Op::Learn(self.news(id)));
+            return Some(Op::Learn(self.news(id), self.losses.are_unsettled()));
         }
         let core = self.prng.below(super::kernel::CORES as u64) as usize;
         let peer = (id + 1 + self.prng.below(domains as u64 - 1) as usize) % domains;
@@ -264,9 +264,9 @@ impl World {
         let start =
             if others { Start::Join } else { Start::First { lost: self.losses.are_unsettled() } };
         self.sites[id].starting = true;
-        let news = self.news(id);
+        let (news, lost) = (self.news(id), self.losses.are_unsettled());
         self.note(|| format!("{id} starts: {start:?}"));
-        Op::Start(news, start)
+        Op::Start(news, lost, start)
     }
 
     fn boot(&mut self, id: usize) -> Result<(), String> {

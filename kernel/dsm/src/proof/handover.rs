@@ -3,7 +3,7 @@
 
 use super::checks::{BOTH, check, deaths};
 use super::model::World;
-use super::program::Op;
+use super::program::{Op, one_core};
 use super::steps::Action::{
     self, AllUnmapped, Deliver, Kill, Learn, Publish, Restart, Run, Start, Wake,
 };
@@ -62,6 +62,27 @@ fn a_home_that_hands_over_answers_no_other_claimant() {
         let prefix = prefix.clone();
         let programs: &[&[Op]] = &[next, SLEEPS_AND_ADDS, SLEEPS];
         check("3: two claimants", World { prefix, ..deaths(protocol, 1, 0, programs) });
+    }
+}
+
+/// Domain 0 was killed while it slept, and boots. Domain 1, the home, leaves before it learns of
+/// that, so no domain answers domain 0.
+#[test]
+fn a_domain_that_boots_while_the_last_one_leaves_loses_nothing() {
+    let hands = vec![Run(0, 0), AllUnmapped(0), Deliver(0, 1), Deliver(1, 0)];
+    let prefix = [hands, vec![Learn(1), Kill(0, true)]].concat();
+    for (protocol, slow) in BOTH.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let mut prefix = prefix.clone();
+        if slow {
+            prefix.insert(4, Publish(0));
+        }
+        let programs = one_core(&[SLEEPS_AND_LOADS, &[Op::Add(0), Op::Sleep]]);
+        let (kills, restarts) = (1, 1);
+        let world = World::<2, 1>::new(protocol, 1, programs);
+        check(
+            "boot, last one leaves",
+            World { kills, restarts, slow, prefix, strict: true, ..world },
+        );
     }
 }
 

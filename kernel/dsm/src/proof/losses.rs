@@ -22,6 +22,11 @@ impl Losses {
         self.epochs[domain] = epoch.0.into();
     }
 
+    /// Returns whether no domain has died with pages.
+    pub fn is_empty(&self) -> bool {
+        self.epochs.iter().all(|epoch| *epoch == 0)
+    }
+
     fn sum(&self) -> u64 {
         self.epochs.iter().sum()
     }

@@ -52,6 +52,8 @@ pub struct World<const D: usize, const C: usize> {
     pub programs: Programs,
     /// The steps with which every schedule starts.
     pub prefix: Vec<Action>,
+    /// Whether a page that is lost, although no domain died with pages, is a defect.
+    pub strict: bool,
     pub kills: u8,
     pub restarts: u8,
     /// Whether one domain hangs, at any time.
@@ -77,6 +79,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             pages,
             programs,
             prefix: vec![],
+            strict: false,
             kills: 0,
             restarts: 0,
             hang: false,
@@ -158,8 +161,12 @@ impl<const D: usize, const C: usize> World<D, C> {
                 PeerStatus { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
             })
             .collect();
+        let lost = state.losses.are_unsettled();
         Self::drive(state, node, |this, memory, sent| {
-            this.drive(memory, sent, |dsm, out| dsm.chip(0, &news, out));
+            this.drive(memory, sent, |dsm, out| {
+                dsm.chip(0, &news, out);
+                dsm.be_first(0, lost, out);
+            });
         });
     }
 
@@ -181,8 +188,9 @@ impl<const D: usize, const C: usize> World<D, C> {
     /// Runs one step of a core. Returns false if it cannot continue.
     fn run(&self, state: &mut State<D, C>, node: usize, core: usize) -> bool {
         let Some(op) = self.op(state, node, core) else { return false };
-        if state.nodes[node].runs[core].lost && state.kills == 0 {
-            state.memory.broken = Some("a page was lost, though no domain died");
+        let needless = state.kills == 0 || self.strict && state.losses.is_empty();
+        if state.nodes[node].runs[core].lost && needless {
+            state.memory.broken = Some("a page was lost, though no domain died with pages");
         }
         let settled = state.losses.settled_by(node, &state.nodes[node].known);
         Self::drive(state, node, |this, memory, sent| {
