@@ -99,10 +99,13 @@ impl<W: Words> Balloon<W> {
     }
 
     /// Returns the blocks of ended epochs to the pool: those of dead kernels, and those of earlier
-    /// boots of this kernel. Returns their number.
+    /// boots of this kernel. Returns their number. A coherent block stays: other kernels may have
+    /// frames of it mapped.
     pub fn recover(&self, lives: &impl Lives, machine: &impl Machine) -> usize {
         let orphan = |index: &usize| {
-            matches!(self.blocks.state(*index, lives), State::Orphan(..) | State::Contended)
+            let found = self.blocks.state(*index, lives);
+            let is_orphan = matches!(found, State::Orphan(..) | State::Contended);
+            is_orphan && !matches!(found, State::Orphan(_, Kind::Coherent))
         };
         let orphans = (0..self.blocks.count()).filter(orphan);
         orphans.filter(|&index| self.recover_one(index, lives, machine)).count()

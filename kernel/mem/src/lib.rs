@@ -5,6 +5,7 @@
 //! - [`transfer`] the steps in which a block changes hands; [`balloon`] executes them
 //! - [`manager`]  decides when blocks move; [`returns`] returns frames freed by another kernel
 //! - [`frames`]   a buddy allocator over the kernel's own regions; `frames::zone` is one range
+//! - [`coherent`] frames for memory that a process uses on two kernels
 //! - [`cache`]    per-core caches of single frames in front of it; [`MemoryManager`] combines both
 //! - [`page`]     single frames that their holder can move
 //! - [`heap`]     small objects in slabs, large ones in frames; [`global`] is the global allocator
@@ -17,11 +18,14 @@
 //! Allocation is always local to the kernel and never waits for another domain.
 #![cfg_attr(not(test), no_std)]
 
+extern crate alloc;
+
 #[allow(unsafe_code, reason = "switches page tables")]
 pub mod activation;
 pub mod balloon;
 pub mod blocks;
 pub mod cache;
+pub mod coherent;
 pub mod frames;
 #[allow(unsafe_code, reason = "the trait of global allocators is unsafe")]
 pub mod global;

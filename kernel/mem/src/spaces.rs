@@ -249,6 +249,33 @@ impl Spaces {
         Ok(())
     }
 
+    /// Maps a frame of the caller's at `at`, in a reserved space of which nothing is open: a fault
+    /// there is the caller's to handle. Returns false if a frame is mapped there.
+    pub fn map_frame(
+        &self,
+        at: VirtAddr,
+        frame: PhysAddr,
+        from: PageSource<'_>,
+    ) -> Result<bool, SpaceError> {
+        let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
+        let (memory, rights) = (Memory::Cached, Rights::ReadWrite);
+        let mapped = from.table.lock().map(from.frames, at, frame, PAGE, memory, rights);
+        // A failed call may have allocated a table as well.
+        let mut slots = self.slots.lock();
+        slots[slot].mapped_end = slots[slot].mapped_end.max(offset + PAGE);
+        drop(slots);
+        match mapped {
+            Ok(()) => Ok(true),
+            Err(MapError::Overlap) => Ok(false),
+            Err(_) => Err(SpaceError::NoMemory),
+        }
+    }
+
+    /// Unmaps such a frame, which it returns. The TLBs of other cores may still have it.
+    pub fn unmap_frame(&self, at: VirtAddr, from: PageSource<'_>) -> Option<PhysAddr> {
+        unmap_page(at, from.table)
+    }
+
     /// Releases a space that is no longer used. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };

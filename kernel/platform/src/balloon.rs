@@ -14,6 +14,8 @@
 //!
 //! The thread sleeps until there is an event, so a balloon does not wake an idle kernel.
 
+mod coherent;
+
 use crate::peers::{Peers, Procedure, Terms};
 use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};

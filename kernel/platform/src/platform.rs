@@ -41,9 +41,15 @@ impl Platform {
         let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
         // With the table locked: a block is owned from before it is mapped until after it is
         // unmapped.
+        let shared = self.coherence.as_ref().map_or(usize::MAX, |it| it.index());
         let blocks = || {
-            let balloons = self.balloons.as_ref();
-            balloons.map(|balloons| balloons.pure().local()).unwrap_or_default()
+            let Some(balloons) = &self.balloons else { return Default::default() };
+            let mut blocks = balloons.pure().local();
+            // Memory of processes that run on two kernels: `kernel_programs::lights`.
+            let all = 0..balloons.pure().blocks().count();
+            let lent = all.filter(|&index| balloons.is_lendable(self, shared, index));
+            lent.for_each(|index| blocks.insert(index));
+            blocks
         };
         let Some(coherence) = &self.coherence else {
             let table = table.lock();
