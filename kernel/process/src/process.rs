@@ -142,6 +142,11 @@ impl Process {
         self.table.free(from)
     }
 
+    /// Returns its descriptors.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     pub fn descriptors(&self) -> usize {
         self.table.count()
     }

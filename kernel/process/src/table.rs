@@ -287,10 +287,23 @@ impl Table {
         self.take(found?.0).ok()
     }
 
+    /// Removes all descriptors, whose handles are the caller's to close.
+    pub fn clear(&self) {
+        let mut names = self.names.lock();
+        self.places().for_each(|(_, place)| place.store(None));
+        names.clear();
+    }
+
     /// Calls `visit` with each preopened directory. It must not use the table.
     pub fn each_preopen(&self, visit: &mut dyn FnMut(Descriptor)) {
         let names = self.names.lock();
         names.keys().filter_map(|&number| self.get(number).ok()).for_each(visit);
+    }
+
+    /// Calls `visit` with each descriptor and its number. It must not change the table.
+    pub fn each(&self, visit: &mut dyn FnMut(u32, Descriptor)) {
+        let found = self.places().filter_map(|(number, place)| Some((number, place.load()?)));
+        found.for_each(|(number, descriptor)| visit(number, descriptor));
     }
 
     /// Returns the number of descriptors.

@@ -1,0 +1,119 @@
+//! A table of descriptors as bytes, for a process that runs on two kernels in turn: the one whose
+//! turn ends saves its table, the other one loads it. The bytes come from another kernel, so they
+//! may be anything.
+
+use crate::errno::Errno;
+use crate::table::{Descriptor, Slot, Table, copied};
+use alloc::vec::Vec;
+
+/// Words of a descriptor: number and length of the name; kind and syncs; handle; rights;
+/// inheriting. The name follows, up to a multiple of 8 bytes.
+const WORDS: usize = 5;
+const HEAD: usize = 8 * WORDS;
+/// Added to the length of a name: one of 0 bytes differs from none.
+const NAMED: u64 = 1;
+
+impl Table {
+    /// Returns all descriptors as bytes, a multiple of 8.
+    pub fn save(&self) -> Result<Vec<u8>, Errno> {
+        let mut bytes = Vec::new();
+        let mut done = Ok(());
+        self.each(&mut |number, descriptor| {
+            let name = self.name(number).ok();
+            let length = name.as_ref().map_or(0, |name| name.len() as u64 + NAMED);
+            let words = [
+                u64::from(number) | length << 32,
+                u64::from(descriptor.kind) | u64::from(descriptor.syncs) << 16,
+                descriptor.handle,
+                descriptor.rights,
+                descriptor.inheriting,
+            ];
+            let name = name.unwrap_or_default();
+            if bytes.try_reserve(HEAD + name.len() + 8).is_err() {
+                done = Err(Errno::NOMEM);
+                return;
+            }
+            words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+            bytes.extend_from_slice(&name);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        });
+        done.map(|()| bytes)
+    }
+
+    /// Replaces all descriptors by those of [`Table::save`]. Meanwhile no thread uses the table.
+    /// [`Errno::INVAL`]: these are no such bytes, and some descriptors are missing.
+    pub fn load(&self, mut bytes: &[u8]) -> Result<(), Errno> {
+        self.clear();
+        while !bytes.is_empty() {
+            let (head, rest) = bytes.split_at_checked(HEAD).ok_or(Errno::INVAL)?;
+            let mut words = [0; WORDS];
+            for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
+                *word = u64::from_le_bytes(bytes.try_into().map_err(|_| Errno::INVAL)?);
+            }
+            let [first, flags, handle, rights, inheriting] = words;
+            let (number, length) = (first as u32, (first >> 32) as usize);
+            let length = length.checked_sub(NAMED as usize);
+            let taken = length.unwrap_or(0).next_multiple_of(8);
+            let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
+            let name = length.map(|length| copied(&name[..length])).transpose()?;
+            let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
+            let descriptor = Descriptor { handle, rights, inheriting, kind, syncs };
+            self.put(number, Slot { descriptor, name })?;
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    fn table() -> Table {
+        let table = Table::new(100).unwrap();
+        let names: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"/"), Some(b"/a folder")];
+        for (number, name) in [0, 1, 40, 99].into_iter().zip(names) {
+            let word = u64::from(number) + 7;
+            let (kind, syncs) = (number as u8, u16::MAX);
+            let descriptor =
+                Descriptor { handle: word, rights: !word, inheriting: word << 40, kind, syncs };
+            let name = name.map(|name| copied(name).unwrap());
+            table.put(number, Slot { descriptor, name }).unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn a_table_is_loaded_as_it_was_saved_whatever_was_there_before() {
+        let (from, to) = (table(), Table::new(100).unwrap());
+        let old = Descriptor { handle: 1, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
+        (0..50).for_each(|_| assert!(to.add(old).is_ok()));
+        to.load(&from.save().unwrap()).unwrap();
+        assert_eq!(to.count(), 4);
+        for number in [0, 1, 40, 99] {
+            assert_eq!(to.get(number), from.get(number));
+            assert_eq!(to.name(number), from.name(number));
+        }
+        assert_eq!(Table::new(8).unwrap().save(), Ok(vec![]));
+    }
+
+    #[test]
+    fn bytes_of_another_kernel_are_refused_unless_they_are_a_table() {
+        let good = table().save().unwrap();
+        let to = Table::new(100).unwrap();
+        for end in 1..good.len() {
+            let is_whole = to.load(&good[..end]).is_ok();
+            assert!(!is_whole || to.count() < 4, "cut at {end}");
+        }
+        for (at, bit) in (0..good.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            let _ = to.load(&bad);
+            assert!(to.count() <= 5);
+        }
+        let twice = [&good[..], &good[..]].concat();
+        assert_eq!(to.load(&twice), Err(Errno::INVAL));
+        assert_eq!(Table::new(50).unwrap().load(&good), Err(Errno::BADF), "beyond its limit");
+    }
+}
