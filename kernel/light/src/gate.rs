@@ -1,7 +1,7 @@
 //! The gate: decides when light threads may run, on the kernel with the normal threads.
 //!
 //! ```text
-//!            time (1), rest (2): Resume             before_dispatch: Suspend
+//!            time (1), rest (2): Resume                       enter: Suspend
 //!   Closed -----------------------------> Open -----------------------------> Closing
 //!     ^                                    |                                     |
 //!     +-- Stopped: the last light thread has ended --+-- Stopped, peer_rests (3) +
@@ -9,45 +9,43 @@
 //!   any --- end: End ---> Ending --- Stopped: no light thread is left ---> Over
 //!   any --- peer_died ---> Over (lost)
 //! ```
-//! Normal threads execute program code only in Closed. (1) No normal thread has been on a core for
-//! a while, and a light thread is runnable. (2) This kernel is about to rest. (3) Until then, cores
-//! that have dispatched a normal thread wait.
+//! A normal thread **enters** before it uses the process's memory, in program code or in the kernel
+//! on its behalf, and leaves when it waits. (1) None has been inside for a while, and a light
+//! thread is runnable. (2) This kernel is about to rest. (3) Until then, threads that enter wait.
 //!
-//! A gate is used under one lock, the scheduler's. No method waits; times are chip time in ns.
+//! A gate is used under one lock. No method waits; times are chip time in ns.
 //!
 //! # What the caller does
 //! - A returned message is sent, without loss, and wakes the weak kernel if it rests; only a
-//!   Suspend need not ([`Gate::peer_rests`]). Two cores may send theirs in either order.
-//! - After any call, other cores that wait may have to ask [`Gate::may_run`] again, and
-//!   [`Gate::due`] may have changed.
-//! - A core waits for its permission through attend: interrupts enabled, no lock held, serving all
-//!   other messages and page requests. The thread may leave the core meanwhile.
+//!   Suspend need not ([`Gate::peer_rests`]). Two threads may send theirs in either order.
+//! - Before it sends a Resume, the process's memory is written back and unmapped here.
+//! - After any call, threads that wait may have to ask [`Gate::may_run`] again, and [`Gate::due`]
+//!   may have changed.
+//! - A thread waits for its permission without a lock. It may leave meanwhile.
 //! - Light threads are created by a call. [`Gate::end`] comes after the calls that are in progress.
 //! - The memory of an ended process is freed when the gate is over.
 
-use base::id::CoreId;
-
-use crate::cores::Cores;
 use crate::message::{FromLight, Lights, Permission, Report, ToLight};
 use crate::sequence::Sequence;
+use crate::threads::{Place, Threads};
 
 /// When the gate opens. Both bound the number of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Delays {
-    /// Time without a normal thread on a core.
+    /// Time without a normal thread inside.
     pub quiet_ns: u64,
     /// Time after which a runnable light thread no longer waits for `quiet_ns`, only for a moment
-    /// without a normal thread. Keeps threads that block often and briefly from starving it.
+    /// without a normal thread inside. Keeps threads that block often and briefly from starving it.
     pub patience_ns: u64,
 }
 
-/// The answer to a dispatch.
+/// The answer to a thread that enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Dispatch {
-    /// Send this before the switch.
+pub struct Entry {
+    /// Send this first.
     pub send: Option<ToLight>,
-    /// After the switch, wait until [`Gate::may_run`] no longer says Awaited.
+    /// Then wait until [`Gate::may_run`] no longer says Awaited.
     pub must_wait: bool,
 }
 
@@ -57,7 +55,7 @@ pub struct Dispatch {
 pub enum Rest {
     /// It may, once this is sent.
     Ready(Option<ToLight>),
-    /// A normal thread is on a core, or an answer is awaited.
+    /// A normal thread is inside, or an answer is awaited.
     NotYet,
 }
 
@@ -89,12 +87,12 @@ pub struct Gate {
     state: GateState,
     /// Number of the last message that was sent.
     seq: Sequence,
-    /// Cores on which a normal thread is dispatched.
-    cores: Cores,
+    /// Normal threads that have entered.
+    inside: Threads,
     lights: Lights,
     /// Number of the newest report.
     reported: Sequence,
-    /// When a core was last left. While `cores` is empty: since when it is.
+    /// When a thread last left. While `inside` is empty: since when it is.
     quiet_since: u64,
     /// Since when a runnable light thread waits at a closed gate.
     waiting_since: Option<u64>,
@@ -108,7 +106,7 @@ impl Gate {
         Gate {
             state: GateState::Closed,
             seq: first,
-            cores: Cores::NONE,
+            inside: Threads::NONE,
             lights: Lights::Absent,
             reported: first,
             quiet_since: 0,
@@ -128,28 +126,28 @@ impl Gate {
         ToLight::Resume(self.advance(GateState::Open))
     }
 
-    /// Reports that a normal thread of the process is about to run on `core`.
-    pub fn before_dispatch(&mut self, core: CoreId) -> Dispatch {
-        self.cores.insert(core);
+    /// Reports that a normal thread wants to use the process's memory.
+    pub fn enter(&mut self, thread: Place) -> Entry {
+        self.inside.insert(thread);
         let must_suspend = self.state == GateState::Open;
         let send = must_suspend.then(|| ToLight::Suspend(self.advance(GateState::Closing)));
-        Dispatch { send, must_wait: self.state == GateState::Closing }
+        Entry { send, must_wait: self.state == GateState::Closing }
     }
 
-    /// Returns whether the normal thread on `core` may return to program code. Asked after each
-    /// dispatch. A core without a dispatched thread gets no permission.
-    pub fn may_run(&self, core: CoreId) -> Permission {
+    /// Returns whether a normal thread that has entered may continue. One that has not gets no
+    /// permission.
+    pub fn may_run(&self, thread: Place) -> Permission {
         match self.state {
-            GateState::Closed if self.cores.contains(core) => Permission::Granted,
+            GateState::Closed if self.inside.contains(thread) => Permission::Granted,
             GateState::Closed | GateState::Open | GateState::Closing => Permission::Awaited,
             GateState::Ending | GateState::Over(_) => Permission::Refused,
         }
     }
 
-    /// Reports that no normal thread of the process is on `core` any longer: it has blocked, has
-    /// been preempted, or has ended, whether or not it had its permission.
-    pub fn left(&mut self, core: CoreId, now: u64) {
-        if self.cores.remove(core) {
+    /// Reports that a normal thread no longer uses the process's memory: it waits, or has ended,
+    /// whether or not it had its permission.
+    pub fn leave(&mut self, thread: Place, now: u64) {
+        if self.inside.remove(thread) {
             self.quiet_since = now;
         }
     }
@@ -219,7 +217,7 @@ impl Gate {
 
     /// Returns when [`Gate::time`] has something to do.
     pub fn due(&self) -> Option<u64> {
-        let waiting_since = self.waiting_since.filter(|_| self.cores.is_empty())?;
+        let waiting_since = self.waiting_since.filter(|_| self.inside.is_empty())?;
         let quiet = self.quiet_since.saturating_add(self.delays.quiet_ns);
         Some(quiet.min(waiting_since.saturating_add(self.delays.patience_ns)))
     }
@@ -235,7 +233,7 @@ impl Gate {
     /// meanwhile need not wake this kernel.
     pub fn rest(&mut self) -> Rest {
         match (self.state, self.lights) {
-            _ if !self.cores.is_empty() => Rest::NotYet,
+            _ if !self.inside.is_empty() => Rest::NotYet,
             (GateState::Closing | GateState::Ending, _) => Rest::NotYet,
             (GateState::Closed, Lights::Blocked | Lights::Runnable) => {
                 Rest::Ready(Some(self.open()))

@@ -147,6 +147,11 @@ impl Group {
         (self.state == GroupState::Stopping).then(|| self.answer(GroupState::Stopped))
     }
 
+    /// Returns whether light threads must leave program code.
+    pub fn is_stopping(&self) -> bool {
+        self.state == GroupState::Stopping
+    }
+
     /// Returns whether a light thread may return to program code.
     pub fn may_run(&self) -> Permission {
         match self.state {

@@ -8,13 +8,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod cores;
 pub mod gate;
 pub mod group;
 pub mod message;
 pub mod sequence;
+pub mod threads;
 
-pub use gate::{Delays, Dispatch, End, Gate, Rest, Unexpected};
+pub use gate::{Delays, End, Entry, Gate, Rest, Unexpected};
 pub use group::{Group, Stop};
 pub use message::{FromLight, Lights, Permission, Report, ToLight};
 pub use sequence::Sequence;
+pub use threads::Place;

@@ -1,15 +1,14 @@
 //! When a gate opens, and when it sends nothing.
 
-use base::id::CoreId;
 use kernel_light::{
-    Delays, Dispatch, End, FromLight, Gate, Group, Lights, Permission, Report, Rest, Sequence,
+    Delays, End, Entry, FromLight, Gate, Group, Lights, Permission, Place, Report, Rest, Sequence,
     ToLight,
 };
 
 const DELAYS: Delays = Delays { quiet_ns: 100, patience_ns: 1000 };
 const FIRST: Sequence = Sequence(u32::MAX);
-const CORES: [CoreId; 2] = [CoreId(0), CoreId(1)];
-const NOTHING: Dispatch = Dispatch { send: None, must_wait: false };
+const CORES: [Place; 2] = [Place(0), Place(1)];
+const NOTHING: Entry = Entry { send: None, must_wait: false };
 
 /// A gate and a group whose messages arrive at once.
 struct Pair {
@@ -43,11 +42,11 @@ impl Pair {
     }
 
     /// A normal thread runs on `core` from `now` to `end`.
-    fn runs(&mut self, core: CoreId, now: u64, end: u64) {
-        let dispatch = self.gate.before_dispatch(core);
+    fn runs(&mut self, core: Place, now: u64, end: u64) {
+        let dispatch = self.gate.enter(core);
         self.send(dispatch.send, now);
         assert_eq!(self.gate.may_run(core), Permission::Granted);
-        self.gate.left(core, end);
+        self.gate.leave(core, end);
     }
 
     fn time(&mut self, now: u64) {
@@ -66,9 +65,9 @@ fn nothing_is_sent_while_no_light_thread_is_runnable() {
         let mut pair = Pair::new(lights);
         for turn in 0..100 {
             let now = turn * 10_000;
-            assert_eq!(pair.gate.before_dispatch(CORES[0]), NOTHING);
+            assert_eq!(pair.gate.enter(CORES[0]), NOTHING);
             assert_eq!(pair.gate.may_run(CORES[0]), Permission::Granted);
-            pair.gate.left(CORES[0], now);
+            pair.gate.leave(CORES[0], now);
             assert_eq!((pair.gate.due(), pair.gate.time(now + 9_999)), (None, None));
         }
     }
@@ -115,12 +114,12 @@ fn normal_threads_that_block_often_do_not_starve_a_light_one() {
 #[test]
 fn the_last_of_two_cores_decides() {
     let mut pair = Pair::new(Lights::Runnable);
-    let _ = pair.gate.before_dispatch(CORES[0]);
-    let _ = pair.gate.before_dispatch(CORES[1]);
-    pair.gate.left(CORES[1], 1);
+    let _ = pair.gate.enter(CORES[0]);
+    let _ = pair.gate.enter(CORES[1]);
+    pair.gate.leave(CORES[1], 1);
     assert_eq!((pair.gate.due(), pair.gate.time(99_999)), (None, None));
     assert_eq!(pair.gate.may_run(CORES[0]), Permission::Granted);
-    pair.gate.left(CORES[0], 100_000);
+    pair.gate.leave(CORES[0], 100_000);
     assert_eq!(pair.gate.due(), Some(1000));
 }
 
@@ -128,10 +127,10 @@ fn the_last_of_two_cores_decides() {
 fn one_suspend_serves_two_cores() {
     let mut pair = Pair::new(Lights::Runnable);
     pair.time(100);
-    let first = pair.gate.before_dispatch(CORES[0]);
-    let second = pair.gate.before_dispatch(CORES[1]);
+    let first = pair.gate.enter(CORES[0]);
+    let second = pair.gate.enter(CORES[1]);
     assert!(first.must_wait && matches!(first.send, Some(ToLight::Suspend(_))));
-    assert_eq!(second, Dispatch { send: None, must_wait: true });
+    assert_eq!(second, Entry { send: None, must_wait: true });
     assert_eq!(pair.gate.may_run(CORES[1]), Permission::Awaited);
     pair.send(first.send, 101);
     assert_eq!(CORES.map(|core| pair.gate.may_run(core)), [Permission::Granted; 2]);
@@ -151,8 +150,8 @@ fn a_rest_opens_the_gate_for_threads_that_will_wake() {
 fn no_rest_begins_while_an_answer_is_awaited() {
     let mut pair = Pair::new(Lights::Runnable);
     pair.time(100);
-    let dispatch = pair.gate.before_dispatch(CORES[0]);
-    pair.gate.left(CORES[0], 101);
+    let dispatch = pair.gate.enter(CORES[0]);
+    pair.gate.leave(CORES[0], 101);
     assert_eq!(pair.gate.rest(), Rest::NotYet);
     pair.send(dispatch.send, 102);
     assert!(matches!(pair.gate.rest(), Rest::Ready(Some(_))));
@@ -163,18 +162,18 @@ fn the_last_light_thread_closes_the_gate_when_it_ends() {
     let mut pair = Pair::new(Lights::Runnable);
     pair.time(100);
     pair.wants(Lights::Absent, 200);
-    assert_eq!(pair.gate.before_dispatch(CORES[0]), NOTHING);
+    assert_eq!(pair.gate.enter(CORES[0]), NOTHING);
 }
 
 #[test]
 fn the_death_of_the_weak_kernel_ends_every_wait() {
     let mut pair = Pair::new(Lights::Runnable);
     pair.time(100);
-    assert!(pair.gate.before_dispatch(CORES[0]).must_wait);
+    assert!(pair.gate.enter(CORES[0]).must_wait);
     pair.gate.peer_died();
     assert_eq!(pair.gate.may_run(CORES[0]), Permission::Refused);
     assert_eq!((pair.gate.outcome(), pair.gate.end()), (Some(End::Lost), None));
-    assert_eq!(pair.gate.before_dispatch(CORES[1]), NOTHING);
+    assert_eq!(pair.gate.enter(CORES[1]), NOTHING);
 }
 
 #[test]
@@ -182,10 +181,10 @@ fn a_rest_of_the_weak_kernel_lets_the_thread_run_and_forgets_no_report() {
     let mut pair = Pair::new(Lights::Runnable);
     pair.time(100);
     // The Suspend lies in the ring of a kernel that rests.
-    let _ = pair.gate.before_dispatch(CORES[0]);
+    let _ = pair.gate.enter(CORES[0]);
     pair.gate.peer_rests(200);
     assert_eq!(pair.gate.may_run(CORES[0]), Permission::Granted);
-    pair.gate.left(CORES[0], 300);
+    pair.gate.leave(CORES[0], 300);
     assert_eq!(pair.gate.due(), Some(400));
 }
 
@@ -203,9 +202,9 @@ fn a_repeated_report_does_not_prolong_the_patience() {
     let mut gate = Gate::new(FIRST, DELAYS);
     let report = Report { number: FIRST.next(), lights: Lights::Runnable };
     gate.report(report, 10);
-    let _ = gate.before_dispatch(CORES[0]);
+    let _ = gate.enter(CORES[0]);
     gate.report(report, 500);
-    gate.left(CORES[0], 5000);
+    gate.leave(CORES[0], 5000);
     assert_eq!(gate.due(), Some(10 + DELAYS.patience_ns));
 }
 

@@ -1,9 +1,9 @@
 //! Each machine alone, against any calls and any messages: nothing panics, and what a machine
 //! promises holds whatever the other side sends.
 
-use base::id::CoreId;
 use kernel_light::{
-    Delays, End, FromLight, Gate, Group, Lights, Permission, Report, Rest, Sequence, Stop, ToLight,
+    Delays, End, FromLight, Gate, Group, Lights, Permission, Place, Report, Rest, Sequence, Stop,
+    ToLight,
 };
 use proptest::prelude::*;
 
@@ -86,11 +86,11 @@ impl Watched {
             Call::Dispatch(core) => {
                 self.cores.retain(|other| *other != core);
                 self.cores.push(core);
-                return self.gate.before_dispatch(CoreId(core)).send;
+                return self.gate.enter(Place(core)).send;
             }
             Call::Left(core) => {
                 self.cores.retain(|other| *other != core);
-                self.gate.left(CoreId(core), self.now);
+                self.gate.leave(Place(core), self.now);
             }
             Call::Message(message) => {
                 self.is_answered |=
@@ -139,7 +139,7 @@ impl Watched {
 
     fn check(&self) {
         for core in 0..4 {
-            if self.gate.may_run(CoreId(core)) == Permission::Granted {
+            if self.gate.may_run(Place(core)) == Permission::Granted {
                 assert!(self.cores.contains(&core));
                 assert!(self.last.is_none() || self.is_answered, "granted without an answer");
             }
@@ -148,7 +148,7 @@ impl Watched {
             assert!(self.cores.is_empty(), "a gate that opens while a normal thread runs");
         }
         if let Some(end) = self.gate.outcome() {
-            assert_eq!(self.gate.may_run(CoreId(0)), Permission::Refused);
+            assert_eq!(self.gate.may_run(Place(0)), Permission::Refused);
             assert!(end == End::Lost || matches!(self.last, Some(ToLight::End(_))));
         }
     }

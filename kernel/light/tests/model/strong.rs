@@ -1,7 +1,6 @@
 //! The kernel with the normal threads: two cores, two threads.
 
-use base::id::CoreId;
-use kernel_light::{End, FromLight, Gate, Permission, Report, Rest, Sequence};
+use kernel_light::{End, FromLight, Gate, Permission, Place, Report, Rest, Sequence};
 
 use crate::state::{AGREES, Body, Doing, EXPECTED, Mistake, Process, STRONG, State, Thread, WEAK};
 use crate::world::{Action, DELAYS, How, NOW, World};
@@ -29,7 +28,7 @@ impl World {
             self.thread_actions(state, process, t, actions);
         }
         let calls = process.threads.iter().any(|thread| thread.doing == Doing::Creating);
-        let is_ended = process.gate.may_run(CoreId(0)) == Permission::Refused;
+        let is_ended = process.gate.may_run(Place(0)) == Permission::Refused;
         if process.is_killed && !calls && !is_ended {
             actions.push(Action::End);
         }
@@ -60,7 +59,7 @@ impl World {
                 out.push(Action::Dispatch(t));
             }
             Doing::Border => {
-                let core = CoreId(thread.core.unwrap_or(0));
+                let core = Place(thread.core.unwrap_or(0));
                 let waits = process.gate.may_run(core) == Permission::Awaited;
                 if !waits || process.is_killed || self.mistake == Some(Mistake::NoWait) {
                     out.push(Action::Go(t));
@@ -132,18 +131,18 @@ impl World {
 
     fn leave(&self, process: &mut Process, t: usize) {
         let Some(core) = process.threads[t].core.take() else { return };
-        process.gate.left(CoreId(core), NOW);
+        process.gate.leave(Place(core), NOW);
         if self.mistake == Some(Mistake::CountOff) {
             let inside = |thread: &&Thread| thread.doing == Doing::Program && thread.core.is_some();
             let others = process.threads.iter().filter(inside).filter_map(|thread| thread.core);
-            others.for_each(|other| process.gate.left(CoreId(other), NOW));
+            others.for_each(|other| process.gate.leave(Place(other), NOW));
         }
     }
 
     fn go(&self, state: &mut State, t: usize) {
         let Some(process) = state.process() else { return };
         let Some(core) = process.threads[t].core else { return };
-        let refused = process.gate.may_run(CoreId(core)) == Permission::Refused;
+        let refused = process.gate.may_run(Place(core)) == Permission::Refused;
         if refused || process.is_killed {
             self.leave(process, t);
             process.threads[t].doing = Doing::Ended;
@@ -163,7 +162,7 @@ impl World {
             How::Preempted => state.left.preemptions -= 1,
             How::Faults => state.send(WEAK, Body::PageRequest(t)),
             // A process that ends creates nothing.
-            How::Creates => match process.gate.may_run(CoreId(0)) {
+            How::Creates => match process.gate.may_run(Place(0)) {
                 Permission::Refused => set(state, t, Doing::Border),
                 _ => {
                     process.uncreated -= 1;
@@ -254,8 +253,8 @@ fn set(state: &mut State, t: usize, doing: Doing) {
 fn dispatch(state: &mut State, t: usize) {
     let Some(process) = state.process() else { return };
     let Some(core) = idle_core(process) else { return };
-    let dispatch = process.gate.before_dispatch(CoreId(core));
-    let waits = process.gate.may_run(CoreId(core)) == Permission::Awaited;
+    let dispatch = process.gate.enter(Place(core));
+    let waits = process.gate.may_run(Place(core)) == Permission::Awaited;
     process.threads[t].core = Some(core);
     process.threads[t].doing = Doing::Border;
     if waits != dispatch.must_wait {

@@ -231,7 +231,7 @@ impl World {
 }
 
 fn is_refused(gate: &Gate) -> bool {
-    gate.may_run(base::id::CoreId(0)) == Permission::Refused
+    gate.may_run(kernel_light::Place(0)) == Permission::Refused
 }
 
 /// A kernel that waits for an answer or a page handles nothing else ([`Mistake::Deaf`]).
