@@ -12,6 +12,7 @@ pub mod dsm;
 pub mod fs;
 pub mod hang;
 pub mod host;
+pub mod light;
 pub mod memory;
 pub mod msg;
 pub mod net;

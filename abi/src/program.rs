@@ -15,6 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `self(what)` | stores an [`Identity`] at `what` |
 /// | `list(above, buffer, bytes, used)` | a [`crate::process::Listed`] of each pid above `above` |
 /// | `pipe(ends)` | creates a pipe; stores two descriptors (u32): read end, write end |
+/// | `light_spawn(start)` | as `thread-spawn` of wasi-threads: starts a light thread |
 /// | `dup(descriptor, new)` | duplicates a descriptor; stores the new one (u32) |
 /// | `terminal(descriptor, mode, group)` | sets mode ([`terminal`]) and foreground group |
 pub const MODULE: &str = "penumbra";
@@ -31,6 +32,10 @@ pub const MODULE: &str = "penumbra";
 /// ```
 /// An address that is outside the memory or not aligned is a trap, as it is for the instruction.
 pub const THREADS: &str = "penumbra_threads";
+
+/// The function of [`MODULE`] that starts a light thread. It returns the thread's number, or a
+/// negative one as `thread-spawn` does.
+pub const LIGHT_SPAWN: &str = "light_spawn";
 
 pub mod terminal {
     /// Each key arrives as it is pressed, without echo.

@@ -185,8 +185,11 @@ pub struct DomainPage {
     /// The sum of [`ChipPage::losses`] that this domain knew when it last left the shared block;
     /// `u64::MAX` if it did not know all of them.
     pub settled: u64,
+    /// Number of processes of this domain that have had light threads on another one. Without them
+    /// it need not be woken when that one has died.
+    pub lights: u64,
     pub power: PowerSample,
-    pub rest: [u64; 512 - 12 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
+    pub rest: [u64; 512 - 13 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
 }
 
 pub const SPINLOCKS: usize = 32;

@@ -5,7 +5,7 @@
 //! function in which threads begin. The compiler rejects features that only instructions use
 //! (exceptions without a tag); [`used`] then returns the proposal.
 
-use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
+use abi::program::{LIGHT_SPAWN, MAX_TABLE_ENTRIES, MAX_TABLES, MODULE};
 use kernel_process::functions::{FUNCTIONS, Function, Type};
 use thiserror::Error;
 use wasmparser::{
@@ -275,7 +275,7 @@ impl Declared {
 
     fn function(&mut self, module: String, name: String, kind: u32) -> Option<Unsupported> {
         self.functions.push(kind);
-        if (module.as_str(), name.as_str()) == THREAD_SPAWN {
+        if [THREAD_SPAWN, (MODULE, LIGHT_SPAWN)].contains(&(module.as_str(), name.as_str())) {
             self.spawns = true;
             let kind = self.function_type(kind)?;
             let is_known = kind.params() == [ValType::I32] && kind.results() == [ValType::I32];

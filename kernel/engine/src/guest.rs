@@ -1,6 +1,7 @@
 //! What the engine needs from a process's kernel.
 
-use crate::region::Start;
+use crate::region::{Lent, Region, Start};
+use alloc::sync::Arc;
 use kernel_process::{Interrupted, System};
 
 /// How a wait for a notification ended. The numbers are those of `memory.atomic.wait32`.
@@ -27,6 +28,21 @@ pub trait Guest: System + Send + Sync + 'static {
     /// Starts a thread of the process, which calls `Engine::run_thread`. Returns its number, or
     /// `None` if there cannot be another one.
     fn begin_thread(&mut self, start: Start) -> Option<u32>;
+
+    /// Starts a light thread of the process: one that runs while no other thread does, if it can be
+    /// on another kernel.
+    fn begin_light(&mut self, start: Start) -> Result<Option<u32>, Interrupted>;
+
+    /// Called when the program calls a function of the kernel: a light thread that must stop waits
+    /// here. Fails if the thread may not use the process any more.
+    fn pause(&mut self) -> Result<(), Interrupted>;
+
+    /// Returns the memory for the threads of a program that has light threads, if they can be on
+    /// another kernel.
+    fn lend(&mut self) -> Option<Arc<dyn Lent>>;
+
+    /// Reports the region that was made in the memory of [`Guest::lend`].
+    fn has_region(&mut self, region: &Arc<Region>);
 
     /// Waits for [`Guest::notify`] at an address, if `is_expected`, until a time of the monotonic
     /// clock. No notification between the check and the wait is lost.

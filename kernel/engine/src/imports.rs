@@ -3,6 +3,7 @@
 
 use crate::guest::Guest;
 use crate::inside::Inside;
+use crate::pause::pause;
 use crate::stopped::Stopped;
 use crate::threads;
 use kernel_process::{Done, GuestMemory, Process, System, for_each_function, outcome};
@@ -14,6 +15,7 @@ fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
     work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
 ) -> Result<i32> {
+    pause(caller)?;
     let own = match caller.data().memory {
         None if caller.data().region.is_none() => Some(find_memory(caller)?),
         own => own,

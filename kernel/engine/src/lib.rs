@@ -8,6 +8,7 @@
 //! - `guest`: a process's connection to its kernel
 //! - `inside`: the data of a program's store, and its limits
 //! - `imports`: the functions that programs call; `threads`: those of programs with threads
+//! - `pause`: what each of these functions does first
 //! - `region`: memories, of one instance or of all threads of a program
 //! - `context`: what compiled code finds in its instance
 //! - `stopped`: the end of a program, on its way through wasmtime
@@ -27,6 +28,7 @@ mod engine;
 mod guest;
 mod imports;
 mod inside;
+mod pause;
 mod platform;
 mod program;
 mod raw;
@@ -43,5 +45,5 @@ pub use inside::Limits;
 pub use platform::Platform;
 pub use program::{LoadError, Program};
 pub use raw::{Memory, Seal};
-pub use region::Start;
+pub use region::{Lent, Region, Start};
 pub use run::{End, Ran};

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::Inside;
 use crate::raw::{self, Loaded, Memory, Seal};
-use abi::program::{MAX_TABLES, THREADS, engine as abi_engine};
+use abi::program::{LIGHT_SPAWN, MAX_TABLES, MODULE, THREADS, engine as abi_engine};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -36,6 +36,8 @@ pub struct Program<G: Guest> {
     ready: InstancePre<Inside<G>>,
     /// The type of the memory that its threads share; `None`: it has one thread.
     shared: Option<MemoryType>,
+    /// It may start light threads.
+    is_light: bool,
     functions: Functions,
     /// Offset in its contexts of the address of the clock ([`clock::clock_of`]).
     pub(crate) clock: Option<u32>,
@@ -133,14 +135,21 @@ impl<G: Guest> Program<G> {
         let ready = engine.linker.instantiate_pre(module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
         let shared = shared_memory(module)?;
+        let names = (MODULE, LIGHT_SPAWN);
+        let is_light = module.imports().any(|import| (import.module(), import.name()) == names);
         let functions = Functions::of(module)?;
         let clock = clock::clock_of(module);
-        Ok((Program { ready, shared, functions, clock, loaded }, found))
+        Ok((Program { ready, shared, is_light, functions, clock, loaded }, found))
     }
 
     /// Returns the type of the memory that its threads share; `None`: it has one thread.
     pub(crate) fn shared_memory(&self) -> Option<&MemoryType> {
         self.shared.as_ref()
+    }
+
+    /// Returns whether it has threads and may start light ones.
+    pub fn is_light(&self) -> bool {
+        self.is_light && self.shared.is_some()
     }
 
     /// Makes an instance. The region that the store holds, if any, becomes its memory.

@@ -24,6 +24,8 @@
 //! - **The start function** of a module runs before its instance is attached: a growth in it, or of
 //!   another thread meanwhile, is seen at `memory.size` and by bulk instructions afterwards only.
 //!   Linkers make start functions that fill the memory and grow nothing.
+//! - **Lent memory** ([`Lent`]) is also used by another kernel, but never at the same time. What
+//!   reaches it here, program code or a function of the kernel, has entered the process's turn.
 //! - **Lifetime**: views and threads hold the region, which frees its space when the last is gone.
 //!   An instance is detached before it is freed.
 #![allow(unsafe_code)]
@@ -51,22 +53,37 @@ const HANDED: Rank = Rank::new(57, "regions");
 /// The same for the instances of a region.
 const SIZES: Rank = Rank::new(60, "sizes of a region");
 
+/// Memory that two kernels use in turn, at an address that its kernel has chosen: as much reserved
+/// space as any memory has.
+pub trait Lent: Send + Sync + 'static {
+    fn start(&self) -> usize;
+
+    /// Opens the bytes between the end of the open part and another end. Returns false without
+    /// memory.
+    fn open(&self, from: u64, to: u64) -> bool;
+}
+
 /// A reserved space, freed when dropped.
 struct Space {
     start: usize,
     platform: Platform,
+    /// The space is this one's, which frees it.
+    lent: Option<Arc<dyn Lent>>,
 }
 
 impl Space {
     /// Reserves space for a memory and opens its first bytes.
     fn new(platform: Platform, bytes: usize) -> Option<Space> {
-        let space = Space { start: (platform.reserve)(SPACE)?, platform };
+        let space = Space { start: (platform.reserve)(SPACE)?, platform, lent: None };
         space.open(0, bytes as u64).then_some(space)
     }
 
     /// Opens the bytes between the end of the open part and another end. Returns false without
     /// memory.
     fn open(&self, from: u64, to: u64) -> bool {
+        if let Some(lent) = &self.lent {
+            return from >= to || lent.open(from, to);
+        }
         let (at, bytes) = (self.start + from as usize, to.saturating_sub(from) as usize);
         bytes == 0 || (self.platform.open)(at, bytes)
     }
@@ -74,7 +91,9 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        (self.platform.release)(self.start);
+        if self.lent.is_none() {
+            (self.platform.release)(self.start);
+        }
     }
 }
 
@@ -95,16 +114,44 @@ pub struct Region {
 impl Region {
     /// Makes the memory of a program whose module has one of this type. `None` without memory.
     pub(crate) fn new(platform: Platform, kind: &MemoryType) -> Option<Arc<Region>> {
-        let bytes = kind.minimum().checked_mul(PAGE).filter(|&bytes| bytes <= RESERVATION)?;
+        let bytes = least(kind)?;
+        Some(Arc::new(Region::of(Space::new(platform, bytes as usize)?, kind, bytes)))
+    }
+
+    /// Makes the same in lent memory. If the process begins here, opens its first bytes; else its
+    /// size is known when this kernel's turn begins ([`Region::resized`]).
+    pub(crate) fn lent(
+        platform: Platform,
+        kind: &MemoryType,
+        lent: Arc<dyn Lent>,
+        begins: bool,
+    ) -> Option<Arc<Region>> {
+        let bytes = if begins { least(kind)? } else { 0 };
+        let space = Space { start: lent.start(), platform, lent: Some(lent) };
+        space.open(0, bytes).then(|| Arc::new(Region::of(space, kind, bytes)))
+    }
+
+    fn of(space: Space, kind: &MemoryType, bytes: u64) -> Region {
         let most = kind.maximum().map_or(RESERVATION, |pages| pages.saturating_mul(PAGE));
-        Some(Arc::new(Region {
-            space: Space::new(platform, bytes as usize)?,
+        Region {
+            space,
             bytes: AtomicU64::new(bytes),
             most: most.min(RESERVATION),
             grows: AtomicBool::new(false),
             tables: AtomicU64::new(0),
             sizes: Lock::new(SIZES, Vec::new()),
-        }))
+        }
+    }
+
+    /// Reports the size of lent memory, which another kernel may have grown. No thread uses it
+    /// meanwhile. Returns false if it cannot have this size.
+    pub fn resized(&self, bytes: u64) -> bool {
+        let before = self.bytes.load(Ordering::Relaxed);
+        let is_valid = bytes >= before && bytes <= self.most && bytes.is_multiple_of(PAGE);
+        if is_valid && bytes != before {
+            self.set_all(bytes);
+        }
+        is_valid
     }
 
     /// Counts tables of a thread, or those that it had. Returns the bytes of all threads' tables.
@@ -205,6 +252,11 @@ impl Region {
     }
 }
 
+/// Returns the initial size of a memory in bytes.
+fn least(kind: &MemoryType) -> Option<u64> {
+    kind.minimum().checked_mul(PAGE).filter(|&bytes| bytes <= RESERVATION)
+}
+
 /// An instance that follows the growth of its region.
 pub(crate) struct Attached(u64);
 
@@ -222,6 +274,16 @@ pub struct Start {
     pub(crate) region: Arc<Region>,
     /// Passed on to the program.
     pub(crate) argument: u32,
+}
+
+impl Start {
+    pub fn new(region: Arc<Region>, argument: u32) -> Start {
+        Start { region, argument }
+    }
+
+    pub fn argument(&self) -> u32 {
+        self.argument
+    }
 }
 
 /// A part of a region that is copied at once.

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::{Inside, Limits};
 use crate::program::Program;
-use crate::region::{Region, Start};
+use crate::region::{Lent, Region, Start};
 use crate::short;
 use crate::stopped::Stopped;
 use abi::process::signal;
@@ -33,6 +33,8 @@ pub enum End {
     Signal(u16),
     /// By a trap: one of `abi::program::trap`, and a message for people.
     Trap(u32, String),
+    /// With another kernel, on which a part of it ran.
+    Lost,
     /// wasmtime could not start it, with this message: out of memory, or its limit is too low.
     NoMemory(String),
 }
@@ -50,16 +52,21 @@ impl<G: Guest> Engine<G> {
         &self,
         program: &Program<G>,
         process: Arc<Process>,
-        guest: G,
+        mut guest: G,
         limits: Limits,
     ) -> Ran<G> {
+        let lent = if program.is_light() { guest.lend() } else { None };
+        let is_lent = lent.is_some();
         let region = match program.shared_memory() {
             None => None,
-            Some(kind) => match self.region(kind, limits) {
+            Some(kind) => match self.region(kind, limits, lent) {
                 Some(region) => Some(region),
                 None => return Ran { end: no_room(), guest },
             },
         };
+        if let Some(region) = region.as_ref().filter(|_| is_lent) {
+            guest.has_region(region);
+        }
         self.within(program, (process, guest, limits, region), |store, instance| {
             let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
             attached(program, store, (instance, begin.func()), |store| begin.call(store, ()))
@@ -84,9 +91,22 @@ impl<G: Guest> Engine<G> {
         })
     }
 
-    fn region(&self, kind: &MemoryType, limits: Limits) -> Option<Arc<Region>> {
-        let fits = kind.minimum().saturating_mul(kind.page_size()) <= limits.memory;
-        if fits { Region::new(self.platform, kind) } else { None }
+    fn region(
+        &self,
+        kind: &MemoryType,
+        limits: Limits,
+        lent: Option<Arc<dyn Lent>>,
+    ) -> Option<Arc<Region>> {
+        match lent {
+            _ if kind.minimum().saturating_mul(kind.page_size()) > limits.memory => None,
+            Some(lent) => Region::lent(self.platform, kind, lent, true),
+            None => Region::new(self.platform, kind),
+        }
+    }
+
+    /// Returns the region of a program that runs on another kernel, in memory that that one lends.
+    pub fn region_in(&self, program: &Program<G>, lent: Arc<dyn Lent>) -> Option<Arc<Region>> {
+        Region::lent(self.platform, program.shared_memory()?, lent, false)
     }
 
     /// Makes an instance and runs `work` with it.

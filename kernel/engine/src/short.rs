@@ -18,7 +18,7 @@ use crate::program::Program;
 use arch::types::DirectImport;
 use core::marker::PhantomData;
 use core::slice::from_raw_parts_mut;
-use kernel_process::{Bytes, clocks};
+use kernel_process::{Bytes, Errno, clocks};
 use wasmtime::{Func, Store};
 
 /// Makes the instance of function `begin` call its clock directly.
@@ -65,6 +65,10 @@ impl<G: Guest> DirectImport for Clock<G> {
         // SAFETY: as above.
         let inside = unsafe { &mut *(context.data() as *mut Inside<G>) };
         let time = time as u32;
+        if inside.guest.pause().is_err() {
+            // The process is about to end, and its memory may not be here.
+            return Errno::IO.0.into();
+        }
         let done = clocks::now(&mut inside.guest, id as u32).and_then(|now| match &inside.region {
             None => {
                 let (base, bytes) = context.memory();

@@ -8,9 +8,10 @@
 
 use crate::guest::{Guest, Waited};
 use crate::inside::Inside;
+use crate::pause::pause;
 use crate::region::{Region, Start};
 use crate::stopped::Stopped;
-use abi::program::THREADS;
+use abi::program::{LIGHT_SPAWN, MODULE, THREADS};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use kernel_process::{SharedMemory, Stop};
@@ -27,6 +28,7 @@ const NO_MEMORY: i32 = -1;
 pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
     let (module, name) = SPAWN;
     linker.func_wrap(module, name, spawn)?;
+    linker.func_wrap(MODULE, LIGHT_SPAWN, spawn_light)?;
     linker.func_wrap(THREADS, "grow", grow)?;
     linker.func_wrap(THREADS, "wait32", wait32)?;
     linker.func_wrap(THREADS, "wait64", wait64)?;
@@ -34,20 +36,29 @@ pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the region of the calling thread's program.
-fn region<G: Guest>(caller: &Caller<'_, Inside<G>>) -> Result<Arc<Region>> {
+/// Returns the region of the calling thread's program, with which each function begins.
+fn region<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<Arc<Region>> {
+    pause(caller)?;
     let region = caller.data().region.clone();
     region.ok_or_else(|| Error::msg("it has no memory that threads share"))
 }
 
 fn spawn<G: Guest>(mut caller: Caller<'_, Inside<G>>, argument: i32) -> Result<i32> {
-    let start = Start { region: region(&caller)?, argument: argument.cast_unsigned() };
+    let start = Start { region: region(&mut caller)?, argument: argument.cast_unsigned() };
     let begun = caller.data_mut().guest.begin_thread(start);
     Ok(begun.map_or(NO_THREAD, u32::cast_signed))
 }
 
+fn spawn_light<G: Guest>(mut caller: Caller<'_, Inside<G>>, argument: i32) -> Result<i32> {
+    let start = Start { region: region(&mut caller)?, argument: argument.cast_unsigned() };
+    match caller.data_mut().guest.begin_light(start) {
+        Ok(begun) => Ok(begun.map_or(NO_THREAD, u32::cast_signed)),
+        Err(_) => Err(Error::new(Stopped(Stop::Interrupted))),
+    }
+}
+
 fn grow<G: Guest>(mut caller: Caller<'_, Inside<G>>, pages: i32) -> Result<i32> {
-    let region = region(&caller)?;
+    let region = region(&mut caller)?;
     let tables = region.count_tables(0, 0);
     let Inside { guest, limits, .. } = caller.data_mut();
     let before = region.grow(pages.cast_unsigned(), |bytes| {
@@ -73,13 +84,13 @@ fn place(region: &Region, address: i32, offset: i32, bytes: u64) -> Result<u64> 
 }
 
 fn wait32<G: Guest>(
-    caller: Caller<'_, Inside<G>>,
+    mut caller: Caller<'_, Inside<G>>,
     address: i32,
     expected: i32,
     timeout: i64,
     offset: i32,
 ) -> Result<i32> {
-    let region = region(&caller)?;
+    let region = region(&mut caller)?;
     let at = place(&region, address, offset, 4)?;
     let word = region.word(at).ok_or(Trap::MemoryOutOfBounds)?;
     let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
@@ -87,13 +98,13 @@ fn wait32<G: Guest>(
 }
 
 fn wait64<G: Guest>(
-    caller: Caller<'_, Inside<G>>,
+    mut caller: Caller<'_, Inside<G>>,
     address: i32,
     expected: i64,
     timeout: i64,
     offset: i32,
 ) -> Result<i32> {
-    let region = region(&caller)?;
+    let region = region(&mut caller)?;
     let at = place(&region, address, offset, 8)?;
     let word = region.double_word(at).ok_or(Trap::MemoryOutOfBounds)?;
     let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
@@ -129,7 +140,7 @@ fn notify<G: Guest>(
     count: i32,
     offset: i32,
 ) -> Result<i32> {
-    let at = place(&*region(&caller)?, address, offset, 4)?;
+    let at = place(&*region(&mut caller)?, address, offset, 4)?;
     let woken = caller.data_mut().guest.notify(at, count.cast_unsigned());
     Ok(woken.cast_signed())
 }

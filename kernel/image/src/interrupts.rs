@@ -5,7 +5,6 @@ use arch::handlers::Handlers;
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
 use base::addr::VirtAddr;
-#[cfg(feature = "trials")]
 use base::id::Vector;
 use kernel_platform::twins::ReferenceKind;
 use kernel_programs::{processes, programs};
@@ -23,18 +22,25 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_dsm as u8)) {
         kernel_trials::pingpong::heard(kernel);
     }
+    if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_chip as u8)) {
+        processes::light::look_at_chip(kernel);
+    }
     interrupts::end(kernel, interrupt);
     prepare_return(kernel, frame);
 }
 
-/// Prepares the return to the interrupted code. If that is a program, this core stops polling; and
-/// if the program must be stopped, it is diverted to a function that traps.
+/// Prepares the return to the interrupted code. If that is a program, this core stops polling. A
+/// light thread waits here until it is its turn. If the program must be stopped, it is diverted to
+/// a function that traps.
 #[inline(never)]
 fn prepare_return(kernel: &'static Kernel, frame: &mut TrapFrame) {
     // The handler runs on the stack of the interrupted code.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
         idle::to_program(kernel);
+        if processes::turns::any_must_leave() {
+            processes::turns::suspend(kernel, frame);
+        }
         if processes::any_must_end() {
             processes::divert(kernel, frame);
         }
@@ -58,7 +64,7 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
 fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
     let met = is_spurious(fault)
         || arch::probe::recover(frame, fault)
-        || programs::demand(frame, fault, processes::ran_short)
+        || programs::demand(frame, fault, processes::ran_short, processes::lent_is_gone)
         || programs::trap(frame, fault);
     if !met {
         unhandled_fault(frame, fault);

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use base::id::CoreId;
 use kernel_msg::{Refusal, Request};
 use kernel_platform::peers::{Procedure, Procedures, with_room};
+use kernel_programs::processes::{forget, light};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::procedures;
@@ -23,6 +24,9 @@ impl Procedures for OurProcedures {
         reply: &mut [u8],
     ) -> Result<usize, Refusal> {
         let kernel = kernel::get().ok_or(Refusal::Refused)?;
+        if Procedure::from_code(request.proc) == Ok(Procedure::Light) {
+            return light::heard(kernel, request, payload);
+        }
         procedures::urgent(kernel, request, payload, reply)
     }
 
@@ -74,6 +78,22 @@ fn blockable(
             })?;
             payload.truncate(8);
             Ok(payload)
+        }
+        Procedure::BeginLight => {
+            let _blocked = kernel.peers.will_block(kernel);
+            let session = Session::at(kernel, request.level.deeper());
+            let begun = light::begin_here(&session, request, &payload);
+            Ok((begun as u64).to_le_bytes().to_vec())
+        }
+        Procedure::EndLight => {
+            let _blocked = kernel.peers.will_block(kernel);
+            light::end_here(kernel, request, &payload);
+            payload.truncate(8);
+            Ok(payload)
+        }
+        Procedure::ForgetLight => {
+            let _blocked = kernel.peers.will_block(kernel);
+            if forget::here(kernel) { Ok(payload) } else { Err(Refusal::Refused) }
         }
         _ => procedures::blockable(kernel, request, payload),
     }

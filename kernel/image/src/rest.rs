@@ -6,6 +6,7 @@ use abi::soc::command;
 use base::id::CoreId;
 use kernel_node::log;
 use kernel_power::{Facts, Governor, Outcome, Rest, Step, Verdict};
+use kernel_programs::processes::light;
 use kernel_sched::table::Table;
 use kernel_sched::{PRIORITY_REST, Quiet};
 use kernel_services::duty;
@@ -63,7 +64,7 @@ fn facts(kernel: &Kernel, now: u64) -> Facts {
 /// Makes one attempt to rest, until the next deadline.
 fn rest(kernel: &'static Kernel) -> Outcome {
     // A page under a DMA transfer is not given up before the transfer is done.
-    if has_work(kernel) || !power::claim() {
+    if has_work(kernel) || !light::before_rest(kernel) || !power::claim() {
         return Outcome::Stayed;
     }
     let (mut rest, mut irqs_on, mut before) = (Rest::default(), false, Moment::now());
@@ -73,7 +74,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                 power::stop_others(kernel) && {
                     // No other thread may use the pages that are given up.
                     kernel.scheduler.unpreempted(|| {
-                        let left = power::has_handed_over(kernel);
+                        let left = light::may_rest() && power::has_handed_over(kernel);
                         irqs_on = left && arch::cpu::irqs_off();
                         left
                     })
@@ -100,6 +101,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                     counted::rested(kernel, before);
                 }
                 power::rejoin(kernel);
+                // Messages have been handled, before other threads run: one may stop some.
                 arch::cpu::irqs_restore(irqs_on);
                 true
             }

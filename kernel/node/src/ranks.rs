@@ -43,6 +43,14 @@ pub const METER: Rank = Rank::leaf(55, "power meter");
 pub const TEST: Rank = Rank::new(48, "test");
 /// The balloon's manager.
 pub const BALLOON: Rank = Rank::leaf(47, "balloon");
+/// Memory of a process that two kernels use in turn.
+pub const LENT: Rank = Rank::new(46, "lent memory");
+/// The frames of all such memory.
+pub const LENT_FRAMES: Rank = Rank::new(48, "coherent frames");
+/// The list of processes with light threads.
+pub const TURNS: Rank = Rank::leaf(61, "turns");
+/// The turn of a process with light threads.
+pub const TURN: Rank = Rank::leaf(62, "turn");
 /// Movable pages.
 pub const MOVABLE: Rank = Rank::new(49, "movable pages");
 /// The page table.

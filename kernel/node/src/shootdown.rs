@@ -171,6 +171,12 @@ pub fn is_online(core: usize) -> bool {
     ONLINE.load(Ordering::SeqCst) & bit(core) != 0
 }
 
+/// Interrupts all online cores, so that each looks at what it returns to.
+pub fn interrupt_cores() {
+    let interrupt = |core| arch::irq::send_core(CoreId(core as u8), core_kind::LOOK);
+    (0..MAX_CORES).filter(|&core| is_online(core)).for_each(interrupt);
+}
+
 /// Returns the number of calls of [`flush_all`] since boot.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)

@@ -139,6 +139,16 @@ impl Soc {
         self.status(domain, offset_of!(DomainStatus, deaths))
     }
 
+    /// Sets [`DomainPage::lights`] of this domain.
+    pub fn set_lights(&self, count: u64) {
+        self.set_own(offset_of!(DomainPage, lights), count);
+    }
+
+    /// Returns [`DomainPage::lights`] of a domain.
+    pub fn lights(&self, domain: DomainId) -> u64 {
+        self.page_of(domain).load(offset_of!(DomainPage, lights))
+    }
+
     /// Sets whether shared devices end the next rest of this domain; before the request to rest.
     pub fn set_listens(&self, listens: bool) {
         self.set_own(offset_of!(DomainPage, listens), listens.into());

@@ -43,7 +43,7 @@ impl Process {
     }
 
     pub fn sched_yield(&self, _memory: &mut GuestMemory<'_>, system: &mut dyn System) -> Done {
-        system.yield_now();
+        system.yield_now()?;
         Ok(())
     }
 

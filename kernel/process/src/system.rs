@@ -82,7 +82,7 @@ pub trait System {
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted>;
 
     /// Lets other threads run.
-    fn yield_now(&mut self);
+    fn yield_now(&mut self) -> Result<(), Interrupted>;
 
     fn pid(&self) -> u32;
 }

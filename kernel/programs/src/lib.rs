@@ -9,11 +9,13 @@
 //!
 //! - [`processes`]: processes from their first request to their end
 //! - [`programs`]: images, memory and the engine
+//! - [`lights`]: processes whose threads run on two kernels in turn
 #![no_std]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod lights;
 pub mod processes;
 pub mod programs;

@@ -16,7 +16,10 @@
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
+//! - [`light`]: threads on the weak kernel, while all others wait; [`turns`]: whose turn it is
 //! - [`launch`]: processes that the system starts
+//! - `ends`: how a process has ended, as numbers
+//! - [`forget`]: memory of dead kernels, of processes that run on two
 //! - `place`: which kernel runs a new process
 //! - [`children`]: the children that a process has started
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
@@ -25,17 +28,21 @@
 mod accounts;
 mod begin;
 mod children;
+mod ends;
+pub mod forget;
 mod guest;
 pub mod launch;
+pub mod light;
 mod lives;
 mod pipes;
 mod place;
 mod reports;
 mod threads;
+pub mod turns;
 
+use crate::lights::turn::Turn;
 use crate::programs::{Loaded, Programs, Short, is_inside};
 use ::processes::client::{Client, News};
-use abi::boot::MAX_CORES;
 use abi::process::{End, Errno, Reply, Request, signal};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
@@ -46,7 +53,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::trap::TrapFrame;
-use base::id::CoreId;
 use children::Children;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
@@ -55,7 +61,7 @@ use kernel_msg::Level;
 use kernel_node::shootdown;
 use kernel_node::shootdown::core_kind;
 use kernel_process::Process;
-use kernel_sched::{ThreadId, WaitQueue};
+use kernel_sched::{PRIORITY_SERVE, ThreadId, WaitQueue};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::{Failure, Session};
@@ -105,6 +111,13 @@ pub struct LocalProcess {
     children: Children,
     /// How it has ended. Set before it leaves [`Processes::living`].
     ended: Once<(End, u32)>,
+    /// Its turn, if its program may start light threads.
+    turn: Once<Arc<Turn>>,
+    /// An open file with its program for the other kernel; set with the turn.
+    image: Once<u64>,
+    /// It is this kernel's part of another kernel's process, with its light threads. The process
+    /// table does not know of it.
+    is_satellite: bool,
 }
 
 impl LocalProcess {
@@ -161,12 +174,7 @@ pub fn ran_short(frame: &TrapFrame) -> Short {
     match life.running.get() {
         _ if by_program => Short::Code,
         Some(Running { loaded: program, .. }) if before >= MOST_SHORT => {
-            let mut way_out = None;
-            let from = (frame.pc(), frame.fp());
-            arch::backtrace::frames(from, &|pc| program.holds(pc), &mut |pc| {
-                way_out = way_out.or_else(|| program.way_out(pc));
-            });
-            way_out.map_or(Short::Kernel, Short::Much)
+            caller_way_out(program, frame).map_or(Short::Kernel, Short::Much)
         }
         _ => {
             life.set_stop(signal::KILL);
@@ -174,6 +182,25 @@ pub fn ran_short(frame: &TrapFrame) -> Short {
             Short::Kernel
         }
     }
+}
+
+/// Returns the way out of the program that has called the interrupted kernel code.
+fn caller_way_out(program: &Loaded<Guest>, frame: &TrapFrame) -> Option<u64> {
+    let (mut way_out, from) = (None, (frame.pc(), frame.fp()));
+    arch::backtrace::frames(from, &|pc| program.holds(pc), &mut |pc| {
+        way_out = way_out.or_else(|| program.way_out(pc));
+    });
+    way_out
+}
+
+/// Called by the fault handler when kernel code has used memory of the calling thread's process
+/// that two kernels use, and it is not there: the thread has failed to enter, or what the other
+/// kernel left is damaged. Returns where execution continues, which ends the program.
+#[cold]
+#[inline(never)]
+pub fn lent_is_gone(frame: &TrapFrame) -> Option<u64> {
+    let (life, _) = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel))?;
+    caller_way_out(&life.running.get()?.loaded, frame)
 }
 
 /// Most pages that the kernel gets on behalf of a process after memory ran short. With the next
@@ -278,11 +305,17 @@ impl Processes {
         self.living.lock().get(&pid).cloned()
     }
 
+    /// Returns the processes of this kernel, without its parts of those of other kernels.
+    fn own(&self) -> impl Iterator<Item = Arc<LocalProcess>> + use<> {
+        let all: Vec<_> = self.living.lock().values().cloned().collect();
+        all.into_iter().filter(|life| !life.is_satellite)
+    }
+
     /// Delivers a signal to a process of this kernel: all its threads end.
     fn stop(&self, kernel: &Kernel, life: &LocalProcess, signal: u16) {
         life.set_stop(signal);
         life.threads.wake(&kernel.scheduler);
-        interrupt_cores();
+        shootdown::interrupt_cores();
         // It interrupts them again, until the process has ended.
         kernel.scheduler.wake(ThreadId::from_token(self.listener.load(Ordering::Acquire)));
     }
@@ -371,13 +404,6 @@ pub fn explain(why: Errno) -> Failure {
     })
 }
 
-/// Interrupts all online cores, so that processes that must end are diverted.
-fn interrupt_cores() {
-    for core in (0..MAX_CORES).filter(|&core| shootdown::is_online(core)) {
-        arch::irq::send_core(CoreId(core as u8), core_kind::LOOK);
-    }
-}
-
 /// Thread: takes work from the process table. Does not return.
 pub fn listen(_: usize) {
     let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), get()) else { return };
@@ -392,7 +418,7 @@ pub fn listen(_: usize) {
         if knows {
             let now = arch::time::soc_time();
             if now >= due {
-                interrupt_cores();
+                shootdown::interrupt_cores();
                 due = now + STOP_NS;
             }
             patience = patience.until(due);
@@ -432,6 +458,10 @@ pub fn start(kernel: &'static Kernel) {
     let _ = PROCESSES.set(Box::default());
     if kernel.spawn("processes", None, listen, 0).is_err() {
         kernel_node::log!("no memory for the thread that starts processes: no program can run");
+    }
+    let tends = || kernel.scheduler.spawn("turns", PRIORITY_SERVE, None, light::keep, 0);
+    if kernel.peers.exist() && tends().is_err() {
+        kernel_node::log!("no memory for the thread that tends light threads");
     }
     if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
         kernel_node::log!("no memory for the thread that reports what processes use");

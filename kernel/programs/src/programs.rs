@@ -21,6 +21,7 @@ mod load;
 mod seam;
 pub mod stack;
 
+use crate::lights;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -33,7 +34,7 @@ pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
 use kernel_services::kernel::Kernel;
-pub use load::{Directory, Loaded, Manifest, Programs, refusal};
+pub use load::{Directory, Loaded, Manifest, Programs, open_image, refusal};
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
 /// heap, the cores' frame caches, and private pipes.
@@ -158,15 +159,41 @@ pub type RanShort = fn(&TrapFrame) -> Short;
 /// touches a program's memory must hold none.
 #[cold]
 #[inline(never)]
-pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool {
+pub fn demand(
+    frame: &mut TrapFrame,
+    fault: Fault,
+    ran_short: RanShort,
+    lent_is_gone: fn(&TrapFrame) -> Option<u64>,
+) -> bool {
     let Fault::Page { address, access: Access::Read | Access::Write, .. } = fault else {
         return false;
     };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
     match is_short() && SPACES.is_open(address) {
         true => demand_short(frame, address, from, ran_short),
-        false => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
+        false => {
+            SPACES.handle_fault(address, from) == FaultOutcome::Mapped
+                || demand_lent(frame, VirtAddr(address), lent_is_gone)
+        }
     }
+}
+
+/// [`demand`] in memory that two kernels use.
+fn demand_lent(
+    frame: &mut TrapFrame,
+    address: VirtAddr,
+    lent_is_gone: fn(&TrapFrame) -> Option<u64>,
+) -> bool {
+    let Some(is_mapped) = lights::fault(address) else { return false };
+    if is_mapped || is_inside(frame.pc()) {
+        return is_mapped;
+    }
+    // As below: such code holds no lock and owns nothing.
+    let way_out = lent_is_gone(frame);
+    if let Some(pc) = way_out {
+        frame.set_pc(pc);
+    }
+    way_out.is_some()
 }
 
 /// [`demand`] when memory is short.
@@ -244,7 +271,7 @@ fn touch_range(first: u64, bytes: u64) -> bool {
 #[inline(never)]
 fn allocate_page(page: u64) -> bool {
     let demand = |from| !is_short() && SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
-    memory().is_some_and(demand)
+    memory().is_some_and(demand) || lights::fault(VirtAddr(page)) == Some(true)
 }
 
 /// Backtraces of programs that trapped, by thread, until they are taken.

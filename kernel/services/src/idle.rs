@@ -3,6 +3,7 @@
 //! protocol).
 
 use crate::kernel::{self, Kernel};
+use kernel_platform::Platform;
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
 /// core must not sleep then.
@@ -22,11 +23,11 @@ pub fn awake(kernel: &Kernel) {
     kernel.attendance.enter(&kernel.own_page);
 }
 
-/// Declares that this core does not poll, because it returns to a program. Called after each
-/// interrupt of a program, and after each wait of a program's thread in the kernel, after which it
-/// may be on another core. Handles the messages that have arrived first.
+/// Declares that this core does not poll, because it returns to a program, or has long work to do.
+/// Called after each interrupt of a program, and after each wait of a program's thread in the
+/// kernel, after which it may be on another core. Handles the messages that have arrived first.
 #[inline]
-pub fn to_program(kernel: &Kernel) {
+pub fn to_program(kernel: &Platform) {
     // Without peers there are no messages.
     while kernel.peers.are_served() {
         if kernel.attendance.is_away() || leave(kernel) {
@@ -37,6 +38,6 @@ pub fn to_program(kernel: &Kernel) {
 }
 
 /// Declares that this core does not poll. Returns false if it must, because a message has arrived.
-fn leave(kernel: &Kernel) -> bool {
+fn leave(kernel: &Platform) -> bool {
     kernel.attendance.leave(&kernel.own_page, || kernel.peers.is_waiting())
 }

@@ -310,7 +310,9 @@ impl System for World {
         Ok(())
     }
 
-    fn yield_now(&mut self) {}
+    fn yield_now(&mut self) -> Result<(), Interrupted> {
+        Ok(())
+    }
 
     fn pid(&self) -> u32 {
         self.pid

@@ -4,6 +4,7 @@ use super::{Command, Failure, Outcome, Session};
 use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
 use core::fmt::Write;
+use kernel_programs::lights::{frames, list};
 use kernel_programs::processes::{explain, with_table};
 use kernel_services::power;
 use kernel_services::services::Patience;
@@ -21,6 +22,12 @@ pub const COMMANDS: &[Command] = &[
         help: "send a signal to a process or group: number or name, TERM by default",
         run: kill,
     },
+    Command {
+        name: "lights",
+        arguments: "",
+        help: "processes with light threads, as this kernel sees them",
+        run: lights,
+    },
 ];
 
 /// The names of signals.
@@ -33,6 +40,17 @@ const NAMES: [(&str, u16); 7] = [
     ("PIPE", signal::PIPE),
     ("TERM", signal::TERM),
 ];
+
+fn lights(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let turns = list::all().ok_or(Failure::Failed("no memory for the list"))?;
+    for turn in turns {
+        out.write_str("  ")?;
+        turn.describe(out)?;
+    }
+    let (used, free) = frames::census();
+    writeln!(out, "  frames of processes on two kernels: {used} in use, {free} free")?;
+    Ok(())
+}
 
 fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_table(session, &Patience::ENDLESS, |table| table.list()).map_err(explain)?;

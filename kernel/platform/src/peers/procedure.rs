@@ -30,6 +30,14 @@ pub enum Procedure {
     GiveBlock = 8,
     /// Publishes what this kernel has counted of its power ([`abi::power::PowerSample`]).
     CountPower = 9,
+    /// Begins a light thread of a process of the caller ([`abi::light::BeginLight`]).
+    BeginLight = 10,
+    /// Ends the light threads of a process of the caller, and unmaps its memory.
+    EndLight = 11,
+    /// Answered when this kernel has unmapped the memory of all processes of lives that are over.
+    ForgetLight = 12,
+    /// [`abi::light::LightNotice`]. Urgent; sent as a notice.
+    Light = 13,
 }
 
 impl Procedure {
@@ -44,12 +52,16 @@ impl Procedure {
         Procedure::Wake,
         Procedure::GiveBlock,
         Procedure::CountPower,
+        Procedure::BeginLight,
+        Procedure::EndLight,
+        Procedure::ForgetLight,
+        Procedure::Light,
     ];
 
     /// Returns how the procedure is executed.
     pub fn class(self) -> Class {
         match self {
-            Procedure::Echo | Procedure::Wake => Class::Urgent,
+            Procedure::Echo | Procedure::Wake | Procedure::Light => Class::Urgent,
             _ => Class::Blockable,
         }
     }
@@ -99,7 +111,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 10, u16::MAX] {
+        for code in [0, 14, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);
@@ -109,6 +121,6 @@ mod tests {
     #[test]
     fn procedures_that_may_wait_are_not_urgent() {
         let urgent = Procedure::ALL.iter().filter(|procedure| procedure.class() == Class::Urgent);
-        assert!(urgent.eq([Procedure::Echo, Procedure::Wake].iter()));
+        assert!(urgent.eq([Procedure::Echo, Procedure::Wake, Procedure::Light].iter()));
     }
 }

@@ -193,8 +193,9 @@ impl System for World {
         Ok(())
     }
 
-    fn yield_now(&mut self) {
+    fn yield_now(&mut self) -> Result<(), Interrupted> {
         self.yields += 1;
+        Ok(())
     }
 
     fn pid(&self) -> u32 {

@@ -48,7 +48,7 @@ pub fn keep(_: usize) {
     loop {
         kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
-        let all: Vec<Arc<LocalProcess>> = processes.living.lock().values().cloned().collect();
+        let all: Vec<Arc<LocalProcess>> = processes.own().collect();
         reported.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
         for life in &all {
             let now = account(&kernel.scheduler, life);

@@ -10,9 +10,9 @@ use super::children::Children;
 use super::guest::Guest;
 use super::reports::report_end;
 use super::threads::{Thread, Threads};
-use super::{LocalProcess, Processes, Running, lives, with_table};
+use super::{LocalProcess, Processes, Running, ends, light, lives, with_table};
 use crate::programs::stack::Stack;
-use crate::programs::{Directory, Manifest};
+use crate::programs::{Directory, Manifest, open_image};
 use ::processes::name;
 use abi::fs::{Op, Request};
 use abi::process::{End as How, Errno};
@@ -21,7 +21,9 @@ use abi::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
+use base::id::DomainId;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits, Ran};
 use kernel_msg::Level;
@@ -75,6 +77,9 @@ pub fn begin(
         watcher,
         children: Children::new(),
         ended: Once::new(),
+        turn: Once::new(),
+        image: Once::new(),
+        is_satellite: false,
     };
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
@@ -170,7 +175,7 @@ extern "C" fn live(pid: usize) {
     report_begun(&session, &life);
     let end = run(processes, &life, running, guest);
     let used = account(&kernel.scheduler, &life);
-    let (how, status) = encode_end(&end);
+    let (how, status) = ends::encode(&end);
     leave(processes, &life, how, status);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
@@ -186,26 +191,66 @@ fn prepare(
 ) -> Result<(Running, Guest), Errno> {
     let beginning = decode(beginning).map_err(|_| Errno::Inval)?;
     let programs = guest.processes.programs(session.kernel).ok_or(Errno::Nomem)?;
-    let load = || programs.load(session, beginning.directory(), beginning.path);
-    let loaded = match load() {
-        Err(Errno::Nomem) => {
-            programs.forget();
-            load()
-        }
-        other => other,
-    }?;
+    let loaded = programs.load_or_forget(session, beginning.directory(), beginning.path)?;
     let mut quota = life.quota();
     quota.lower(life.pid, loaded.manifest.tree);
     life.set_quota(quota);
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);
-    let made = create_process(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
-    let process = made.map_err(|halt| match halt {
+    let peer = light::peer(session.kernel).filter(|_| loaded.is_light());
+    let most = if peer.is_some() { light::DESCRIPTORS } else { u32::MAX };
+    let descriptors = allowed.descriptors.min(most);
+    let made = create_process(&mut guest, &loaded.manifest, &beginning, descriptors);
+    let process = made.map_err(errno)?;
+    if let Some(peer) = peer
+        && let Err(why) = share(&mut guest, life, &process, (peer, &beginning))
+    {
+        process.close_all(&mut guest);
+        return Err(why);
+    }
+    let (process, limits) = (Arc::new(process), Limits { memory: allowed.memory });
+    if let Some(turn) = life.turn.get() {
+        turn.set_process(&process);
+    }
+    Ok((Running { loaded, process, limits }, guest))
+}
+
+fn errno(halt: Halt) -> Errno {
+    match halt {
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
         Halt::Stop(_) => Errno::Intr,
-    })?;
-    let limits = Limits { memory: allowed.memory };
-    Ok((Running { loaded, process: Arc::new(process), limits }, guest))
+    }
+}
+
+/// Prepares a process that may have light threads on kernel `peer`: its descriptors must be valid
+/// there, and its program must be there.
+fn share(
+    guest: &mut Guest,
+    life: &LocalProcess,
+    process: &Process,
+    (peer, beginning): (DomainId, &StartData<'_>),
+) -> Result<(), Errno> {
+    let mut handles = Vec::new();
+    process.table().each(&mut |number, it| handles.push((number, it.handle)));
+    for (number, handle) in handles {
+        let there = guest.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
+        let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
+        let changed = process.table().change(number, |it| {
+            it.handle = there;
+            Ok(())
+        });
+        changed.map_err(|_| Errno::Badf)?;
+    }
+    let isa = guest.kernel().blob.domains()[peer.index()].isa;
+    let session = Session::at(guest.kernel(), Level(0));
+    // Without one, it has no light threads there.
+    let image = open_image(&session, isa, beginning.directory(), beginning.path);
+    if let Ok(image) = image
+        && !light::prepare(guest.kernel(), life, peer, image)
+    {
+        close(guest, image);
+    }
+    Ok(())
 }
 
 /// Creates a process with the files and strings of its start data and of the program's manifest.
@@ -300,19 +345,14 @@ fn run(processes: &Processes, life: &LocalProcess, running: &Running, guest: Gue
     };
     let kernel = guest.kernel();
     kernel_services::idle::to_program(kernel);
-    let Ran { end, mut guest } = programs.run(&running.loaded, running.given(), guest);
+    let Ran { end, mut guest } =
+        lives::inside(guest, |guest| programs.run(&running.loaded, running.given(), guest));
     lives::end_with(&mut guest, life, running, end);
     let end = life.threads.await_end(&kernel.scheduler);
+    light::finish(kernel, life);
     running.process.close_all(&mut guest);
-    end
-}
-
-fn encode_end(end: &End) -> (How, u32) {
-    match *end {
-        End::Return => (How::Exit, 0),
-        End::Exit(code) => (How::Exit, code),
-        End::Signal(signal) => (How::Signal, signal.into()),
-        End::Trap(code, _) => (How::Trap, code),
-        End::NoMemory(_) => (How::Trap, abi::program::trap::NO_MEMORY),
+    if let Some(&image) = life.image.get() {
+        close(&mut guest, image);
     }
+    end
 }

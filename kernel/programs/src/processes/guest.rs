@@ -8,14 +8,15 @@
 //! process's quota (`abi::quota`).
 
 use super::threads::{self, Thread};
-use super::{LocalProcess, Processes, ask, reports};
+use super::{LocalProcess, Processes, ask, light, reports, turns};
+use crate::lights::turn::Turn;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
-use kernel_engine::{Start, Waited};
+use kernel_engine::{Lent, Region, Start, Waited};
 use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_services::idle;
@@ -57,6 +58,32 @@ impl Guest {
         self.session.kernel
     }
 
+    /// Enters the process's turn.
+    pub(super) fn enter_turn(&self) -> Result<(), Interrupted> {
+        turns::enter(self.kernel(), &self.life, &self.thread)
+    }
+
+    /// Leaves it. Returns whether the thread was inside.
+    pub(super) fn leave_turn(&self) -> bool {
+        turns::leave(self.kernel(), &self.life, &self.thread)
+    }
+
+    /// Runs `work`, which may wait, outside the process's turn.
+    #[inline]
+    fn outside<R>(&self, work: impl FnOnce() -> Result<R, Interrupted>) -> Result<R, Interrupted> {
+        let was_inside = self.leave_turn();
+        let done = work()?;
+        if was_inside {
+            self.enter_turn()?;
+        }
+        Ok(done)
+    }
+
+    /// Returns whether the process may run on another kernel, too.
+    pub(super) fn is_shared(&self) -> bool {
+        self.life.turn.get().is_some()
+    }
+
     /// Returns whether the system started the process.
     pub(super) fn is_root(&self) -> bool {
         self.life.quota().branch.owner == 0
@@ -68,6 +95,25 @@ impl Guest {
     }
 
     fn ask_files(
+        &mut self,
+        request: fs::Request,
+        bulk: &mut [u8],
+        deadline: Option<u64>,
+    ) -> Result<Option<fs::Reply>, Interrupted> {
+        let was_inside = self.leave_turn();
+        let reply = self.ask_files_outside(request, bulk, deadline)?;
+        if was_inside && self.enter_turn().is_err() {
+            // No descriptor gets what was opened.
+            if let Some(reply) = reply.filter(|reply| reply.error == 0 && request.takes_quota()) {
+                self.close_at_service(reply.handle);
+                self.close_at_service(reply.other);
+            }
+            return Err(Interrupted);
+        }
+        Ok(reply)
+    }
+
+    fn ask_files_outside(
         &mut self,
         request: fs::Request,
         bulk: &mut [u8],
@@ -163,6 +209,36 @@ impl Guest {
     }
 }
 
+impl Guest {
+    /// Waits at an address, in a process that runs on two kernels.
+    fn wait_in(
+        &mut self,
+        turn: &Turn,
+        (address, is_expected): (u64, &dyn Fn() -> bool),
+        deadline: Option<u64>,
+    ) -> Result<Waited, Interrupted> {
+        let Some(place) = turn.begin_wait(address, is_expected) else {
+            return Ok(Waited::Unexpected);
+        };
+        loop {
+            self.outside(|| {
+                turn.sleep(self.kernel(), place, deadline, &|| self.is_stopped());
+                Ok(())
+            })?;
+            if self.is_stopped() {
+                return Err(Interrupted);
+            }
+            let is_late = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
+            match turn.end_wait(place, is_late) {
+                Some(true) => return Ok(Waited::Notified),
+                Some(false) => return Ok(Waited::TimedOut),
+                // It was woken by a late notice to another thread at this place.
+                None => {}
+            }
+        }
+    }
+}
+
 /// Touches as much of `bulk` as one request to the file service uses. Returns false without memory.
 #[inline]
 fn touch(bulk: &[u8]) -> bool {
@@ -183,9 +259,35 @@ impl kernel_engine::Guest for Guest {
     }
 
     fn begin_thread(&mut self, start: Start) -> Option<u32> {
-        let begun = threads::spawn(self.kernel(), self.processes, &self.life, start);
+        let begun = threads::spawn(self.kernel(), self.processes, &self.life, start, None);
         idle::to_program(self.kernel());
         begun
+    }
+
+    #[inline]
+    fn pause(&mut self) -> Result<(), Interrupted> {
+        match self.is_shared() {
+            true => turns::pause(self.kernel(), &self.life, &self.thread),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_light(&mut self, start: Start) -> Result<Option<u32>, Interrupted> {
+        let me = (&self.life, &*self.thread);
+        let begun = light::begin(self.kernel(), self.processes, me, start);
+        idle::to_program(self.kernel());
+        begun
+    }
+
+    fn lend(&mut self) -> Option<Arc<dyn Lent>> {
+        let memory = self.life.turn.get()?.memory.clone();
+        Some(memory)
+    }
+
+    fn has_region(&mut self, region: &Arc<Region>) {
+        if let Some(turn) = self.life.turn.get() {
+            turn.set_region(region);
+        }
     }
 
     fn wait_at(
@@ -194,6 +296,9 @@ impl kernel_engine::Guest for Guest {
         is_expected: &dyn Fn() -> bool,
         deadline: Option<u64>,
     ) -> Result<Waited, Interrupted> {
+        if let Some(turn) = self.life.turn.get().cloned() {
+            return self.wait_in(&turn, (address, is_expected), deadline);
+        }
         let is_stopped = || self.is_stopped();
         let (scheduler, threads) = (&self.kernel().scheduler, &self.life.threads);
         let place = (address, is_expected);
@@ -203,6 +308,9 @@ impl kernel_engine::Guest for Guest {
     }
 
     fn notify(&mut self, address: u64, count: u32) -> u32 {
+        if let Some(turn) = self.life.turn.get() {
+            return turn.notify(self.kernel(), address, count);
+        }
         self.life.threads.notify(&self.kernel().scheduler, address, count)
     }
 
@@ -255,8 +363,12 @@ impl System for Guest {
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
         }
+        if self.life.is_satellite {
+            // Its children are known where its normal threads are.
+            return Ok(process::Reply::error(Errno::Nosys));
+        }
         let asking = self.life.children.before(&request);
-        let answer = self.ask_processes(request, bulk);
+        let answer = self.outside(|| self.ask_processes(request, bulk));
         idle::to_program(self.kernel());
         let reply = answer?;
         asking.note(self.life.group.load(Ordering::Relaxed), &request, &reply);
@@ -280,9 +392,10 @@ impl System for Guest {
         directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, Errno>, Interrupted> {
-        let placed = super::place(&self.session, requested, Some(directory), path);
+        let placed =
+            self.outside(|| Ok(super::place(&self.session, requested, Some(directory), path)));
         idle::to_program(self.kernel());
-        Ok(placed)
+        placed
     }
 
     fn monotonic(&mut self) -> u64 {
@@ -315,14 +428,18 @@ impl System for Guest {
     }
 
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
-        let slept = self.pause(deadline);
+        let slept = self.outside(|| self.pause(deadline));
         idle::to_program(self.kernel());
         slept
     }
 
-    fn yield_now(&mut self) {
-        self.kernel().scheduler.yield_now();
+    fn yield_now(&mut self) -> Result<(), Interrupted> {
+        let yielded = self.outside(|| {
+            self.kernel().scheduler.yield_now();
+            Ok(())
+        });
         idle::to_program(self.kernel());
+        yielded
     }
 
     fn pid(&self) -> u32 {

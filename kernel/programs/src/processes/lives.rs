@@ -3,7 +3,7 @@
 
 use super::guest::Guest;
 use super::threads::{Beginning, take};
-use super::{LocalProcess, Running};
+use super::{LocalProcess, Running, light};
 use abi::process::signal;
 use alloc::format;
 use alloc::string::String;
@@ -31,14 +31,28 @@ extern "C" fn live(place: usize) {
     if let (Some(programs), Some(running)) = (processes.programs.get(), life.running.get()) {
         let guest = Guest::new(kernel, processes, life.clone(), thread.clone());
         kernel_services::idle::to_program(kernel);
-        let Ran { end, mut guest } =
-            programs.run_thread(&running.loaded, running.given(), guest, (start, number));
+        let Ran { end, mut guest } = inside(guest, |guest| {
+            programs.run_thread(&running.loaded, running.given(), guest, (start, number))
+        });
         match end {
             End::Return => {}
             end => end_with(&mut guest, &life, running, end),
         }
     }
     life.threads.remove(&kernel.scheduler, &thread);
+    if let Some(turn) = life.turn.get().filter(|_| life.is_satellite) {
+        turn.thread_ended(kernel);
+    }
+}
+
+/// Runs a program while the calling thread is inside the process's turn.
+pub fn inside(guest: Guest, run: impl FnOnce(Guest) -> Ran<Guest>) -> Ran<Guest> {
+    if guest.enter_turn().is_err() {
+        return Ran { end: End::Signal(signal::KILL), guest };
+    }
+    let ran = run(guest);
+    ran.guest.leave_turn();
+    ran
 }
 
 /// Ends the program for all of its threads, unless it has ended before. Called by the thread that
@@ -51,6 +65,10 @@ pub fn end_with(guest: &mut Guest, life: &LocalProcess, running: &Running, end: 
         let said = report(life, what, &trace);
         said.lines().for_each(|line| kernel_node::log!("{line}"));
         running.process.complain(guest, &mut said.into_bytes());
+    }
+    let is_first = !life.threads.have_end();
+    if is_first {
+        light::end_program(guest.kernel(), life, &end);
     }
     if life.threads.set_end(end) {
         guest.processes.stop(guest.kernel(), life, signal::KILL);

@@ -87,7 +87,7 @@ impl Guest {
     }
 
     fn open_pipe(&mut self, request: Request) -> Way {
-        let is_usual = request.flags & !flag::NONBLOCK == 0;
+        let is_usual = request.flags & !flag::NONBLOCK == 0 && !self.is_shared();
         let opened = is_usual.then(|| self.processes.pipes.open(request.flags));
         opened.flatten().map_or(Way::Service(request), |reply| Way::Here(Some(reply)))
     }
@@ -270,7 +270,7 @@ impl Guest {
         if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }
 
-    fn close_at_service(&mut self, handle: u64) {
+    pub(super) fn close_at_service(&mut self, handle: u64) {
         // Fails only if the service has restarted; then there is no such handle.
         let _ = self.at_service(Request::new(Op::Close, handle), &mut []);
     }

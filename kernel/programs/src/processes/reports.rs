@@ -61,7 +61,7 @@ fn report_lost(session: &Session, parent: &LocalProcess, child: &Child) -> bool 
 /// Reports all processes of this kernel to a table that has restarted.
 pub fn name_all(session: &Session, processes: &Processes) {
     processes.restarted.store(arch::time::soc_time(), Ordering::Relaxed);
-    let all: Vec<_> = processes.living.lock().values().cloned().collect();
+    let all: Vec<_> = processes.own().collect();
     for life in all {
         let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
         let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };

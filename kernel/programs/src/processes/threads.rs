@@ -17,8 +17,9 @@ use crate::programs::stack::Stack;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Start, Waited};
+use kernel_light::Place;
 use kernel_node::ranks;
 use kernel_process::Interrupted;
 use kernel_sched::{PRIORITY_PROGRAM, Scheduler, ThreadId, WaitQueue};
@@ -32,7 +33,7 @@ const MOST_OF_PROCESS: usize = 63;
 /// are bounded by the handles of the tree. The file service then has places left for other trees.
 const MOST_POLLED: u32 = 2048;
 /// The highest number of a thread, as wasi-threads has it.
-const LAST: u32 = 0x1fff_ffff;
+pub const LAST: u32 = 0x1fff_ffff;
 
 /// A thread of a process.
 pub struct Thread {
@@ -44,6 +45,10 @@ pub struct Thread {
     asleep: WaitQueue,
     /// Its wait at an address has been notified.
     is_notified: AtomicBool,
+    /// Its place in the process ([`Place`]).
+    place: AtomicU8,
+    /// It has entered the process's turn ([`super::turns`]).
+    pub(super) is_inside: AtomicBool,
 }
 
 impl Thread {
@@ -53,7 +58,14 @@ impl Thread {
             base: AtomicU64::new(0),
             asleep: WaitQueue::new(),
             is_notified: AtomicBool::new(false),
+            place: AtomicU8::new(0),
+            is_inside: AtomicBool::new(false),
         })
+    }
+
+    /// Returns its place in the process.
+    pub fn place(&self) -> Place {
+        Place(self.place.load(Ordering::Relaxed))
     }
 
     /// Records that the calling thread is this one.
@@ -99,11 +111,12 @@ struct Waiter {
 
 /// The threads of one process.
 pub struct Threads {
-    /// Those that exist; the main thread first.
+    /// Those that exist; the main thread first, if it is one of them.
     all: Lock<Vec<Arc<Thread>>>,
+    has_main: bool,
     /// Those that wait at an address, in the order in which they came.
     waiting: Lock<Vec<Waiter>>,
-    /// The number of the last one that was started.
+    /// The number of the last one that was started, without a turn.
     last: AtomicU32,
     /// Descriptors that those besides the main thread wait for.
     polled: AtomicU32,
@@ -118,8 +131,18 @@ pub struct Threads {
 impl Threads {
     /// The threads of a process that begins with its main thread.
     pub fn with(main: Arc<Thread>) -> Threads {
+        Threads::of(Vec::from([main]), true)
+    }
+
+    /// The light threads of a process whose main thread is on another kernel.
+    pub fn without_main() -> Threads {
+        Threads::of(Vec::new(), false)
+    }
+
+    fn of(all: Vec<Arc<Thread>>, has_main: bool) -> Threads {
         Threads {
-            all: Lock::new(ranks::THREADS, Vec::from([main])),
+            all: Lock::new(ranks::THREADS, all),
+            has_main,
             waiting: Lock::new(ranks::WAITERS, Vec::new()),
             last: AtomicU32::new(0),
             polled: AtomicU32::new(0),
@@ -142,7 +165,7 @@ impl Threads {
 
     /// Returns how many there are besides the main thread.
     fn others(&self) -> usize {
-        self.all.lock().len().saturating_sub(1)
+        self.all.lock().len().saturating_sub(self.has_main.into())
     }
 
     /// Returns whether the program has ended.
@@ -178,6 +201,8 @@ impl Threads {
         let mut all = self.all.lock();
         let has_room = all.len() <= MOST_OF_PROCESS && all.try_reserve(1).is_ok();
         if has_room {
+            let is_free = |place: &u8| all.iter().all(|other| other.place().0 != *place);
+            thread.place.store((0..=u8::MAX).find(is_free).unwrap_or(0), Ordering::Relaxed);
             all.push(thread.clone());
         }
         has_room
@@ -247,39 +272,58 @@ pub struct Beginning {
     pub stack: Option<Stack>,
 }
 
-/// Starts a thread of process `life`. Returns its number, or `None` if there cannot be another one.
+/// Starts a thread of process `life`, with this number or the next one. Returns its number, or
+/// `None` if there cannot be another one.
 pub fn spawn(
     kernel: &'static Kernel,
     processes: &'static Processes,
     life: &Arc<LocalProcess>,
     start: Start,
+    number: Option<u32>,
 ) -> Option<u32> {
     if !has_room_to_begin() {
         return None;
     }
     let stack = Stack::get().ok()?;
-    let next = |last| if last < LAST { Some(last + 1) } else { None };
-    let number =
-        life.threads.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()? + 1;
+    let number = number.or_else(|| next_number(life))?;
     let thread = Thread::new();
     if !life.threads.add(&thread) {
         return None;
     }
+    let light = life.turn.get().filter(|_| life.is_satellite);
+    if let Some(turn) = light {
+        turn.thread_begins();
+    }
+    let give_up = || {
+        life.threads.remove(&kernel.scheduler, &thread);
+        if let Some(turn) = light {
+            turn.thread_ended(kernel);
+        }
+    };
     // Of several that begin at once, some may see all others and fail needlessly.
     if !is_allowed(processes, life) {
-        life.threads.remove(&kernel.scheduler, &thread);
+        give_up();
         return None;
     }
     let place = processes.started.fetch_add(1, Ordering::Relaxed) as usize;
-    let (life, me, stack) = (life.clone(), thread.clone(), Some(stack));
+    let (me, stack) = (thread.clone(), Some(stack));
     let beginning = Beginning { life: life.clone(), thread: me, start, number, stack };
     put(processes, place, beginning);
     if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, processes.enter, place).is_err() {
         drop(take(processes, place));
-        life.threads.remove(&kernel.scheduler, &thread);
+        give_up();
         return None;
     }
     Some(number)
+}
+
+fn next_number(life: &LocalProcess) -> Option<u32> {
+    if let Some(turn) = life.turn.get() {
+        return turn.next_thread(LAST);
+    }
+    let next = |last| if last < LAST { Some(last + 1) } else { None };
+    let last = life.threads.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    Some(last + 1)
 }
 
 fn put(processes: &Processes, place: usize, beginning: Beginning) {

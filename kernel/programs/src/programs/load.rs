@@ -19,7 +19,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::port::Trace as _;
-use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal, Start};
+use kernel_engine::{
+    Engine, EngineError, Guest, Lent, Limits, LoadError, Program, Ran, Region, Seal, Start,
+};
 use kernel_process::Process;
 use kernel_seal::Refused;
 use kernel_services::files::with_files;
@@ -50,6 +52,8 @@ pub struct Manifest {
     pub class: u32,
     /// Bits of [`abi::program::right`].
     pub rights: u32,
+    /// BLAKE3 of the .wasm file.
+    pub source: [u8; 32],
 }
 
 /// A preopened directory of a manifest.
@@ -125,6 +129,27 @@ impl<G: Guest> Programs<G> {
         self.engine.run_thread(&loaded.program, process, guest, limits, start)
     }
 
+    /// Returns the region of a program of another kernel's process, in memory that that one lends.
+    pub fn region_in(&self, loaded: &Loaded<G>, lent: Arc<dyn Lent>) -> Option<Arc<Region>> {
+        self.engine.region_in(&loaded.program, lent)
+    }
+
+    /// As [`Programs::load`]; without memory for it, empties the cache and tries again.
+    pub fn load_or_forget(
+        &self,
+        session: &Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<Arc<Loaded<G>>, Errno> {
+        match self.load(session, directory, path) {
+            Err(Errno::Nomem) => {
+                self.forget();
+                self.load(session, directory, path)
+            }
+            other => other,
+        }
+    }
+
     /// Returns the program `path`, from the cache or its file. `path` starts at the file service's
     /// handle `directory`, or else at the root.
     pub fn load(
@@ -133,7 +158,26 @@ impl<G: Guest> Programs<G> {
         directory: Option<u64>,
         path: &[u8],
     ) -> Result<Arc<Loaded<G>>, Errno> {
-        let file = Image::open(session, directory, path)?;
+        self.load_image(session, Image::open(session, directory, path)?, path)
+    }
+
+    /// Returns the program in another kernel's open file, called `name`.
+    pub fn load_handle(
+        &self,
+        session: &Session,
+        handle: u64,
+        name: &[u8],
+    ) -> Result<Arc<Loaded<G>>, Errno> {
+        let own = with_files(session, |client| client.dup(handle)).map_err(errno)?;
+        self.load_image(session, Image::of(session, own)?, name)
+    }
+
+    fn load_image(
+        &self,
+        session: &Session,
+        file: Image<'_>,
+        path: &[u8],
+    ) -> Result<Arc<Loaded<G>>, Errno> {
         if let Some(known) = self.find(file.known) {
             return Ok(known);
         }
@@ -244,11 +288,17 @@ impl Manifest {
             tree: Budget { owner: 0, processes, handles },
             class: image.class,
             rights: image.rights,
+            source: image.source,
         }
     }
 }
 
 impl<G: Guest> Loaded<G> {
+    /// Returns whether it has threads and may start light ones.
+    pub fn is_light(&self) -> bool {
+        self.program.is_light()
+    }
+
     /// Returns whether `address` is in the program's code. From any context.
     pub fn holds(&self, address: u64) -> bool {
         self.program.holds(address)
@@ -269,6 +319,20 @@ impl<G: Guest> Loaded<G> {
         });
         lines.collect()
     }
+}
+
+/// Opens the image of a program for ISA `isa`. Returns its handle, which the caller closes.
+pub fn open_image(
+    session: &Session,
+    isa: u32,
+    directory: Option<u64>,
+    path: &[u8],
+) -> Result<u64, Errno> {
+    let image = Image::open_for(isa, session, directory, path)?;
+    let handle = image.handle;
+    // The handle stays open.
+    core::mem::forget(image);
+    Ok(handle)
 }
 
 /// Returns what is wrong with the image of the program `path` for ISA `isa`, or `None` if there is
@@ -328,7 +392,11 @@ impl<'a> Image<'a> {
             client.close(root)?;
             handle
         });
-        let handle = opened.map_err(errno)?;
+        Image::of(session, opened.map_err(errno)?)
+    }
+
+    /// Returns the image in an open file, whose handle it takes.
+    fn of(session: &'a Session, handle: u64) -> Result<Image<'a>, Errno> {
         let mut image = Image { session, handle, known: Known::of(&Stat::default()) };
         let stat = with_files(session, |client| client.stat(handle)).map_err(errno)?;
         if stat.kind != kind::FILE || stat.size > IMAGE_BYTES {
