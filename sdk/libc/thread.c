@@ -12,6 +12,7 @@
 #include "stdio_impl.h"
 #include "libc.h"
 #include "lock.h"
+#include "thread_start.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,8 @@ hidden void (*const __thread_entry)(int, struct start *) = wasi_thread_start;
 __attribute__((import_module("wasi"), import_name("thread-spawn")))
 int __wasi_thread_spawn(struct start *start);
 
+_Thread_local int (*__other_start)(struct start *);
+
 static void init_file_lock(FILE *file)
 {
     if (file && file->lock < 0)
@@ -218,7 +221,7 @@ static struct start *make_block(const pthread_attr_t *attributes)
 
 /* Puts a thread into the list, starts it, and takes it out again if that fails. The list is not
  * locked meanwhile: threads that end need it, and would pile up. */
-static int start_thread(struct start *start)
+static int start_thread(int (*other_start)(struct start *), struct start *start)
 {
     struct pthread *self = __pthread_self(), *new = start->thread;
     __tl_lock();
@@ -229,7 +232,7 @@ static int start_thread(struct start *start)
     new->next->prev = new;
     self->next = new;
     __tl_unlock();
-    if (__wasi_thread_spawn(start) > 0)
+    if ((other_start ? other_start : __wasi_thread_spawn)(start) > 0)
         return 0;
     __tl_lock();
     new->next->prev = new->prev;
@@ -243,6 +246,8 @@ static int start_thread(struct start *start)
 int __pthread_create(pthread_t *restrict made, const pthread_attr_t *restrict given,
                      void *(*run)(void *), void *restrict with)
 {
+    int (*other_start)(struct start *) = __other_start;
+    __other_start = 0;
     pthread_attr_t attributes = { 0 };
     int c11 = given == __ATTRP_C11_THREAD;
     if (given && !c11)
@@ -260,7 +265,7 @@ int __pthread_create(pthread_t *restrict made, const pthread_attr_t *restrict gi
     start->c11 = c11;
     struct pthread *new = start->thread;
     *made = new;
-    int failed = start_thread(start);
+    int failed = start_thread(other_start, start);
     if (failed)
         free(new->map_base);
     return failed;

@@ -32,6 +32,12 @@ mod wasi {
         }
     }
 
+    unsafe extern "C" {
+        /// Of the C library with threads (`sdk/libc/light.c`). Programs that do not call it are
+        /// linked without it.
+        fn penumbra_next_thread_is_light();
+    }
+
     mod preview1 {
         use crate::layout::{Event, Fdstat, Filestat, Subscription};
         #[link(wasm_import_module = "wasi_snapshot_preview1")]
@@ -146,6 +152,12 @@ mod wasi {
     pub fn terminal(descriptor: u32, mode: u32, group: u32) -> Result<(), Errno> {
         // SAFETY: nothing of this program's memory is read or written.
         check(unsafe { penumbra::terminal(descriptor, mode, group) })
+    }
+
+    /// Makes the calling thread's next `pthread_create` create a light thread.
+    pub fn next_thread_is_light() {
+        // SAFETY: sets a thread-local variable of the C library.
+        unsafe { penumbra_next_thread_is_light() }
     }
 
     /// Closes a descriptor.
@@ -296,6 +308,7 @@ mod elsewhere {
     pub fn terminal(_: u32, _: u32, _: u32) -> Answer<()> {
         Err(Errno::NOSYS)
     }
+    pub fn next_thread_is_light() {}
     pub fn close(_: u32) -> Answer<()> {
         Err(Errno::NOSYS)
     }

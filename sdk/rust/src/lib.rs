@@ -4,6 +4,7 @@
 //! - [`Child`]    waits for it or signals it; [`Ended`] is the result
 //! - [`process`]  the caller's identity, the list of processes, signals, groups
 //! - [`File`]     an owned descriptor: pipes, duplicates, paths, readiness
+//! - [`light`]    threads on the weak kernel
 //! - [`layout`]   layouts of the structures that are passed to the system
 //!
 //! ```ignore
@@ -22,6 +23,7 @@ mod errno;
 mod ffi;
 mod file;
 pub mod layout;
+pub mod light;
 pub mod process;
 pub mod ready;
 
