@@ -367,6 +367,7 @@ mod tests {
             "lives",
             "threads",
             "threads-rust",
+            "light-threads",
         ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));

@@ -5,7 +5,7 @@
 //! program again is fast.
 
 use crate::transfer::Stream;
-use abi::program::FOLDER;
+use abi::program::{FOLDER, LIGHT_SPAWN, MODULE};
 use anyhow::{Context, bail, ensure};
 use board::{Board, Isa};
 use builds::compiler::{self, Kind};
@@ -123,10 +123,19 @@ pub fn images_on(
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let (board, key) = (instance.board()?, instance.program_key()?);
     let isas = match board.domains.get(on as usize) {
-        Some(domain) => vec![domain.isa],
-        None => kernels::isas(&board),
+        Some(domain) if !has_light_threads(wasm)? => vec![domain.isa],
+        _ => kernels::isas(&board),
     };
     images_for(compiler::chosen(), place, Source::new(wasm, manifest), isas, &key)
+}
+
+/// Returns whether a module imports the function that starts light threads, which run on another
+/// kernel.
+fn has_light_threads(wasm: &Path) -> anyhow::Result<bool> {
+    let named = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let import = [named(MODULE), named(LIGHT_SPAWN)].concat();
+    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    Ok(bytes.windows(import.len()).any(|found| found == import))
 }
 
 /// Returns the images of a program for a board, sealed with its key.

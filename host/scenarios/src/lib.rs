@@ -40,6 +40,7 @@ mod hangs;
 mod host;
 mod hostile;
 mod left;
+mod light;
 mod lives;
 mod machine;
 mod net;
@@ -231,6 +232,10 @@ pub const ALL: &[Scenario] = &[
     on("programs.stack", "duo", edge::of_stack),
     on("programs.threads", "duo", threads::together),
     on("programs.threads-harm", "duo", threads::harmful),
+    on("light.threads", "duo", light::threads),
+    on("light.ends", "duo", light::ends),
+    on("light.lost", "duo", |rig| light::lost(rig, 2)),
+    on("light.rest", "duo-rest", light::rests),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

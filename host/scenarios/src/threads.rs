@@ -94,7 +94,7 @@ fn put_storm(rig: &Rig) -> Result<(), Failure> {
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 
-fn put(rig: &Rig, name: &str) -> Result<(), Failure> {
+pub(super) fn put(rig: &Rig, name: &str) -> Result<(), Failure> {
     let place = Place::find()?;
     let built =
         apps::build_for_test(&place, name).map_err(|why| wrong("build", why.to_string()))?;

@@ -28,10 +28,11 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed, and
 /// with the flags of native code.
-const PROGRAMS: [(&str, Option<&str>); 3] = [
+const PROGRAMS: [(&str, Option<&str>); 4] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("threads", None),
+    ("light-threads", None),
 ];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
