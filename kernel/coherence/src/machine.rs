@@ -426,14 +426,10 @@ impl<P: Ports> State<P> {
     /// Returns the sum of all [`Chip::losses`], for the domain's `settled` word; `u64::MAX` if one
     /// of them was not reported to the protocol.
     pub fn losses_told(&self) -> u64 {
-        let was_told = |id: DomainId, lost: u64| {
+        kernel_dsm::losses::settled(self.chip.me, self.chip.losses(), |id| {
             let (epoch, now) = unpack_state(self.told[id.index()]);
-            let is_over = epoch > lost || epoch == lost && state::is_over(now);
-            lost == 0 || id == self.chip.me || is_over
-        };
-        // Each is read once: what is checked is what counts.
-        let add = |sum, (id, lost)| if was_told(id, lost) { Some(sum + lost) } else { None };
-        self.chip.losses().try_fold(0, add).unwrap_or(u64::MAX)
+            (epoch, state::is_over(now))
+        })
     }
 
     /// Reads the states of all peers from the chip page: an array, because the fault path must not

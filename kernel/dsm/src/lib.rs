@@ -17,6 +17,7 @@ mod home;
 pub mod instruction;
 mod leave;
 mod life;
+pub mod losses;
 pub mod message;
 mod peers;
 pub mod pin;

@@ -1,7 +1,8 @@
 //! What the chip page says of losses: the domains that died with pages, and the deaths that the
 //! last domain that left has handled.
 
-use base::id::Epoch;
+use crate::losses::settled;
+use base::id::{DomainId, Epoch};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Losses {
@@ -39,11 +40,11 @@ impl Losses {
     /// Returns the `settled` word of a domain that begins to leave. `known` is what it has read of
     /// its peers: their epochs, and whether they run.
     pub fn settled_by(&self, domain: usize, known: &[(Epoch, bool)]) -> u64 {
-        let is_known = |(peer, &lost): (usize, &u64)| {
-            let (epoch, runs) = known[peer];
-            let epoch = u64::from(epoch.0);
-            lost == 0 || peer == domain || epoch > lost || epoch == lost && !runs
-        };
-        if self.epochs.iter().enumerate().all(is_known) { self.sum() } else { u64::MAX }
+        let id = |domain: usize| DomainId(domain as u8);
+        let losses = self.epochs.iter().enumerate().map(|(domain, lost)| (id(domain), *lost));
+        settled(id(domain), losses, |peer| {
+            let (epoch, runs) = known[peer.index()];
+            (epoch.0.into(), !runs)
+        })
     }
 }
