@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use arch::lock::{Lock, Once};
 use arch::time::soc_time;
 use base::id::{DomainId, Epoch};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use kernel_engine::Region;
 use kernel_light::{Place, ToLight};
 use kernel_node::{ranks, shootdown};
@@ -31,8 +31,10 @@ use kernel_sched::WaitQueue;
 use kernel_services::idle;
 use zerocopy::IntoBytes;
 
-/// The least time between two openings, as a multiple of what the first one took.
-const SPACING: u64 = 10;
+/// The least time between two openings, for each page that was mapped before the first one: about
+/// ten times what it takes to write one back. Not a multiple of the time that passed: that would
+/// count what else the core did.
+const PAGE_NS: u64 = 50_000;
 /// When a notice is sent again that found no room in the ring.
 const AGAIN_NS: u64 = 300_000;
 
@@ -50,6 +52,8 @@ pub struct Turn {
     pub(super) waits: Waits,
     /// Turns that have begun here.
     turns: AtomicU32,
+    /// Pages that had been mapped when the last one was passed on.
+    passed: AtomicU64,
 }
 
 /// Number of turns whose light threads must leave.
@@ -97,6 +101,7 @@ impl Turn {
             process: Once::new(),
             waits: Waits::new(),
             turns: AtomicU32::new(0),
+            passed: AtomicU64::new(0),
         }
     }
 
@@ -200,22 +205,18 @@ impl Turn {
                 })
             });
         let is_whole = self.memory.give() && saved;
-        let mut side = self.side.lock();
-        side.memory = Memory::Away;
-        side.is_broken |= !is_whole;
-        drop(side);
-        self.changed.wake_all(&platform.scheduler);
         if !is_whole {
             kernel_node::log!("process {}: it cannot be passed to the other kernel", self.pid);
-            wake_keeper(platform);
         }
+        self.has_moved(platform, Memory::Away, is_whole);
         is_whole
     }
 
     fn send(&self, platform: &Platform, message: Message) {
-        self.post(platform, message.notice(self.pid));
-        if !matches!(message, Message::To(ToLight::Suspend(_))) {
-            platform.peers.wake_sleeper(platform, self.peer);
+        let notice = message.notice(self.pid);
+        match message {
+            Message::To(ToLight::Suspend(_)) => self.post(platform, notice),
+            _ => self.notify_peer(platform, notice),
         }
     }
 
@@ -303,15 +304,15 @@ impl Turn {
         due
     }
 
-    /// Puts the memory away, if it goes, and sends the message. The next opening is not before ten
-    /// times as long has passed, so a process does not keep the kernel busy with its turns.
+    /// Puts the memory away, if it goes, and sends the message. The next opening has to wait, so
+    /// that a process does not keep the kernel busy with its turns.
     fn pass(&self, platform: &Platform, Passing { message, goes }: Passing) {
-        let begun = soc_time();
         if goes && !self.put_away(platform) {
             return;
         }
-        let spent = soc_time().saturating_sub(begun);
-        self.side.lock().not_before = soc_time().saturating_add(spent.saturating_mul(SPACING));
+        let moved = self.memory.moved();
+        let pages = moved - self.passed.swap(moved, Ordering::Relaxed);
+        self.side.lock().not_before = soc_time().saturating_add(pages.saturating_mul(PAGE_NS));
         message.into_iter().for_each(|message| self.send(platform, message));
     }
 
