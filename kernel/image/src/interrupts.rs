@@ -23,7 +23,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
         kernel_trials::pingpong::heard(kernel);
     }
     if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_chip as u8)) {
-        processes::light::look_at_chip(kernel);
+        processes::forget::look_again(kernel);
     }
     interrupts::end(kernel, interrupt);
     prepare_return(kernel, frame);

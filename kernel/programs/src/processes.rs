@@ -16,12 +16,9 @@
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
-//! - [`light`]: threads on the weak kernel, while all others wait; [`turns`]: whose turn it is
-//! - [`launch`]: processes that the system starts
-//! - `ends`: how a process has ended, as numbers
-//! - [`forget`]: memory of dead kernels, of processes that run on two
-//! - `place`: which kernel runs a new process
-//! - [`children`]: the children that a process has started
+//! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
+//! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process
+//! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
 //!   restarted, which there are, and which were lost
 
@@ -115,12 +112,46 @@ pub struct LocalProcess {
     turn: Once<Arc<Turn>>,
     /// An open file with its program for the other kernel; set with the turn.
     image: Once<u64>,
-    /// It is this kernel's part of another kernel's process, with its light threads. The process
-    /// table does not know of it.
-    is_satellite: bool,
+}
+
+/// A process that the table requests, its parent and group, and the life that watches it.
+#[derive(Clone, Copy)]
+pub struct Ids {
+    pub pid: u32,
+    pub parent: u32,
+    pub group: u32,
+    pub watcher: u32,
 }
 
 impl LocalProcess {
+    /// Makes a process that runs nothing yet.
+    fn new(ids: Ids, name: Vec<u8>, threads: Threads, quota: Quota) -> LocalProcess {
+        LocalProcess {
+            pid: ids.pid,
+            parent: ids.parent,
+            group: AtomicU32::new(ids.group),
+            name,
+            stop: AtomicU32::new(0),
+            threads,
+            short: AtomicU32::new(0),
+            running: Once::new(),
+            messages: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            quota: quota.words().map(AtomicU64::new),
+            watcher: ids.watcher,
+            children: Children::new(),
+            ended: Once::new(),
+            turn: Once::new(),
+            image: Once::new(),
+        }
+    }
+
+    /// Returns whether it is this kernel's part of another kernel's process, with its light
+    /// threads. The process table does not know of it.
+    fn is_satellite(&self) -> bool {
+        !self.threads.have_main()
+    }
+
     /// Returns the quota that its handles and processes are charged to.
     fn quota(&self) -> Quota {
         Quota::of_words(self.quota.each_ref().map(|word| word.load(Ordering::Relaxed)))
@@ -308,7 +339,7 @@ impl Processes {
     /// Returns the processes of this kernel, without its parts of those of other kernels.
     fn own(&self) -> impl Iterator<Item = Arc<LocalProcess>> + use<> {
         let all: Vec<_> = self.living.lock().values().cloned().collect();
-        all.into_iter().filter(|life| !life.is_satellite)
+        all.into_iter().filter(|life| !life.is_satellite())
     }
 
     /// Delivers a signal to a process of this kernel: all its threads end.
@@ -426,7 +457,7 @@ pub fn listen(_: usize) {
         let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
             Ok(News::Begin { pid, parent, group, quota, watcher, bytes }) => {
-                let ids = begin::Ids { pid, parent, group, watcher };
+                let ids = Ids { pid, parent, group, watcher };
                 begin::begin(&session, processes, ids, quota, &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => {

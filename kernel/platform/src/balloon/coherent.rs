@@ -56,15 +56,12 @@ impl Balloons {
         index != shared && index < self.balloon.blocks().count() && is_coherent()
     }
 
-    /// Returns the coherent blocks, and whether the owner of each lives.
-    pub fn coherent(&self, node: &Node, shared: usize) -> Vec<(usize, bool)> {
-        let found = (0..self.balloon.blocks().count()).filter(|&index| index != shared);
-        let found = found.filter_map(|index| match self.state(node, index) {
-            State::Held(_, Kind::Coherent) => Some((index, true)),
-            State::Orphan(_, Kind::Coherent) => Some((index, false)),
-            _ => None,
-        });
-        found.collect()
+    /// Returns the coherent blocks whose owners are dead, but the shared block.
+    pub fn coherent_orphans(&self, node: &Node, shared: usize) -> Vec<usize> {
+        let is_orphan = |&index: &usize| {
+            index != shared && matches!(self.state(node, index), State::Orphan(_, Kind::Coherent))
+        };
+        (0..self.balloon.blocks().count()).filter(is_orphan).collect()
     }
 
     /// Frees a coherent block whose owner is dead.

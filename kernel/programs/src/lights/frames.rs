@@ -6,6 +6,7 @@
 //! for nothing else.
 
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET};
+use alloc::vec::Vec;
 use arch::lock::Lock;
 use arch::types::{Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -82,10 +83,10 @@ pub fn address(platform: &Platform, frame: u32) -> Option<PhysAddr> {
 }
 
 /// Returns the coherent blocks of kernels that have died.
-pub fn orphans(platform: &Platform) -> impl Iterator<Item = usize> + use<> {
+pub fn orphans(platform: &Platform) -> Vec<usize> {
     let balloons = platform.balloons.as_ref().zip(shared(platform));
-    let found = balloons.map(|(balloons, shared)| balloons.coherent(platform, shared));
-    found.unwrap_or_default().into_iter().filter(|(_, lives)| !lives).map(|(index, _)| index)
+    let found = balloons.map(|(balloons, shared)| balloons.coherent_orphans(platform, shared));
+    found.unwrap_or_default()
 }
 
 /// Writes back and drops all lines of a frame that is not mapped. Returns false without memory for

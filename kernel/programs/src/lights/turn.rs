@@ -165,16 +165,23 @@ impl Turn {
         // Polling for messages after each lock would take most of the time.
         idle::to_program(platform);
         let is_whole = self.memory.take() && self.load();
+        if !is_whole {
+            kernel_node::log!("process {}: what the other kernel left of it is damaged", self.pid);
+        }
+        self.has_moved(platform, Memory::Here, is_whole);
+        is_whole
+    }
+
+    /// Records where the memory is now. If it is not whole, the process must end.
+    fn has_moved(&self, platform: &Platform, memory: Memory, is_whole: bool) {
         let mut side = self.side.lock();
-        side.memory = Memory::Here;
+        side.memory = memory;
         side.is_broken |= !is_whole;
         drop(side);
         self.changed.wake_all(&platform.scheduler);
         if !is_whole {
-            kernel_node::log!("process {}: what the other kernel left of it is damaged", self.pid);
             wake_keeper(platform);
         }
-        is_whole
     }
 
     fn load(&self) -> bool {

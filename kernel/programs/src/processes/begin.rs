@@ -6,11 +6,10 @@
 //! ```
 
 use super::accounts::account;
-use super::children::Children;
 use super::guest::Guest;
 use super::reports::report_end;
 use super::threads::{Thread, Threads};
-use super::{LocalProcess, Processes, Running, ends, light, lives, with_table};
+use super::{Ids, LocalProcess, Processes, Running, ends, light, lives, with_table};
 use crate::programs::stack::Stack;
 use crate::programs::{Directory, Manifest, open_image};
 use ::processes::name;
@@ -22,9 +21,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::lock::{Lock, Once};
+use arch::lock::Lock;
 use base::id::DomainId;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use kernel_engine::{End, Limits, Ran};
 use kernel_msg::Level;
 use kernel_process::authority::{Authority, Rights, open_directory};
@@ -40,47 +39,15 @@ const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 }
 /// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
-/// A process that the table requests, its parent and group, and the life that watches it.
-#[derive(Clone, Copy)]
-pub struct Ids {
-    pub pid: u32,
-    pub parent: u32,
-    pub group: u32,
-    pub watcher: u32,
-}
-
 /// Starts a process with the start data that the table gave. Reports a failure to the table.
-pub fn begin(
-    session: &Session,
-    processes: &Processes,
-    Ids { pid, parent, group, watcher }: Ids,
-    quota: Quota,
-    beginning: &[u8],
-) {
+pub fn begin(session: &Session, processes: &Processes, ids: Ids, quota: Quota, beginning: &[u8]) {
+    let pid = ids.pid;
     if !crate::programs::has_room_to_begin() {
         return report_failure(session, pid, Errno::Nomem);
     }
     let kernel = session.kernel;
-    let main = Thread::new();
-    let life = LocalProcess {
-        pid,
-        parent,
-        group: AtomicU32::new(group),
-        name: name::text(&name::of(beginning)).to_vec(),
-        stop: AtomicU32::new(0),
-        threads: Threads::with(main),
-        short: AtomicU32::new(0),
-        running: Once::new(),
-        messages: AtomicU64::new(0),
-        memory: AtomicU64::new(0),
-        quota: quota.words().map(AtomicU64::new),
-        watcher,
-        children: Children::new(),
-        ended: Once::new(),
-        turn: Once::new(),
-        image: Once::new(),
-        is_satellite: false,
-    };
+    let name = name::text(&name::of(beginning)).to_vec();
+    let life = LocalProcess::new(ids, name, Threads::with(Thread::new()), quota);
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
     let place = pid as usize;

@@ -4,7 +4,6 @@
 use crate::lights::turn::{self, Turn};
 use crate::lights::{frames, list};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use base::id::DomainId;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
@@ -25,7 +24,7 @@ static FORGETS: AtomicBool = AtomicBool::new(false);
 
 /// Looks for such blocks, if there may be some. By the thread that tends turns.
 pub fn dead(kernel: &'static Kernel) {
-    if !MUST_LOOK.swap(false, Ordering::AcqRel) || frames::orphans(kernel).next().is_none() {
+    if !MUST_LOOK.swap(false, Ordering::AcqRel) || frames::orphans(kernel).is_empty() {
         return;
     }
     if !FORGETS.swap(true, Ordering::AcqRel) && kernel.spawn("forget", None, forget, 0).is_err() {
@@ -37,7 +36,7 @@ pub fn dead(kernel: &'static Kernel) {
 /// Thread: frees the blocks of kernels that have died, once no kernel has frames of them mapped.
 fn forget(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
-    let orphans: Vec<usize> = frames::orphans(kernel).collect();
+    let orphans = frames::orphans(kernel);
     let session = Session::at(kernel, Level(0));
     let has_forgotten = |peer: DomainId| {
         let asked = session.call(peer, Procedure::ForgetLight, &[], &mut []);

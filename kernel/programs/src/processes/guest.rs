@@ -363,7 +363,7 @@ impl System for Guest {
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
         }
-        if self.life.is_satellite {
+        if self.life.is_satellite() {
             // Its children are known where its normal threads are.
             return Ok(process::Reply::error(Errno::Nosys));
         }

@@ -13,9 +13,8 @@
 //! here, then waits for the other kernel; if that one has died, nothing of it remains ([`forget`]
 //! frees its blocks).
 
-use super::children::Children;
 use super::threads::{self, Thread, Threads};
-use super::{LocalProcess, Processes, Running, ends, forget, turns};
+use super::{Ids, LocalProcess, Processes, Running, ends, forget, turns};
 use crate::lights::list;
 use crate::lights::memory::LentMemory;
 use crate::lights::turn::{self, KEEPER, Turn};
@@ -28,9 +27,7 @@ use abi::quota::Quota;
 use abi::soc::state;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::lock::Once;
 use base::id::{DomainId, Epoch};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use kernel_engine::{End, Limits, Start};
 use kernel_msg::{Level, Refusal, Request};
 use kernel_platform::Platform;
@@ -82,7 +79,7 @@ pub fn begin(
     (life, thread): (&Arc<LocalProcess>, &Thread),
     start: Start,
 ) -> Result<Option<u32>, Interrupted> {
-    let turn = life.turn.get().filter(|_| !life.is_satellite);
+    let turn = life.turn.get().filter(|_| !life.is_satellite());
     let (Some(turn), Some(running), Some(&image)) = (turn, life.running.get(), life.image.get())
     else {
         return Ok(threads::spawn(kernel, processes, life, start, None));
@@ -220,25 +217,9 @@ fn satellite(
     let process = Process::new(ask.descriptors.min(DESCRIPTORS)).map_err(|_| Errno::Nomem)?;
     let process = Arc::new(process);
     turn.set_process(&process);
-    let life = Arc::new(LocalProcess {
-        pid: ask.pid,
-        parent: 0,
-        group: AtomicU32::new(0),
-        name: name.to_vec(),
-        stop: AtomicU32::new(0),
-        threads: Threads::without_main(),
-        short: AtomicU32::new(0),
-        running: Once::new(),
-        messages: AtomicU64::new(0),
-        memory: AtomicU64::new(0),
-        quota: Quota::of_words(ask.quota).words().map(AtomicU64::new),
-        watcher: 0,
-        children: Children::new(),
-        ended: Once::new(),
-        turn: Once::new(),
-        image: Once::new(),
-        is_satellite: true,
-    });
+    let ids = Ids { pid: ask.pid, parent: 0, group: 0, watcher: 0 };
+    let (threads, quota) = (Threads::without_main(), Quota::of_words(ask.quota));
+    let life = Arc::new(LocalProcess::new(ids, name.to_vec(), threads, quota));
     // Both succeed: nothing else knows it yet.
     let _ = life.running.set(Running { loaded, process, limits: Limits { memory: ask.memory } });
     let _ = life.turn.set(turn.clone());
@@ -265,7 +246,7 @@ fn satellite(
 
 /// Ends the program for the kernel with its normal threads, because a light thread has ended it.
 pub fn end_program(platform: &Platform, life: &LocalProcess, end: &End) {
-    let Some(turn) = life.turn.get().filter(|_| life.is_satellite) else { return };
+    let Some(turn) = life.turn.get().filter(|_| life.is_satellite()) else { return };
     let (how, status) = ends::encode(end);
     let (value, other) = (how as u32, status);
     let notice =
@@ -400,7 +381,7 @@ fn look_after(kernel: &'static Kernel, processes: &'static Processes, turn: &Arc
     if !turn.has_lost_peer(kernel) {
         return;
     }
-    if !life.is_satellite {
+    if !life.is_satellite() {
         end_for_all(kernel, processes, &life, End::Lost);
         return turn.lose_peer(kernel);
     }
@@ -416,11 +397,6 @@ fn end_for_all(kernel: &Kernel, processes: &Processes, life: &LocalProcess, end:
     if life.stop_signal().is_none() {
         processes.stop(kernel, life, signal::KILL);
     }
-}
-
-/// Reports that the state of a domain has changed. From any context.
-pub fn look_at_chip(platform: &Platform) {
-    forget::look_again(platform);
 }
 
 /// Prepares a rest of this kernel. Returns false if it must not rest yet.

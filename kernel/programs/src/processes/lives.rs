@@ -40,7 +40,7 @@ extern "C" fn live(place: usize) {
         }
     }
     life.threads.remove(&kernel.scheduler, &thread);
-    if let Some(turn) = life.turn.get().filter(|_| life.is_satellite) {
+    if let Some(turn) = life.turn.get().filter(|_| life.is_satellite()) {
         turn.thread_ended(kernel);
     }
 }

@@ -163,6 +163,11 @@ impl Threads {
         self.all.lock().first().cloned()
     }
 
+    /// Returns whether the main thread is one of them.
+    pub fn have_main(&self) -> bool {
+        self.has_main
+    }
+
     /// Returns how many there are besides the main thread.
     fn others(&self) -> usize {
         self.all.lock().len().saturating_sub(self.has_main.into())
@@ -290,7 +295,7 @@ pub fn spawn(
     if !life.threads.add(&thread) {
         return None;
     }
-    let light = life.turn.get().filter(|_| life.is_satellite);
+    let light = life.turn.get().filter(|_| life.is_satellite());
     if let Some(turn) = light {
         turn.thread_begins();
     }

@@ -59,7 +59,7 @@ pub fn pause(kernel: &Kernel, life: &LocalProcess, thread: &Thread) -> Result<()
     if !thread.is_inside.load(Ordering::Relaxed) {
         return Err(Interrupted);
     }
-    match any_must_leave() && life.is_satellite && leave(kernel, life, thread) {
+    match any_must_leave() && life.is_satellite() && leave(kernel, life, thread) {
         true => enter(kernel, life, thread),
         false => Ok(()),
     }
