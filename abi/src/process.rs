@@ -7,6 +7,9 @@
 //!   Spawn --> Waiting --Next--> Starting --Begun(0)--> Running --Ended--> Ended --Wait--> gone
 //!    (the caller waits)             |  Begun(error): Spawn returns it; no record remains
 //!                                   +--> its kernel died, or had to stop it: Ended
+//!
+//!   Running --Depart--> Waiting, at another kernel --Next--> Starting --Begun(0)--> Running there
+//!                          \--> Begun(error), or that kernel died: Running where it was
 //! ```
 //!
 //! | op | fields | bulk | reply |
@@ -25,6 +28,9 @@
 //! | Adopt | pid, parent, group, kernel, memory, quota, flags, watcher, length | its name | |
 //! | Adopt, kind Lost | pid, parent, group, kernel | | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
+//! | Move | pid, kernel, parent: the caller, ANY_PROCESS | | |
+//! | Depart | pid, kernel, length | start data for that kernel | `pid`, epoch |
+//! | Stay | pid, status: an error | | |
 //!
 //! Where the table says quota, `cpu` and `messages` are the process's [`Quota`]. The epoch of the
 //! process's kernel, and the life of a kernel that watches it ([`pack_life`], 0 if that is not
@@ -67,6 +73,14 @@ codes! {
         Adopt = 12,
         /// Counts the processes of each kernel.
         Load = 13,
+        /// Moves a running process to another kernel. Returns when it runs there, or with the
+        /// reason why it does not.
+        Move = 14,
+        /// Passes a process of the calling kernel to the one that it is to move to. Returns when it
+        /// runs there; after an error the caller runs it, as before.
+        Depart = 15,
+        /// Reports why a process that is to move cannot.
+        Stay = 16,
     }
 }
 
@@ -83,6 +97,8 @@ codes! {
         /// A file to pass on is not open.
         Badf = 8,
         Child = 12,
+        /// It is on its way to another kernel.
+        Busy = 10,
         /// A bad address.
         Fault = 21,
         /// The wait was interrupted.
@@ -100,6 +116,8 @@ codes! {
         Nomem = 48,
         /// The operation is not supported.
         Nosys = 52,
+        /// Its program cannot move while it runs.
+        Notsup = 58,
         Perm = 63,
         Srch = 71,
         /// A directory that the manifest names does not exist, or the parent may not use it so.
@@ -114,7 +132,10 @@ codes! {
 impl Op {
     /// Returns whether a program may send this. The others are reserved for kernels.
     pub const fn is_for_programs(self) -> bool {
-        matches!(self, Op::Spawn | Op::Wait | Op::Kill | Op::Group | Op::About | Op::List)
+        matches!(
+            self,
+            Op::Spawn | Op::Wait | Op::Kill | Op::Group | Op::About | Op::List | Op::Move
+        )
     }
 }
 
@@ -138,6 +159,9 @@ codes! {
         Stop = 2,
         /// A process has moved to another group: `pid`, `group`.
         Group = 3,
+        /// A process is to move to another kernel: `pid`, the kernel in `status`. Answered by
+        /// [`Op::Depart`] or [`Op::Stay`].
+        Move = 4,
     }
 }
 
@@ -179,7 +203,7 @@ pub mod flag {
     pub const NO_HANG: u16 = 1 << 2;
     /// Adopt: it has been killed and may not start processes.
     pub const KILLED: u16 = 1 << 3;
-    /// Kill: any process. Without it only the caller, its descendants and its group.
+    /// Kill, Move: any process. Without it only the caller, its descendants and its group.
     pub const ANY_PROCESS: u16 = 1 << 4;
 }
 
@@ -274,7 +298,7 @@ impl Request {
     /// Returns how many bytes of a bulk of `bulk` bytes the table reads.
     pub fn sent(&self, bulk: usize) -> usize {
         match Op::from_code(self.op) {
-            Some(Op::Spawn | Op::Adopt) => (self.length as usize).min(bulk),
+            Some(Op::Spawn | Op::Adopt | Op::Depart) => (self.length as usize).min(bulk),
             _ => 0,
         }
     }

@@ -69,7 +69,7 @@ impl Processes {
 
     /// Copies the start data, if they and all others that no kernel has fetched yet are within the
     /// limits. `tree` is that of the process that requests it, 0 for the system.
-    fn kept(&self, beginning: &[u8], tree: u32) -> Result<Box<[u8]>> {
+    pub(crate) fn kept(&self, beginning: &[u8], tree: u32) -> Result<Box<[u8]>> {
         let limits = [BEGINNINGS, REQUESTED_BEGINNINGS, TREE_BEGINNINGS];
         let checked = if tree == 0 { 1 } else { limits.len() };
         let kept = self.records.begin_bytes(tree);
@@ -83,7 +83,7 @@ impl Processes {
         Ok(copy.into_boxed_slice())
     }
 
-    /// Spawn repeated after a wake: returns the outcome.
+    /// Spawn or Depart repeated after a wake: returns the outcome.
     pub(crate) fn spawned(&mut self, token: Token) -> Result<Reply> {
         let Spawning { pid, outcome } = *self.spawns.get(&token).ok_or(Errno::Restarted)?;
         let outcome = outcome.ok_or(Halt::Wait)?;
@@ -124,6 +124,12 @@ impl Processes {
         if record.regrouped.take().is_some() {
             return Ok(Reply { pid, kind: News::Group as u32, group, ..Reply::default() });
         }
+        if let Some(destination) = record.destination.as_mut()
+            && destination.order.take().is_some()
+        {
+            let (kind, status) = (News::Move as u32, destination.kernel.into());
+            return Ok(Reply { pid, kind, status, ..Reply::default() });
+        }
         let bytes = record.begin.len();
         bulk.get_mut(..bytes).ok_or(Errno::Toobig)?.copy_from_slice(&record.begin);
         record.begin = Box::default();
@@ -149,6 +155,7 @@ impl Processes {
             record.state = State::Running;
             record.memory = record.memory.max(request.memory);
             record.quota.lower_to(pid, request.quota());
+            self.arrived(pid, call.effects);
             self.settle(pid, Ok(()), call.effects);
         } else {
             let code = u16::try_from(request.status).ok().and_then(Errno::from_code);
@@ -238,7 +245,7 @@ impl Processes {
 }
 
 /// Returns the kernel's index, if there can be such a kernel.
-fn domain(kernel: u16) -> Result<u8> {
+pub(crate) fn domain(kernel: u16) -> Result<u8> {
     let number = u8::try_from(kernel).ok().filter(|&number| usize::from(number) < MAX_DOMAINS);
     number.ok_or(Errno::Inval.into())
 }

@@ -47,6 +47,8 @@ pub enum News {
     Stop { pid: u32, signal: u16 },
     /// A process has moved to another group.
     Group { pid: u32, group: u32 },
+    /// A process is to move to this kernel.
+    Move { pid: u32, kernel: u16 },
 }
 
 /// Resources that a process has used.
@@ -136,6 +138,10 @@ impl Client<'_> {
                 Ok(News::Stop { pid, signal })
             }
             Some(process::News::Group) => Ok(News::Group { pid, group: reply.group }),
+            Some(process::News::Move) => {
+                let kernel = u16::try_from(reply.status).map_err(|_| Errno::Io)?;
+                Ok(News::Move { pid, kernel })
+            }
             None => Err(Errno::Io),
         }
     }
@@ -191,6 +197,26 @@ impl Client<'_> {
     pub fn kill(&mut self, asker: u32, pid: i32, signal: u16) -> Result<()> {
         let request = Request { parent: asker, pid, signal, ..Request::new(Op::Kill) };
         self.ask(request, &mut []).map(|_| ())
+    }
+
+    /// Moves `pid` to a kernel. Returns when it runs there. `asker` is the caller's number.
+    pub fn move_to(&mut self, asker: u32, pid: u32, kernel: u16) -> Result<()> {
+        let request = Request { parent: asker, kernel, ..Request::new(Op::Move) };
+        self.about_one(request, pid).map(|_| ())
+    }
+
+    /// For a kernel: passes a process to the kernel that it is to move to, with its start data
+    /// there. After an error the caller still runs it; [`Errno::Restarted`]: nothing is known of
+    /// it, and neither may run it.
+    pub fn depart(&mut self, pid: u32, kernel: u16, beginning: &[u8]) -> Result<()> {
+        let request = Request { pid: number(pid)?, kernel, ..Request::new(Op::Depart) };
+        self.sending(request, beginning).map(|_| ())
+    }
+
+    /// For a kernel: reports why a process that is to move cannot.
+    pub fn stay(&mut self, pid: u32, why: Errno) -> Result<()> {
+        let request = Request { status: why as u32, ..Request::new(Op::Stay) };
+        self.about_one(request, pid).map(|_| ())
     }
 
     /// Returns whether the process exists.

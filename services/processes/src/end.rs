@@ -82,6 +82,7 @@ impl Processes {
         record.order = order;
         record.stop = None;
         record.begin = Box::default();
+        self.moves_no_more(pid, None, effects);
         self.settle(pid, Ok(()), effects);
         self.leave_children(pid, effects);
         if self.records.get(pid).is_some_and(|record| self.has_watcher(record)) {
@@ -91,9 +92,12 @@ impl Processes {
         }
     }
 
-    /// Handles a process that failed to start: the caller of Spawn gets the error, and the record
-    /// is removed.
+    /// Handles a process that failed to start: the caller of Spawn or Depart gets the error. One
+    /// that moves is given back; the record of another is removed.
     pub(crate) fn fail(&mut self, pid: u32, error: Errno, effects: &mut dyn Effects) {
+        if self.give_back(pid, error, effects) {
+            return;
+        }
         self.settle(pid, Err(error), effects);
         self.remove(pid, effects);
     }
@@ -105,7 +109,7 @@ impl Processes {
         self.records.remove(pid);
     }
 
-    /// Records the outcome for the caller of Spawn and wakes it.
+    /// Records the outcome for the caller of Spawn or Depart and wakes it.
     pub(crate) fn settle(
         &mut self,
         pid: u32,
@@ -153,6 +157,10 @@ impl Processes {
         self.spawns.retain(|&token, _| Life::of(token) != life);
         for pid in self.records.find(|record| record.watch == Watch::By(life)) {
             self.abandon(pid, effects);
+        }
+        // What the new kernel needs of them is lost.
+        for pid in self.records.find(|record| record.origin == Some(life)) {
+            self.end(pid, End::Lost, 0, effects);
         }
         let lost = |record: &Record| record.is_of(life) && !record.is_over();
         for pid in self.records.find(lost) {

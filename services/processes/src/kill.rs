@@ -51,7 +51,7 @@ impl Processes {
     }
 
     /// Returns whether `asker` may signal `pid` without [`flag::ANY_PROCESS`].
-    fn reaches(&self, asker: u32, pid: u32) -> bool {
+    pub(crate) fn reaches(&self, asker: u32, pid: u32) -> bool {
         let group_of = |pid| self.records.get(pid).map(|record| record.group);
         self.is_above(asker, pid) || group_of(asker).is_some_and(|own| group_of(pid) == Some(own))
     }

@@ -21,6 +21,7 @@ pub mod client;
 mod end;
 mod kill;
 mod look;
+mod moves;
 pub mod name;
 pub mod record;
 pub mod service;

@@ -4,7 +4,7 @@
 //! a group has it, a child names it as its parent, or a tree or branch began with it. Numbers rise
 //! from [`first`] and wrap to [`FIRST`].
 
-use abi::process::{End, LAST_PID, Listed, NAME, PROCESSES, State};
+use abi::process::{End, Errno, LAST_PID, Listed, NAME, PROCESSES, State};
 use abi::quota::{Budget, Quota, RESERVED_PROCESSES};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -56,6 +56,15 @@ pub struct Stop {
     pub signal: u16,
 }
 
+/// A kernel that a process is to move to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    pub kernel: u8,
+    /// Position of the request in the order of all events, until the process's kernel has fetched
+    /// it.
+    pub order: Option<u64>,
+}
+
 /// The table's record of one process.
 #[derive(Debug)]
 pub struct Record {
@@ -80,6 +89,12 @@ pub struct Record {
     pub stop: Option<Stop>,
     /// Set while its kernel has yet to learn its new group: position in the order of all events.
     pub regrouped: Option<u64>,
+    /// Where it is to move, until it has or cannot.
+    pub destination: Option<Destination>,
+    /// Where it ran before, while it moves: from Depart to the outcome.
+    pub origin: Option<Life>,
+    /// Why it did not move when it was last to.
+    pub stays: Option<Errno>,
     /// It was signalled and will end, whether or not its kernel knows yet. It may not start
     /// processes, so a signal to a group also reaches every member that would have been started
     /// later.
@@ -115,6 +130,9 @@ impl Record {
             begin: Box::default(),
             stop: None,
             regrouped: None,
+            destination: None,
+            origin: None,
+            stays: None,
             is_doomed: false,
             end: None,
             began: now,
@@ -140,7 +158,8 @@ impl Record {
         match self.state {
             State::Waiting => (self.kernel == life.kernel).then_some(self.order),
             State::Starting | State::Running if self.is_of(life) => {
-                self.stop.map(|stop| stop.order).or(self.regrouped)
+                let moves = self.destination.and_then(|destination| destination.order);
+                self.stop.map(|stop| stop.order).or(self.regrouped).or(moves)
             }
             _ => None,
         }

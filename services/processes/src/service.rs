@@ -6,8 +6,9 @@
 //!
 //! ```text
 //!   request --> answered
-//!          \-> parked under a key (Next, Wait) -- key woken --> repeated
-//!          \-> parked under its token (Spawn) -- started or failed --> repeated: gets the outcome
+//!          \-> parked under a key (Next, Wait, Move) -- key woken --> repeated
+//!          \-> parked under its token (Spawn, Depart) -- started or failed --> repeated: gets the
+//!                                                                            outcome
 //! ```
 //! A kernel that is parked in Next comes back only when it is woken. A wake can be lost if the
 //! kernel that was to deliver it dies. So a step that has woken a kernel sets the timer, and
@@ -27,7 +28,8 @@ use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
 /// Maximum number of parked callers, not counting callers of Spawn.
 pub const WAITS: usize = 1024;
-/// Maximum number of callers of Spawn that wait for the start or have not yet fetched the outcome.
+/// Maximum number of callers of Spawn and Depart that wait for the start or have not yet fetched the
+/// outcome.
 pub const SPAWNS: usize = 2 * PROCESSES;
 /// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
@@ -55,6 +57,8 @@ pub(crate) enum Key {
     Child(u32),
     /// A change of this process, whose parent is the system.
     Watched(u32),
+    /// This process has moved, or will not.
+    Moved(u32),
 }
 
 /// Why an operation returns no reply, or an error.
@@ -74,7 +78,7 @@ impl From<Errno> for Halt {
 
 pub(crate) type Result<T> = core::result::Result<T, Halt>;
 
-/// A pending Spawn.
+/// A pending Spawn or Depart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spawning {
     pub pid: u32,
@@ -197,9 +201,9 @@ impl Processes {
         }
         self.note_life(call.token, call.effects)?;
         match (op, again) {
-            (Op::Spawn, true) => return self.spawned(call.token),
+            (Op::Spawn | Op::Depart, true) => return self.spawned(call.token),
             (Op::Next, false) if !self.tell(call.token) => return Err(Errno::Restarted.into()),
-            (Op::Wait, true) => self.resume(call.token)?,
+            (Op::Wait | Op::Move, true) => self.resume(call.token)?,
             (Op::Next, true) => {
                 self.tell(call.token);
                 self.resume(call.token)?;
@@ -220,6 +224,9 @@ impl Processes {
             Op::Leave => self.do_leave(call),
             Op::Adopt => self.do_adopt(call),
             Op::Load => self.do_load(call),
+            Op::Move => self.do_move(call, again),
+            Op::Depart => self.do_depart(call),
+            Op::Stay => self.do_stay(call),
         }
     }
 

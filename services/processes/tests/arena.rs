@@ -98,7 +98,7 @@ impl Kernel {
 fn a_full_table_fits_its_arena_and_frees_all_memory() {
     let kernel = Kernel::new();
     // A map that was used keeps one empty node.
-    const EMPTY: u64 = 4096;
+    const EMPTY: u64 = 8192;
     let before = kernel.instance.usage().used;
     for epoch in 1..=30 {
         kernel.epoch.set(epoch);

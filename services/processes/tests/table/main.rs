@@ -6,6 +6,7 @@ mod deaths;
 mod hostile;
 mod kills;
 mod life;
+mod moves;
 mod quotas;
 mod random;
 mod waits;
