@@ -10,6 +10,7 @@
 //! | Exec, [`Exec`] and its strings | run a program | Out, Err ..., Exit; or Failed: why |
 //! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
 //! | Sync | flush all writes to the disks | Done, or Failed: why |
+//! | Move, a [`Move`] | move a running process to a kernel | Done, or Failed: why |
 //!
 //! Strings that do not fit into the frame of Exec follow in frames of Data. While a program runs,
 //! the host sends Data for its standard input, End at the end of it, and Signal.
@@ -69,6 +70,8 @@ crate::codes::codes! {
         /// Before Exit of a program that failed, if the root file system is full: the message says
         /// how full.
         RootFull = 19,
+        /// Move a process: a [`Move`].
+        Move = 20,
     }
 }
 
@@ -97,6 +100,17 @@ pub struct Exit {
     pub kind: U32,
     /// Exit code, signal or trap.
     pub status: U32,
+}
+
+/// Contents of a [`Kind::Move`] frame.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct Move {
+    pub pid: U32,
+    /// Index of the kernel.
+    pub kernel: U32,
 }
 
 /// Header of a frame.

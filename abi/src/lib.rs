@@ -14,6 +14,7 @@ pub mod hang;
 pub mod host;
 pub mod light;
 pub mod memory;
+pub mod moves;
 pub mod msg;
 pub mod net;
 pub mod power;

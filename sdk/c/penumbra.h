@@ -130,6 +130,12 @@ int penumbra_wait(int32_t pid, uint32_t flags, struct penumbra_ended *ended);
 PENUMBRA_CALL("kill")
 int penumbra_kill(int32_t pid, uint32_t signal);
 
+/* Moves a running process to another kernel, with its memory, descriptors and waits. Returns when
+ * it runs there. Its program must be installed with `movable = true` (58, ENOTSUP). Allowed as for
+ * penumbra_kill. */
+PENUMBRA_CALL("move")
+int penumbra_move(uint32_t pid, uint32_t kernel);
+
 /* Changes the group of a process, as setpgid does. */
 PENUMBRA_CALL("group")
 int penumbra_group(uint32_t pid, uint32_t group);

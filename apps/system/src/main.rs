@@ -41,6 +41,7 @@ const TOOLS: &[Tool] = &[
     ("ps", processes::ps, "ps [-l] (-l: with energy)"),
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
     ("kill", processes::kill, "kill [-SIGNAL | -s SIGNAL] PROCESS... | -l [SIGNAL...]"),
+    ("move", processes::move_to, "move PROCESS KERNEL (number or name)"),
     ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),
     ("limit", processes::limit, "limit [-m MIB] [-n FILES] PROGRAM [ARGUMENT...]"),
     ("env", processes::env, "env [NAME=VALUE...] [PROGRAM [ARGUMENT...]]"),

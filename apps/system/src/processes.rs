@@ -1,10 +1,10 @@
-//! Processes: `ps`, `top`, `kill`, `on`, `limit`, `env`.
+//! Processes: `ps`, `top`, `kill`, `move`, `on`, `limit`, `env`.
 
 use crate::begin::run;
 use crate::power::{self, Kernel};
 use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
-use penumbra::{End, ready};
+use penumbra::{End, Errno, ready};
 
 /// `ps`: lists all processes; with `-l` also their energy.
 pub fn ps(arguments: &[String]) -> Answer {
@@ -138,6 +138,28 @@ fn signals(texts: &[String]) -> Answer {
         Ok(told + "\n")
     };
     put(&texts.iter().map(line).collect::<Result<String, String>>()?)
+}
+
+/// `move`: moves a running process to another kernel.
+pub fn move_to(arguments: &[String]) -> Answer {
+    let [pid, name] = arguments else {
+        return Err("which process, and to which kernel?".to_string());
+    };
+    let pid: u32 = pid.parse().map_err(|_| format!("{pid}: not a number"))?;
+    let kernel = match name.parse() {
+        Ok(number) => number,
+        Err(_) => {
+            let kernels = power::kernels()?;
+            let place = kernels.iter().position(|kernel| kernel.name == *name);
+            place.ok_or_else(|| format!("{name}: no such kernel"))? as u32
+        }
+    };
+    process::move_to(pid, kernel).map_err(|error| match error {
+        Errno::NOTSUP => "its program is not installed with `movable = true`".to_string(),
+        Errno::BUSY => "it is on its way to another kernel".to_string(),
+        other => other.to_string(),
+    })?;
+    Ok(0)
 }
 
 /// `on`: runs a program on a given kernel.

@@ -133,6 +133,7 @@ pub fn serve(_: usize) {
                     process.group.store(group, Relaxed);
                 }
             }
+            Ok(News::Move { pid, .. }) => panic!("nothing asks {pid} to move"),
             Err(Errno::Restarted) => name_all(&session),
             // A table whose home has died.
             Err(_) => pause(kernel, PAUSE),

@@ -361,6 +361,8 @@ mod tests {
         let ours = [
             "records",
             "records-plain",
+            "records-movable",
+            "records-movable-calls",
             "light",
             "program-rust",
             "program-c",
@@ -368,6 +370,7 @@ mod tests {
             "threads",
             "threads-rust",
             "light-threads",
+            "moves",
         ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));

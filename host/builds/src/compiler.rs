@@ -10,12 +10,14 @@
 //! ISA, whatever board it is installed on. The folder may be removed at any time.
 
 mod call;
+mod movable;
 pub mod release;
 
 use crate::apps::{sum, sums};
 use crate::building;
 use anyhow::{Context, bail};
 use board::Isa;
+pub use movable::movable;
 use std::path::{Path, PathBuf};
 use tree::place::Place;
 use tree::progress::Step;

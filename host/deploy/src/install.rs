@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use board::{Board, Isa};
 use builds::compiler::{self, Kind};
 use builds::kernels;
-use program::Manifest;
+use program::{Manifest, Movable};
 use std::path::{Path, PathBuf};
 use tree::place::Place;
 use workbench::instance::Instance;
@@ -123,15 +123,18 @@ pub fn images_on(
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let (board, key) = (instance.board()?, instance.program_key()?);
     let isas = match board.domains.get(on as usize) {
-        Some(domain) if !has_light_threads(wasm)? => vec![domain.isa],
+        Some(domain) if !is_for_all(wasm, manifest)? => vec![domain.isa],
         _ => kernels::isas(&board),
     };
     images_for(compiler::chosen(), place, Source::new(wasm, manifest), isas, &key)
 }
 
-/// Returns whether a module imports the function that starts light threads, which run on another
-/// kernel.
-fn has_light_threads(wasm: &Path) -> anyhow::Result<bool> {
+/// Returns whether a program that starts on one kernel may run on others, too: it starts light
+/// threads, or can move.
+fn is_for_all(wasm: &Path, manifest: Option<&Path>) -> anyhow::Result<bool> {
+    if manifest_of(wasm, manifest)?.movable != Movable::No {
+        return Ok(true);
+    }
     let named = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     let import = [named(MODULE), named(LIGHT_SPAWN)].concat();
     let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
@@ -159,7 +162,10 @@ fn images_for(
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let wasm = source.wasm;
     let manifest = checked_manifest(source)?;
-    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    let mut bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    if manifest.movable != Movable::No {
+        bytes = compiler::movable(place, wasm, &bytes, manifest.movable)?;
+    }
     let codes = compiler::code(place, kind, wasm, &bytes, &isas)?;
     let hash = program::source_hash(&bytes);
     let seal = |(isa, code): (Isa, Vec<u8>)| {

@@ -12,12 +12,14 @@
 //! - [`transfer`]  files into a board and out of it
 //! - [`install`]  programs for each ISA of a board
 //! - [`exec`]  the execution of a program
+//! - [`moves`]  moves of running processes
 //!
 //! Contract: a program here behaves as on any host; what the board does not answer is an error.
 
 pub mod exec;
 pub mod ext2;
 pub mod install;
+pub mod moves;
 pub mod system;
 pub mod transfer;
 pub mod up;

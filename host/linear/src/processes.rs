@@ -246,6 +246,8 @@ impl Table {
             Op::Group => self.regroup(request),
             Op::Adopt => self.adopt(life, request),
             Op::Next | Op::Leave | Op::Account | Op::About | Op::Load => return None,
+            // No history has them.
+            Op::Move | Op::Depart | Op::Stay => return None,
         };
         let right = right.unwrap_or_else(Reply::error);
         let plain = |reply: Reply| (reply.error, reply.pid, reply.kind, reply.status, reply.group);

@@ -7,11 +7,13 @@
 //! -> stop (all) -> a compiler
 //! -> pack
 //! ```
+//! Programs that can move while they run go through [`with_points`] and [`exposed`] before that.
 //! Unsupported features are rejected first ([`Unsupported`]). `threads` and `stop` refuse a module
 //! that they do not understand; the others leave such a function unchanged. An invalid function
 //! reaches the compiler, which reports the error.
 
 mod check;
+mod moves;
 mod names;
 mod pack;
 mod plain;
@@ -20,6 +22,7 @@ mod threads;
 mod wide;
 
 pub use check::{Unsupported, unsupported, used};
+pub use moves::{exposed, with_points};
 pub use pack::packed;
 pub use plain::without_simd;
 pub use wide::widened;

@@ -14,7 +14,7 @@ mod test;
 use builds::apps;
 use clap::{Parser, Subcommand};
 use deploy::up::{self, How, Which};
-use deploy::{exec, install, transfer};
+use deploy::{exec, install, moves, transfer};
 use records::figures;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +71,8 @@ enum Verb {
     Install(install::Line),
     /// Run a program on a board, with this terminal's input and output, and exit with its code.
     Exec(exec::Line),
+    /// Move a running process to another kernel of a board, without interrupting it.
+    Move(moves::Line),
     /// List boards that run, with the state of each domain.
     Ps,
     /// Debug a kernel with gdb: a running one, or the memory of one that died.
@@ -189,6 +191,9 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             install::install(&place, instance, &line)
         }),
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
+        Verb::Move(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            moves::move_process(instance, &line)
+        }),
         Verb::Ps => commands::ps(&place),
         Verb::Debug(line) => debug::debug(&place, &line),
         Verb::Build(which) => commands::build(&place, &which),

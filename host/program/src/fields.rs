@@ -23,6 +23,8 @@ pub type Table = BTreeMap<String, Found>;
 enum Raw {
     /// A whole number.
     Number(i64),
+    /// True or false.
+    Flag(bool),
     /// A text.
     Text(String),
     /// Values.
@@ -54,7 +56,7 @@ fn found(value: &Spanned<DeValue<'_>>) -> Found {
             Err(_) => other(number.as_str()),
         },
         DeValue::Float(number) => other(number.as_str()),
-        DeValue::Boolean(flag) => other(&flag.to_string()),
+        DeValue::Boolean(flag) => Raw::Flag(*flag),
         DeValue::Datetime(_) => other("a time"),
         DeValue::Array(list) => Raw::List(list.iter().map(found).collect()),
         DeValue::Table(inner) => Raw::Table(table(inner)),
@@ -67,6 +69,7 @@ impl Raw {
     fn shown(&self) -> String {
         match self {
             Raw::Number(number) => number.to_string(),
+            Raw::Flag(flag) => flag.to_string(),
             Raw::Text(text) => format!("{text:?}"),
             Raw::List(_) => "a list".to_string(),
             Raw::Table(_) => "a table".to_string(),
@@ -92,6 +95,14 @@ impl Field {
     /// Returns its offset.
     pub fn at(&self) -> usize {
         self.found.at
+    }
+
+    /// Returns it as true or false, if it is that.
+    pub fn flag(&self) -> Option<bool> {
+        match self.found.raw {
+            Raw::Flag(flag) => Some(flag),
+            _ => None,
+        }
     }
 
     /// Returns it as a text.

@@ -14,7 +14,7 @@ mod manifest;
 pub use error::{ManifestError, Reason};
 pub use image::{Opened, open, seal};
 pub use kernel_seal::{KEY, Refused};
-pub use manifest::{Class, Endpoint, Limits, Manifest, Preopen, Signals};
+pub use manifest::{Class, Endpoint, Limits, Manifest, Movable, Preopen, Signals};
 
 /// Returns the BLAKE3 hash of a .wasm, as stored in images.
 pub fn source_hash(wasm: &[u8]) -> [u8; 32] {

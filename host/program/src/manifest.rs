@@ -11,8 +11,18 @@ use abi::quota::HANDLES;
 use std::path::Path;
 
 /// The fields of a manifest.
-const FIELDS: &[&str] =
-    &["args", "class", "endpoints", "env", "grants", "limits", "memory", "preopens", "signals"];
+const FIELDS: &[&str] = &[
+    "args",
+    "class",
+    "endpoints",
+    "env",
+    "grants",
+    "limits",
+    "memory",
+    "movable",
+    "preopens",
+    "signals",
+];
 /// Maximum length of each list.
 const MOST: usize = 64;
 /// Descriptors of standard input, output and error.
@@ -39,6 +49,8 @@ pub struct Manifest {
     pub memory: u64,
     /// The cores that it prefers.
     pub class: Class,
+    /// Whether it can move to another kernel while it runs. Its module is made for that.
+    pub movable: Movable,
     /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
     /// Limits on files and processes.
@@ -74,6 +86,18 @@ impl Class {
             Class::Light => class::LIGHT,
         }
     }
+}
+
+/// Where a program can move to another kernel while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Movable {
+    /// It cannot.
+    #[default]
+    No,
+    /// Where it calls the kernel, or waits in it.
+    Calls,
+    /// There, and in loops.
+    Anywhere,
 }
 
 /// The processes that a program may signal.
@@ -164,6 +188,7 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
         signals: fields.take("signals").map_or(Ok(Signals::Own), signals)?,
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
+        movable: fields.take("movable").map_or(Ok(Movable::No), movable)?,
         endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
         limits: Limits::default(),
     };
@@ -277,6 +302,15 @@ fn class_of(field: Field) -> Place<Class> {
         "normal" => Ok(Class::Normal),
         "light" => Ok(Class::Light),
         _ => field.wrong(ALLOWED),
+    }
+}
+
+fn movable(field: Field) -> Place<Movable> {
+    match (field.flag(), field.text("")) {
+        (Some(true), _) => Ok(Movable::Anywhere),
+        (Some(false), _) => Ok(Movable::No),
+        (None, Ok("calls")) => Ok(Movable::Calls),
+        _ => field.wrong("true, false, or \"calls\" (only where it calls the kernel)"),
     }
 }
 

@@ -4,7 +4,7 @@
 use abi::boot::isa;
 use abi::program::right;
 use program::{
-    Class, Endpoint, Limits, Manifest, Preopen, Refused, Signals, cache_name, open, seal,
+    Class, Endpoint, Limits, Manifest, Movable, Preopen, Refused, Signals, cache_name, open, seal,
     source_hash,
 };
 
@@ -17,6 +17,7 @@ class = "light"
 endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
 limits = { files = 32, tree_files = 100, tree_processes = 8 }
 signals = "all"
+movable = true
 
 [env]
 HOME = "/data"
@@ -44,6 +45,7 @@ fn all_of_it_is_read() {
         signals: Signals::All,
         memory: 64 << 20,
         class: Class::Light,
+        movable: Movable::Anywhere,
         endpoints: vec![endpoint("echo.v1", -5), endpoint("disk", 0)],
         limits: Limits { files: 32, tree_files: 100, tree_processes: 8 },
     };
@@ -56,6 +58,8 @@ fn every_field_may_be_left_out() {
     assert_eq!(parse("limits = {}"), Ok(Manifest::default()));
     assert_eq!(parse("preopens = []\nlimits = { files = 3 }").unwrap().preopens, Some(vec![]));
     assert_eq!(Manifest::default().class, Class::Normal);
+    assert_eq!(parse("movable = \"calls\"").unwrap().movable, Movable::Calls);
+    assert_eq!(parse("movable = false"), Ok(Manifest::default()));
 }
 
 /// Each error names the line, the field and the allowed values.
@@ -64,6 +68,7 @@ fn refusals_say_where_what_and_what_instead() {
     let size = "a size such as \"64 MiB\"";
     for (text, wanted) in [
         ("\narg = []", &["it.toml:2: ", "no field \"arg\"", "args, class, endpoints, env"][..]),
+        ("movable = \"yes\"", &["\"movable\" is \"yes\"", "true, false, or \"calls\""]),
         ("args = \"-v\"", &["it.toml:1: ", "\"args\" is \"-v\"", "a list of texts"]),
         ("args = [\"-v\",\n3]", &["it.toml:2: ", "\"args[1]\" is 3", "a list of texts"]),
         ("args = [\"a\\u0000\"]", &["\"args[0]\"", "without NUL"]),

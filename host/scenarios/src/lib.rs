@@ -43,6 +43,7 @@ mod left;
 mod light;
 mod lives;
 mod machine;
+mod moves;
 mod net;
 mod overlap;
 mod peers;
@@ -236,6 +237,10 @@ pub const ALL: &[Scenario] = &[
     on("light.ends", "duo", light::ends),
     on("light.lost", "duo", |rig| light::lost(rig, 2)),
     on("light.rest", "duo-rest", light::rests),
+    on("moves.programs", "duo", moves::programs),
+    on("moves.delegated", "duo-delegated", moves::impossible),
+    on("moves.others", "duo", moves::others),
+    on("moves.lost", "duo", |rig| moves::lost(rig, 3)),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

@@ -143,13 +143,13 @@ fn succeeds(rig: &Rig, kernel: &str, arguments: &[&str], says: &str) -> Result<(
 }
 
 /// No kernel has a part of a process with light threads, or memory of one.
-fn nothing_left(rig: &mut Rig) -> Result<(), Failure> {
+pub fn nothing_left(rig: &mut Rig) -> Result<(), Failure> {
     super::machine::until(rig, "lights", NONE)?;
     super::machine::until(rig, "on shadow lights", NONE).map(|_| ())
 }
 
 /// Kills a domain, and waits until it runs again.
-fn kill(rig: &mut Rig, domain: usize, victim: &str) -> Result<(), Failure> {
+pub fn kill(rig: &mut Rig, domain: usize, victim: &str) -> Result<(), Failure> {
     let before = wait_for_domain(rig, domain, "was there", |_, _| true)?;
     rig.kill(victim)?;
     let is_up = |now| now == state::RUNNING || now == state::RESTING;

@@ -1,8 +1,9 @@
 //! What the engine needs from a process's kernel.
 
 use crate::region::{Lent, Region, Start};
+use crate::unwound::{Arrival, Unwound};
 use alloc::sync::Arc;
-use kernel_process::{Interrupted, System};
+use kernel_process::{Interrupted, Process, System};
 
 /// How a wait for a notification ended. The numbers are those of `memory.atomic.wait32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,4 +60,28 @@ pub trait Guest: System + Send + Sync + 'static {
 
     /// Reports the size to which the program's memory is about to grow.
     fn has_memory(&self, bytes: u64);
+
+    /// Returns whether the program is to move to another kernel. Then waits end with
+    /// [`Interrupted`].
+    fn is_called_away(&self) -> bool;
+
+    /// Called when a program that can move calls a function of the kernel, but not if that is the
+    /// one that it has left from.
+    fn calls(&mut self);
+
+    /// Reports that it cannot move, for lack of memory.
+    fn stays(&mut self);
+
+    /// Returns how many bytes of stack its frames and those of its kernel's functions have.
+    fn depth(&self) -> u64;
+
+    /// Passes the program, which has left all its functions, to the other kernel. Returns false if
+    /// it stays here.
+    fn depart(&mut self, process: &Process, memory: &[u8], unwound: &Unwound) -> bool;
+
+    /// Returns what the program was on another kernel, if it comes from there. Once.
+    fn arrival(&mut self) -> Option<Arc<dyn Arrival>>;
+
+    /// Reports that all of that is here. Returns false if the program must not run here.
+    fn arrived(&mut self) -> bool;
 }

@@ -3,19 +3,42 @@
 
 use crate::guest::Guest;
 use crate::inside::Inside;
+use crate::moving;
 use crate::pause::pause;
 use crate::stopped::Stopped;
 use crate::threads;
-use kernel_process::{Done, GuestMemory, Process, System, for_each_function, outcome};
+use kernel_process::{Done, GuestMemory, Process, Stop, System, for_each_function, outcome};
 use wasmtime::{Caller, Error, Linker, Memory, Result};
 
 /// Runs `work` with the arguments of every function: process, memory, system.
 #[inline]
 fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
-    work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
+    work: impl Fn(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
 ) -> Result<i32> {
     pause(caller)?;
+    if moving::before(caller)? {
+        return Ok(0);
+    }
+    loop {
+        let stop = match once(caller, &work)? {
+            Ok(number) => return Ok(number.into()),
+            Err(stop) => stop,
+        };
+        match moving::after(caller, stop)? {
+            Some(true) => return Ok(0),
+            Some(false) => return Err(Error::new(Stopped(stop))),
+            None => {}
+        }
+    }
+}
+
+/// Runs `work` once.
+#[inline]
+fn once<G: Guest>(
+    caller: &mut Caller<'_, Inside<G>>,
+    work: impl Fn(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
+) -> Result<core::result::Result<u16, Stop>> {
     let own = match caller.data().memory {
         None if caller.data().region.is_none() => Some(find_memory(caller)?),
         own => own,
@@ -24,11 +47,7 @@ fn within<G: Guest>(
         Some(memory) => memory.data_and_store_mut(caller),
         None => (&mut [][..], caller.data_mut()),
     };
-    let done = inside.with(bytes, work);
-    match outcome(done) {
-        Ok(number) => Ok(number.into()),
-        Err(stop) => Err(Error::new(Stopped(stop))),
-    }
+    Ok(outcome(inside.with(bytes, work)))
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 
 use crate::guest::Guest;
 use crate::region::Region;
+use crate::unwound::Moving;
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Inside<G> {
     pub limits: Limits,
     /// Bytes of this thread's tables, which are in the kernel's heap.
     pub tables: u64,
+    /// Set if the program can move to another kernel.
+    pub moving: Option<Moving>,
 }
 
 impl<G: System> Inside<G> {

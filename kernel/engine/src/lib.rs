@@ -8,6 +8,7 @@
 //! - `guest`: a process's connection to its kernel
 //! - `inside`: the data of a program's store, and its limits
 //! - `imports`: the functions that programs call; `threads`: those of programs with threads
+//! - `moving`: programs that move to another kernel while they run; `unwound`: what they are then
 //! - `pause`: what each of these functions does first
 //! - `region`: memories, of one instance or of all threads of a program
 //! - `context`: what compiled code finds in its instance
@@ -28,6 +29,7 @@ mod engine;
 mod guest;
 mod imports;
 mod inside;
+mod moving;
 mod pause;
 mod platform;
 mod program;
@@ -38,6 +40,7 @@ mod settings;
 mod short;
 mod stopped;
 mod threads;
+mod unwound;
 
 pub use engine::{Engine, EngineError};
 pub use guest::{Guest, Waited};
@@ -47,3 +50,4 @@ pub use program::{LoadError, Program};
 pub use raw::{Memory, Seal};
 pub use region::{Lent, Region, Start};
 pub use run::{End, Ran};
+pub use unwound::{Area, Arrival, Unwound};

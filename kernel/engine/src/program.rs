@@ -4,6 +4,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::Inside;
+use crate::moving;
 use crate::raw::{self, Loaded, Memory, Seal};
 use abi::program::{LIGHT_SPAWN, MAX_TABLES, MODULE, THREADS, engine as abi_engine};
 use alloc::boxed::Box;
@@ -38,6 +39,8 @@ pub struct Program<G: Guest> {
     shared: Option<MemoryType>,
     /// It may start light threads.
     is_light: bool,
+    /// It can move to another kernel while it runs.
+    is_movable: bool,
     functions: Functions,
     /// Offset in its contexts of the address of the clock ([`clock::clock_of`]).
     pub(crate) clock: Option<u32>,
@@ -137,14 +140,20 @@ impl<G: Guest> Program<G> {
         let shared = shared_memory(module)?;
         let names = (MODULE, LIGHT_SPAWN);
         let is_light = module.imports().any(|import| (import.module(), import.name()) == names);
+        let is_movable = shared.is_none() && moving::is_movable(module);
         let functions = Functions::of(module)?;
         let clock = clock::clock_of(module);
-        Ok((Program { ready, shared, is_light, functions, clock, loaded }, found))
+        Ok((Program { ready, shared, is_light, is_movable, functions, clock, loaded }, found))
     }
 
     /// Returns the type of the memory that its threads share; `None`: it has one thread.
     pub(crate) fn shared_memory(&self) -> Option<&MemoryType> {
         self.shared.as_ref()
+    }
+
+    /// Returns whether it can move to another kernel while it runs.
+    pub fn is_movable(&self) -> bool {
+        self.is_movable
     }
 
     /// Returns whether it has threads and may start light ones.

@@ -5,16 +5,20 @@
 //!                                           --> a trap: Trap
 //!                                           --> killed, in a call or in a loop: Signal
 //! ```
+//! A program that can move to another kernel runs by [`moving::run`].
+//!
 //! To kill a program, its kernel redirects it to [`Program::way_out`], at once or on return from
 //! what it has called. The trap there counts as the signal.
 
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::{Inside, Limits};
+use crate::moving::{self, Left};
 use crate::program::Program;
 use crate::region::{Lent, Region, Start};
 use crate::short;
 use crate::stopped::Stopped;
+use crate::unwound::Moving;
 use abi::process::signal;
 use abi::program::trap;
 use alloc::boxed::Box;
@@ -35,6 +39,8 @@ pub enum End {
     Trap(u32, String),
     /// With another kernel, on which a part of it ran.
     Lost,
+    /// Not at all: it runs on another kernel now.
+    Left,
     /// wasmtime could not start it, with this message: out of memory, or its limit is too low.
     NoMemory(String),
 }
@@ -69,7 +75,9 @@ impl<G: Guest> Engine<G> {
         }
         self.within(program, (process, guest, limits, region), |store, instance| {
             let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
-            attached(program, store, (instance, begin.func()), |store| begin.call(store, ()))
+            attached(program, store, (instance, begin.func()), |store| {
+                moving::run(store, instance, |store| begin.call(store, ()))
+            })
         })
     }
 
@@ -117,7 +125,9 @@ impl<G: Guest> Engine<G> {
         work: impl FnOnce(&mut Store<Inside<G>>, &Instance) -> wasmtime::Result<()>,
     ) -> Ran<G> {
         let Some(scratch) = scratch() else { return Ran { end: no_room(), guest } };
-        let inside = Inside { process, guest, memory: None, region, scratch, limits, tables: 0 };
+        let moving = program.is_movable().then(Moving::default);
+        let inside =
+            Inside { process, guest, memory: None, region, scratch, limits, tables: 0, moving };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
         let done = match store.data().guest.stop_signal() {
@@ -177,6 +187,9 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
             }
             Stop::Interrupted => short(),
         };
+    }
+    if why.is::<Left>() {
+        return End::Left;
     }
     if guest.is_short() {
         return short();

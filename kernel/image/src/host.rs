@@ -1,5 +1,5 @@
-//! Serves requests of the host (`abi::host`): push and pull files, run programs, and offer folders
-//! of the host to programs.
+//! Serves requests of the host (`abi::host`): push and pull files, run programs and move them, and
+//! offer folders of the host to programs.
 //!
 //! A thread accepts streams; each stream is served by a thread of its own. Input from the host is
 //! checked: an invalid frame ends its stream.
@@ -15,15 +15,17 @@ mod full;
 mod images;
 
 use abi::fs::{Errno, Reply, flag};
-use abi::host::{Frame, Kind, LARGEST};
+use abi::host::{Frame, Kind, LARGEST, Move};
 use abi::program::FOLDER;
 use alloc::format;
 use alloc::vec::Vec;
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_programs::processes::{self, with_table};
 use kernel_services::files::{self, explain};
 use kernel_services::host::{self, Gone};
 use kernel_services::kernel::Kernel;
+use kernel_services::services::Patience;
 use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -105,6 +107,7 @@ impl Stream {
             Kind::Exec | Kind::UseFolder | Kind::Image => self.program(kind, &mut bytes),
             Kind::Folder => self.folder(&bytes),
             Kind::Sync => self.settle(),
+            Kind::Move => self.move_process(&bytes),
             _ => Err(NONSENSE),
         });
         match done {
@@ -198,6 +201,16 @@ impl Stream {
 
     fn settle(&self) -> Result<(), Trouble> {
         files::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
+        Ok(self.send(Kind::Done, &[])?)
+    }
+
+    fn move_process(&self, bytes: &[u8]) -> Result<(), Trouble> {
+        let wanted = Move::read_from_bytes(bytes).map_err(|_| NONSENSE)?;
+        let kernel = u16::try_from(wanted.kernel.get()).map_err(|_| NONSENSE)?;
+        let moved = with_table(&self.session, &Patience::ENDLESS, |table| {
+            table.move_to(0, wanted.pid.get(), kernel)
+        });
+        moved.map_err(processes::explain)?;
         Ok(self.send(Kind::Done, &[])?)
     }
 

@@ -235,6 +235,28 @@ impl Process {
         Ok(())
     }
 
+    /// Moves a running process to another kernel; the table checks permission. Returns when it runs
+    /// there.
+    pub fn move_to(
+        &self,
+        _memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        pid: u32,
+        kernel: u32,
+    ) -> Done {
+        let kernel = u16::try_from(kernel).map_err(|_| Errno::INVAL)?;
+        let flags = if self.signals { flag::ANY_PROCESS } else { 0 };
+        let (pid, parent) = (pid.cast_signed(), system.pid());
+        let request = Request { pid, kernel, parent, flags, ..Request::new(Op::Move) };
+        ask_processes(system, request, &mut [])?;
+        Ok(())
+    }
+
+    /// Does nothing: the program may move here.
+    pub fn move_point(&self, _memory: &mut GuestMemory<'_>, _system: &mut dyn System) -> Done {
+        Ok(())
+    }
+
     /// Moves a process to a group.
     pub fn group(
         &self,

@@ -24,6 +24,8 @@ numbers! {
     FBIG = 22,
     /// Not UTF-8.
     ILSEQ = 25,
+    /// The call was interrupted.
+    INTR = 27,
     /// The argument is invalid.
     INVAL = 28,
     IO = 29,
@@ -71,7 +73,7 @@ impl Errno {
     }
 }
 
-/// The process must end: a signal came while it waited.
+/// The process must end: a signal came while it waited. Or it is to move to another kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -82,7 +84,8 @@ pub enum Stop {
     Exit(u32),
     /// It sent itself this signal.
     Signal(u16),
-    /// It must end, because a signal came while it waited; the kernel knows the signal.
+    /// It must end, because a signal came while it waited; the kernel knows the signal. Or it is to
+    /// move to another kernel.
     Interrupted,
 }
 
@@ -93,6 +96,16 @@ pub enum Halt {
     Failed(Errno),
     /// The program ends.
     Stop(Stop),
+}
+
+impl Halt {
+    /// Returns the error number, with that of an interrupted call for the end of the program.
+    pub fn errno(self) -> Errno {
+        match self {
+            Halt::Failed(error) => error,
+            Halt::Stop(_) => Errno::INTR,
+        }
+    }
 }
 
 impl From<Errno> for Halt {

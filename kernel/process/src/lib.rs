@@ -16,7 +16,7 @@
 //! - [`wasi`] - flags, rights and file types of preview 1
 //! - [`memory`] - bounds-checked access to the program's memory
 //! - [`system`] - the port
-//! - [`table`] - descriptors; `saved`: a table as bytes
+//! - [`table`] - descriptors; [`saved`]: a process for another kernel
 //! - [`begin`] - encoding of the start data of a process
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
@@ -40,7 +40,7 @@ mod opening;
 mod paths;
 mod polling;
 pub mod process;
-mod saved;
+pub mod saved;
 mod strings;
 pub mod system;
 pub mod table;

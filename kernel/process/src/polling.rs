@@ -183,7 +183,7 @@ impl Process {
     ) -> Result<Waiters, Errno> {
         let mut waiters = Waiters::default();
         waiters.all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
-        let (monotonic, realtime) = (system.monotonic(), system.realtime());
+        let (monotonic, realtime) = (system.begun(), system.realtime());
         for index in 0..count {
             let bytes: [u8; event::SUBSCRIPTION as usize] =
                 memory.load(entry(list, index, event::SUBSCRIPTION)?)?;

@@ -1,10 +1,79 @@
-//! A table of descriptors as bytes, for a process that runs on two kernels in turn: the one whose
-//! turn ends saves its table, the other one loads it. The bytes come from another kernel, so they
-//! may be anything.
+//! A process for another kernel. One that runs on two kernels in turn passes its descriptors on as
+//! bytes: the kernel whose turn ends saves them, the other one loads them. One that moves passes on
+//! all its [`Parts`]. The bytes come from another kernel, so they may be anything.
 
-use crate::errno::Errno;
+use crate::begin::Limits;
+use crate::errno::{Done, Errno};
+use crate::process::Process;
+use crate::system::{System, ask};
 use crate::table::{Descriptor, Slot, Table, copied};
+use abi::fs::{Op, Request};
 use alloc::vec::Vec;
+
+/// What a process consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// Each NUL terminated.
+    pub arguments: &'a [u8],
+    /// Each NUL terminated.
+    pub environment: &'a [u8],
+    /// Limits of the processes that it starts.
+    pub limits: Limits,
+    /// It may signal any process.
+    pub signals: bool,
+}
+
+impl Process {
+    /// Returns its parts besides its descriptors.
+    pub fn parts(&self) -> Parts<'_> {
+        Parts {
+            arguments: self.arguments.bytes(),
+            environment: self.environment.bytes(),
+            limits: self.limits,
+            signals: self.signals,
+        }
+    }
+
+    /// Makes a process of its parts and of a table that [`Table::save`] has made, with duplicates
+    /// of the handles there.
+    pub fn of_parts(
+        system: &mut dyn System,
+        descriptors: u32,
+        parts: &Parts<'_>,
+        table: &[u8],
+    ) -> Result<Process, Errno> {
+        let mut process = Process::new(descriptors)?;
+        process.arguments.add(parts.arguments)?;
+        process.environment.add(parts.environment)?;
+        (process.limits, process.signals) = (parts.limits, parts.signals);
+        let theirs = Table::new(descriptors)?;
+        theirs.load(table)?;
+        let done = process.duplicate_all(system, &theirs);
+        match done {
+            Ok(()) => Ok(process),
+            Err(halt) => {
+                process.close_all(system);
+                Err(halt.errno())
+            }
+        }
+    }
+
+    fn duplicate_all(&self, system: &mut dyn System, theirs: &Table) -> Done {
+        let mut all = Vec::new();
+        all.try_reserve_exact(theirs.count()).map_err(|_| Errno::NOMEM)?;
+        theirs.each(&mut |number, descriptor| all.push((number, descriptor)));
+        for (number, descriptor) in all {
+            let name = theirs.name(number).ok();
+            let handle = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?.handle;
+            let slot = Slot { descriptor: Descriptor { handle, ..descriptor }, name };
+            if let Err(why) = self.table.put(number, slot) {
+                let _ = system.files(Request::new(Op::Close, handle), &mut []);
+                return Err(why.into());
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Words of a descriptor: number and length of the name; kind and syncs; handle; rights;
 /// inheriting. The name follows, up to a multiple of 8 bytes.

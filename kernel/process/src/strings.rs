@@ -29,6 +29,11 @@ impl Strings {
         Ok(())
     }
 
+    /// Returns the block.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns whether there is a variable of the same name (the part before `=`).
     pub fn names(&self, one: &[u8]) -> bool {
         let name = |one: &[u8]| one.iter().position(|byte| *byte == b'=');

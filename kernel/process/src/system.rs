@@ -5,7 +5,8 @@ use abi::{fs, process};
 
 /// The kernel, as one thread of a process sees it. Times are in ns.
 ///
-/// A method that waits returns [`Interrupted`] when a signal ends the process; other methods that
+/// A method that waits returns [`Interrupted`] when a signal ends the process, or when the process
+/// is to move to another kernel: then the function is called again there. Other methods that
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
 /// requests to the file service are always carried out, so that [`crate::Process::close_all`] can
 /// close the handles of an ended process.
@@ -58,6 +59,12 @@ pub trait System {
 
     /// A clock that never goes back.
     fn monotonic(&mut self) -> u64;
+
+    /// Returns the time of that clock from which timeouts of the present call count: when it began,
+    /// if it is called again after the program has moved to this kernel.
+    fn begun(&mut self) -> u64 {
+        self.monotonic()
+    }
 
     /// Time since 1970, UTC.
     fn realtime(&mut self) -> u64;

@@ -157,6 +157,11 @@ impl Table {
         Ok(Table { chunks: chunks.into_boxed_slice(), limit, names })
     }
 
+    /// Returns how many descriptors it can have.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
     #[inline]
     fn place(&self, number: u32) -> Option<&Place> {
         self.chunks.get(number as usize / CHUNK)?.get()?.get(number as usize % CHUNK)

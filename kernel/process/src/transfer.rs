@@ -1,6 +1,7 @@
 //! Transfers between the program's memory and the file service.
 //!
-//! A short count is not an error; an error after a partial transfer is kept for the next call. A
+//! A short count is not an error; an error after a partial transfer is kept for the next call, and
+//! so is an interruption. A
 //! single buffer goes to the file service directly. Several buffers that fit in the scratch space
 //! are one request, so that a pipe takes them atomically; larger ones are one request each. A read
 //! from a stream is one request and waits for no more data; a write to one waits until everything
@@ -199,7 +200,7 @@ impl Transfer<'_> {
         let mut done = 0u32;
         while done < length {
             let moved = match step(self, done) {
-                Err(Halt::Failed(_)) if done != 0 => break,
+                Err(_) if done != 0 => break,
                 other => other?,
             };
             done += moved;
@@ -216,7 +217,7 @@ impl Transfer<'_> {
         for index in 0..all.count {
             let part = all.part(memory, index)?;
             let moved = match self.direct(memory, part) {
-                Err(Halt::Failed(_)) if done != 0 => break,
+                Err(_) if done != 0 => break,
                 other => other?,
             };
             done = done.saturating_add(moved);

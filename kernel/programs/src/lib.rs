@@ -10,6 +10,7 @@
 //! - [`processes`]: processes from their first request to their end
 //! - [`programs`]: images, memory and the engine
 //! - [`lights`]: processes whose threads run on two kernels in turn
+//! - [`moves`]: a process on its way to another kernel
 #![no_std]
 
 extern crate alloc;
@@ -17,5 +18,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod lights;
+mod moves;
 pub mod processes;
 pub mod programs;

@@ -5,6 +5,7 @@
 //!   listen: Next --> Begin: spawn a thread --> `begin` --> Begun ... Ended
 //!                \-> Stop: deliver the signal to the process's thread
 //!                \-> Group: record the group, for a table that restarts
+//!                \-> Move: the process leaves for another kernel as soon as it can
 //!                \-> Restarted: report all processes of this kernel to the table
 //! ```
 //! A signal ends a process. If it waits in a call, the call is interrupted. If it computes, it is
@@ -17,7 +18,9 @@
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
-//! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process
+//! - `moves`: to other kernels, and from there; `passage`: what passes
+//! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
+//!   `explain`: what the table's errors mean
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
 //! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
 //!   restarted, which there are, and which were lost
@@ -26,11 +29,14 @@ mod accounts;
 mod begin;
 mod children;
 mod ends;
+mod explain;
 pub mod forget;
 mod guest;
 pub mod launch;
 pub mod light;
 mod lives;
+mod moves;
+mod passage;
 mod pipes;
 mod place;
 mod reports;
@@ -40,6 +46,7 @@ pub mod turns;
 use crate::lights::turn::Turn;
 use crate::programs::{Loaded, Programs, Short, is_inside};
 use ::processes::client::{Client, News};
+use abi::moves::Image;
 use abi::process::{End, Errno, Reply, Request, signal};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
@@ -52,6 +59,7 @@ use arch::lock::{Lock, Once};
 use arch::trap::TrapFrame;
 use children::Children;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use explain::explain;
 use guest::Guest;
 use kernel_engine::Limits;
 use kernel_msg::Level;
@@ -61,7 +69,8 @@ use kernel_process::Process;
 use kernel_sched::{PRIORITY_SERVE, ThreadId, WaitQueue};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
-use kernel_services::session::{Failure, Session};
+use kernel_services::session::Session;
+use moves::Journey;
 use pipes::Pipes;
 pub use place::place;
 use threads::{Beginning, Thread, Threads};
@@ -110,8 +119,9 @@ pub struct LocalProcess {
     ended: Once<(End, u32)>,
     /// Its turn, if its program may start light threads.
     turn: Once<Arc<Turn>>,
-    /// An open file with its program for the other kernel; set with the turn.
-    image: Once<u64>,
+    /// Open files with its program for other kernels, if it has light threads or can move.
+    images: Once<Vec<Image>>,
+    journey: Journey,
 }
 
 /// A process that the table requests, its parent and group, and the life that watches it.
@@ -142,7 +152,8 @@ impl LocalProcess {
             children: Children::new(),
             ended: Once::new(),
             turn: Once::new(),
-            image: Once::new(),
+            images: Once::new(),
+            journey: Journey::default(),
         }
     }
 
@@ -161,6 +172,11 @@ impl LocalProcess {
     fn set_quota(&self, quota: Quota) {
         let pairs = self.quota.iter().zip(quota.words());
         pairs.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    }
+
+    /// Returns the open file with its program for an ISA.
+    fn image(&self, isa: u32) -> Option<u64> {
+        self.images.get()?.iter().find(|image| image.isa == isa).map(|image| image.handle)
     }
 
     fn stop_signal(&self) -> Option<u16> {
@@ -336,10 +352,13 @@ impl Processes {
         self.living.lock().get(&pid).cloned()
     }
 
-    /// Returns the processes of this kernel, without its parts of those of other kernels.
+    /// Returns the processes that this kernel runs, without its parts of those of other kernels.
     fn own(&self) -> impl Iterator<Item = Arc<LocalProcess>> + use<> {
-        let all: Vec<_> = self.living.lock().values().cloned().collect();
-        all.into_iter().filter(|life| !life.is_satellite())
+        let living = self.living.lock();
+        let here = living.iter().filter(|(key, _)| !moves::is_departing(**key));
+        let all: Vec<_> = here.map(|(_, life)| life.clone()).collect();
+        drop(living);
+        all.into_iter().filter(|life| !life.is_satellite() && !life.journey.is_coming())
     }
 
     /// Delivers a signal to a process of this kernel: all its threads end.
@@ -410,31 +429,6 @@ pub fn with_table<R>(
     }))
 }
 
-/// Returns a text for the user.
-pub fn explain(why: Errno) -> Failure {
-    Failure::Failed(match why {
-        Errno::Again => "all places for processes are taken; end some first (`ps`, `kill PID`)",
-        Errno::Srch | Errno::Child => "there is no such process; `ps` lists them",
-        Errno::Noent => "there is no such program; `pen install` puts one into /bin",
-        Errno::Noexec => "not a program that runs here; the kernel's log says why",
-        Errno::Nomem => "that kernel has no memory for it",
-        Errno::Nfile => "no more files can be open; end some programs (`ps`, `kill PID`)",
-        Errno::Mfile => "its limit of descriptors is below what it starts with",
-        Errno::Notcapable => {
-            "a directory of its manifest is not there; the kernel's log says which"
-        }
-        Errno::Toobig => {
-            "its arguments and environment are too long: at most 128 KiB together, and 3 KiB where \
-             another kernel has the process table"
-        }
-        Errno::Hostunreach => "that kernel does not run",
-        Errno::Restarted => "the process table has restarted meanwhile; try again",
-        Errno::Inval => "invalid argument",
-        Errno::Perm => "not allowed",
-        _ => "refused",
-    })
-}
-
 /// Thread: takes work from the process table. Does not return.
 pub fn listen(_: usize) {
     let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), get()) else { return };
@@ -461,11 +455,12 @@ pub fn listen(_: usize) {
                 begin::begin(&session, processes, ids, quota, &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => {
-                if let Some(life) = processes.life(pid) {
+                if let Some(life) = moves::find(processes, pid) {
                     processes.stop(kernel, &life, signal);
                 }
             }
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
+            Ok(News::Move { pid, kernel: to }) => moves::call_away(&session, processes, pid, to),
             // The processes that must end run at a lower priority than this thread. Sleeping leaves
             // them the core, even where a request to the table takes longer than STOP_NS.
             Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),

@@ -22,6 +22,8 @@ mod wasi {
             pub fn spawn(what: *const Spawn, pid: *mut u32) -> u32;
             pub fn wait(pid: i32, flags: u32, ended: *mut Ended) -> u32;
             pub fn kill(pid: i32, signal: u32) -> u32;
+            #[link_name = "move"]
+            pub fn move_to(pid: u32, kernel: u32) -> u32;
             pub fn group(pid: u32, group: u32) -> u32;
             #[link_name = "self"]
             pub fn who(what: *mut Identity) -> u32;
@@ -111,6 +113,12 @@ mod wasi {
     pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
         // SAFETY: numbers only.
         check(unsafe { penumbra::kill(pid, signal) })
+    }
+
+    /// Moves a running process to another kernel.
+    pub fn move_to(pid: u32, kernel: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { penumbra::move_to(pid, kernel) })
     }
 
     /// Changes the group of a process, as `setpgid` does.
@@ -288,6 +296,9 @@ mod elsewhere {
         Err(Errno::NOSYS)
     }
     pub fn kill(_: i32, _: u32) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn move_to(_: u32, _: u32) -> Answer<()> {
         Err(Errno::NOSYS)
     }
     pub fn group(_: u32, _: u32) -> Answer<()> {

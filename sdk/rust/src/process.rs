@@ -245,6 +245,13 @@ pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
     ffi::kill(pid, signal)
 }
 
+/// Moves a running process to the kernel with this number, with its memory, descriptors and waits.
+/// Returns when it runs there. [`Errno::NOTSUP`] unless its program is installed with
+/// `movable = true`; allowed as for [`kill`].
+pub fn move_to(pid: u32, kernel: u32) -> Result<(), Errno> {
+    ffi::move_to(pid, kernel)
+}
+
 /// Moves a process (0: the caller) to a group (0: a new one of its own).
 pub fn set_group(pid: u32, group: u32) -> Result<(), Errno> {
     ffi::group(pid, group)

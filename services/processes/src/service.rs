@@ -28,8 +28,8 @@ use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
 /// Maximum number of parked callers, not counting callers of Spawn.
 pub const WAITS: usize = 1024;
-/// Maximum number of callers of Spawn and Depart that wait for the start or have not yet fetched the
-/// outcome.
+/// Maximum number of callers of Spawn and Depart that wait for the start or have not yet fetched
+/// the outcome.
 pub const SPAWNS: usize = 2 * PROCESSES;
 /// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;

@@ -58,6 +58,8 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("spawn", "So"),
     ("wait", "01o"),
     ("kill", "90"),
+    ("move", "00"),
+    ("move_point", ""),
     ("group", "00"),
     ("self", "o"),
     ("list", "0bso"),
@@ -67,8 +69,19 @@ pub const IMPORTS: &[(&str, &str)] = &[
 ];
 
 /// Imports that are not WASI's.
-pub const OWN: [&str; 9] =
-    ["spawn", "wait", "kill", "group", "self", "list", "pipe", "dup", "terminal"];
+pub const OWN: [&str; 11] = [
+    "spawn",
+    "wait",
+    "kill",
+    "move",
+    "move_point",
+    "group",
+    "self",
+    "list",
+    "pipe",
+    "dup",
+    "terminal",
+];
 
 #[cfg(test)]
 mod tests {

@@ -187,6 +187,9 @@ impl World {
                 News::Begin { pid, quota, bytes, .. } => self.begin(pid, quota, &room[..bytes]),
                 News::Stop { pid, signal } => self.finish(pid, End::Signal, signal.into()),
                 News::Group { .. } => {}
+                News::Move { pid, .. } => {
+                    self.told(|table| table.stay(pid, process::Errno::Notsup));
+                }
             }
         }
     }

@@ -60,11 +60,11 @@ const CLANG_THREADS: &[&str] = &["-pthread", "-matomics", "-mbulk-memory"];
 const LINKS_THREADS: &[&str] = &["-Wl,--import-memory,--export-memory,--shared-memory"];
 const MOST_MEMORY: &str = "--max-memory=1073741824";
 
-/// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
-/// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
+/// How C is linked: with nothing for debuggers, libc's neither, but with names.
 const LINKS: &[&str] = &["-Wl,--strip-debug"];
-/// With nothing but code.
-const LINKS_NAMELESS: &[&str] = &["-O2", "-s"];
+/// With nothing but code. Without a level of optimisation, clang calls no `wasm-opt` when it links:
+/// a program is the same wherever it is built.
+const LINKS_NAMELESS: &[&str] = &["-s"];
 
 /// What `sdk/c/start.c` does in libc's place.
 const WRAPPED: &str = "--wrap=linkat";

@@ -5,7 +5,7 @@
 //! a bare-metal image, compiled by clang for the chip and run on the same emulator
 //! (`apps/bench/native`), divided by those that it takes as a program (`program.mark`). Both must
 //! print the same checksum. clang has the same flags for both; `program.native_ratio_tuned.ISA`
-//! uses the program compiled for speed.
+//! uses the program compiled for speed, and `program.native_ratio_movable.ISA` one that can move.
 
 use super::PATIENCE;
 use anyhow::{Context, bail, ensure};
@@ -26,13 +26,16 @@ use workbench::machine::Options;
 use workbench::rig::{Parts, Rig};
 use workbench::{model, prepare};
 
-/// The programs, each with the ratio computed from its mark, if it has one: compiled for speed, and
-/// with the flags of native code.
-const PROGRAMS: [(&str, Option<&str>); 4] = [
+/// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
+/// with the flags of native code, and with those and movable.
+const PROGRAMS: [(&str, Option<&str>); 7] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
+    ("records-movable", Some("program.native_ratio_movable")),
+    ("records-movable-calls", Some("program.native_ratio_movable_calls")),
     ("threads", None),
     ("light-threads", None),
+    ("moves", None),
 ];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";

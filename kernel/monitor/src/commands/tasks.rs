@@ -1,5 +1,6 @@
 //! Commands about processes.
 
+use super::chip::find;
 use super::{Command, Failure, Outcome, Session};
 use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
@@ -21,6 +22,12 @@ pub const COMMANDS: &[Command] = &[
         arguments: "PID|-GROUP [SIGNAL]",
         help: "send a signal to a process or group: number or name, TERM by default",
         run: kill,
+    },
+    Command {
+        name: "move",
+        arguments: "PID KERNEL",
+        help: "move a running process to another kernel (name); its program must be movable",
+        run: move_process,
     },
     Command {
         name: "lights",
@@ -94,6 +101,15 @@ fn state(process: &Listed) -> &'static str {
 fn number_of(name: &str) -> Option<u16> {
     let named = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     named.map(|&(_, number)| number).or_else(|| name.parse().ok())
+}
+
+fn move_process(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let &[pid, name] = arguments else { return Err(Failure::Usage) };
+    let pid = pid.parse().map_err(|_| Failure::Usage)?;
+    let kernel = find(session.kernel, name)?;
+    let patience = Patience::ENDLESS;
+    let done = with_table(session, &patience, |table| table.move_to(0, pid, kernel.0.into()));
+    done.map_err(explain)
 }
 
 fn kill(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {

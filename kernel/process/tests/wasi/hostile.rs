@@ -120,7 +120,8 @@ fn random_calls_never_panic_or_leak_handles() {
     // Not all calls were refused: most functions succeeded at some time.
     let useful = ends.iter().filter(|(_, good)| *good).count();
     assert!(useful >= 40, "{useful}");
-    assert_eq!(ends.len() - useful, FUNCTIONS.len() - 1);
+    // Two always succeed: sched_yield and move_point.
+    assert_eq!(ends.len() - useful, FUNCTIONS.len() - 2);
 }
 
 #[test]

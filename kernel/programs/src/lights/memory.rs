@@ -225,6 +225,20 @@ impl LentMemory {
         true
     }
 
+    /// Reserves a frame for the page at `at`, beyond those that were reserved before.
+    pub fn reserve_page(&self, at: u64) -> bool {
+        self.reserve(at, at + PAGE)
+    }
+
+    /// Returns the words of a page that is mapped, and stays so as long as they are used.
+    pub fn words(&self, page: VirtAddr) -> &[AtomicU64] {
+        raw::words(page, 1)
+    }
+
+    pub fn platform(&self) -> &'static Platform {
+        self.platform
+    }
+
     /// Begins this kernel's turn. Returns false without memory for it, or if the book is damaged.
     pub fn take(&self) -> bool {
         let mut here = self.here.lock();

@@ -4,12 +4,16 @@
 //!   thread --> stack --> files, program --> Begun(0) --> the engine runs it --> Ended
 //!                  \          \--> Begun(why not)                closes its files
 //! ```
+//! One that moves ends here without a report, and one that comes begins with its own
+//! ([`super::moves`]).
 
 use super::accounts::account;
 use super::guest::Guest;
 use super::reports::report_end;
 use super::threads::{Thread, Threads};
-use super::{Ids, LocalProcess, Processes, Running, ends, light, lives, with_table};
+use super::{
+    Ids, LocalProcess, Processes, Running, ends, light, lives, moves, passage, with_table,
+};
 use crate::programs::stack::Stack;
 use crate::programs::{Directory, Manifest, open_image};
 use ::processes::name;
@@ -46,7 +50,10 @@ pub fn begin(session: &Session, processes: &Processes, ids: Ids, quota: Quota, b
         return report_failure(session, pid, Errno::Nomem);
     }
     let kernel = session.kernel;
-    let name = name::text(&name::of(beginning)).to_vec();
+    let name = match moves::departed(beginning) {
+        Some(head) => name::text(&head.name).to_vec(),
+        None => name::text(&name::of(beginning)).to_vec(),
+    };
     let life = LocalProcess::new(ids, name, Threads::with(Thread::new()), quota);
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
@@ -89,10 +96,10 @@ fn report_failure(session: &Session, pid: u32, why: Errno) {
 }
 
 /// Notes that the process has ended. From here on it cannot be stopped.
-fn leave(processes: &Processes, life: &LocalProcess, end: How, status: u32) {
+fn leave(processes: &Processes, life: &Arc<LocalProcess>, end: How, status: u32) {
     // Succeeds: a process ends once.
     let _ = life.ended.set((end, status));
-    drop(take(&processes.living, life.pid));
+    processes.remove(life);
 }
 
 fn thread(pid: usize) {
@@ -100,20 +107,21 @@ fn thread(pid: usize) {
         return;
     };
     let pid = pid as u32;
-    let main = processes.life(pid).and_then(|life| life.threads.main());
-    if let Some(main) = main {
+    let life = processes.life(pid);
+    if let Some(main) = life.as_ref().and_then(|life| life.threads.main()) {
         main.is_me(&kernel.scheduler);
     }
     if let Ok(stack) = Stack::get() {
         stack.run(live, pid as usize);
     } else {
-        if let Some(life) = processes.life(pid) {
-            leave(processes, &life, How::Lost, 0);
+        if let Some(life) = &life {
+            leave(processes, life, How::Lost, 0);
         }
         report_failure(&Session::at(kernel, Level(0)), pid, Errno::Nomem);
     }
-    drop(take(&processes.begun, pid));
-    drop(take(&processes.living, pid));
+    if let Some(life) = life {
+        processes.remove(&life);
+    }
 }
 
 /// The life of a process, on its own stack.
@@ -127,9 +135,13 @@ extern "C" fn live(pid: usize) {
     let Some(main) = life.threads.main() else { return };
     let session = Session::at(kernel, Level(0));
     let guest = Guest::new(kernel, processes, life.clone(), main.clone());
-    let prepared = prepare(&session, guest, &life, &beginning);
+    let head = moves::departed(&beginning);
+    let prepared = match &head {
+        Some(head) => passage::prepare(&session, guest, &life, head),
+        None => prepare(&session, guest, &life, &beginning),
+    };
     drop(beginning);
-    let (running, guest) = match prepared {
+    let (running, mut guest) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             leave(processes, &life, How::Lost, 0);
@@ -139,8 +151,20 @@ extern "C" fn live(pid: usize) {
     main.set_base(arch::backtrace::fp());
     // Succeeds: only this thread sets it.
     let Ok(running) = life.running.set(running) else { return };
-    report_begun(&session, &life);
+    if head.is_none() {
+        report_begun(&session, &life);
+    }
+    if running.loaded.is_movable() {
+        guest.can_move();
+    }
     let end = run(processes, &life, running, guest);
+    if end == End::Left {
+        return processes.remove(&life);
+    }
+    if life.journey.is_coming() {
+        leave(processes, &life, How::Lost, 0);
+        return report_failure(&session, pid, Errno::Nomem);
+    }
     let used = account(&kernel.scheduler, &life);
     let (how, status) = ends::encode(&end);
     leave(processes, &life, how, status);
@@ -175,6 +199,11 @@ fn prepare(
         process.close_all(&mut guest);
         return Err(why);
     }
+    if loaded.is_movable() {
+        // Succeeds: a process begins once.
+        let images = moves::images(session, beginning.directory(), beginning.path);
+        let _ = life.images.set(images);
+    }
     let (process, limits) = (Arc::new(process), Limits { memory: allowed.memory });
     if let Some(turn) = life.turn.get() {
         turn.set_process(&process);
@@ -197,17 +226,7 @@ fn share(
     process: &Process,
     (peer, beginning): (DomainId, &StartData<'_>),
 ) -> Result<(), Errno> {
-    let mut handles = Vec::new();
-    process.table().each(&mut |number, it| handles.push((number, it.handle)));
-    for (number, handle) in handles {
-        let there = guest.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
-        let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
-        let changed = process.table().change(number, |it| {
-            it.handle = there;
-            Ok(())
-        });
-        changed.map_err(|_| Errno::Badf)?;
-    }
+    guest.share_handles(process, peer)?;
     let isa = guest.kernel().blob.domains()[peer.index()].isa;
     let session = Session::at(guest.kernel(), Level(0));
     // Without one, it has no light threads there.
@@ -218,6 +237,24 @@ fn share(
         close(guest, image);
     }
     Ok(())
+}
+
+impl Guest {
+    /// Makes the handles of a process's descriptors valid on kernel `peer`.
+    pub(super) fn share_handles(&mut self, process: &Process, peer: DomainId) -> Result<(), Errno> {
+        let mut handles = Vec::new();
+        process.table().each(&mut |number, it| handles.push((number, it.handle)));
+        for (number, handle) in handles {
+            let there = self.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
+            let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
+            let changed = process.table().change(number, |it| {
+                it.handle = there;
+                Ok(())
+            });
+            changed.map_err(|_| Errno::Badf)?;
+        }
+        Ok(())
+    }
 }
 
 /// Creates a process with the files and strings of its start data and of the program's manifest.
@@ -314,12 +351,17 @@ fn run(processes: &Processes, life: &LocalProcess, running: &Running, guest: Gue
     kernel_services::idle::to_program(kernel);
     let Ran { end, mut guest } =
         lives::inside(guest, |guest| programs.run(&running.loaded, running.given(), guest));
-    lives::end_with(&mut guest, life, running, end);
+    match end {
+        // It is reported by the kernel that it runs on.
+        End::Left => drop(life.threads.set_end(end)),
+        end if life.journey.is_coming() => drop(life.threads.set_end(end)),
+        end => lives::end_with(&mut guest, life, running, end),
+    }
     let end = life.threads.await_end(&kernel.scheduler);
     light::finish(kernel, life);
     running.process.close_all(&mut guest);
-    if let Some(&image) = life.image.get() {
-        close(&mut guest, image);
+    for image in life.images.get().into_iter().flatten() {
+        close(&mut guest, image.handle);
     }
     end
 }

@@ -5,6 +5,7 @@
 //! that is not seen here. A child may be waited for before the request that started it returns, and
 //! a request that found no child may return after one that started one. Both leave the list right.
 
+use abi::moves::Kin;
 use abi::process::{Errno, Op, PROCESSES, Reply, Request, flag};
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -76,6 +77,31 @@ impl Children {
             found.extend(list.all.iter().filter(|child| child.is_wanted(own, request)));
         }
         found
+    }
+}
+
+impl Children {
+    /// Returns all, for another kernel.
+    pub fn all(&self) -> Vec<Kin> {
+        let list = self.0.lock();
+        let kin = |child: &Child| Kin {
+            pid: child.pid,
+            group: child.group,
+            kernel: child.kernel.into(),
+            epoch: child.epoch.into(),
+        };
+        list.all.iter().map(kin).collect()
+    }
+
+    /// Records those that a process had on another kernel.
+    pub fn are(&self, all: &[Kin]) {
+        let mut list = self.0.lock();
+        for (number, kin) in (1..).zip(all.iter().take(PROCESSES)) {
+            let Kin { pid, group, kernel, epoch } = *kin;
+            let (kernel, epoch) = (kernel as u8, epoch as u16);
+            list.all.push(Child { pid, group, kernel, epoch, number });
+            list.added = number;
+        }
     }
 }
 

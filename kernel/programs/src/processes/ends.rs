@@ -10,7 +10,7 @@ pub fn encode(end: &End) -> (How, u32) {
         End::Exit(code) => (How::Exit, code),
         End::Signal(signal) => (How::Signal, signal.into()),
         End::Trap(code, _) => (How::Trap, code),
-        End::Lost => (How::Lost, 0),
+        End::Lost | End::Left => (How::Lost, 0),
         End::NoMemory(_) => (How::Trap, trap::NO_MEMORY),
     }
 }

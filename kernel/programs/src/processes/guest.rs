@@ -7,16 +7,17 @@
 //! faults on a page for which there is no memory. Handles that a request creates are charged to the
 //! process's quota (`abi::quota`).
 
+mod engine;
+
 use super::threads::{self, Thread};
-use super::{LocalProcess, Processes, ask, light, reports, turns};
-use crate::lights::turn::Turn;
+use super::{LocalProcess, Processes, ask, moves, reports, turns};
+use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
-use kernel_engine::{Lent, Region, Start, Waited};
 use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_services::idle;
@@ -41,6 +42,12 @@ pub struct Guest {
     pub(super) processes: &'static Processes,
     life: Arc<LocalProcess>,
     thread: Arc<Thread>,
+    /// When the present call began, in chip time, if its program can move; 0 until that matters.
+    called: Option<u64>,
+    /// Why the process did not move, if the present call is to move it.
+    stays: Option<Errno>,
+    /// What it was on the kernel that it comes from, until it is loaded.
+    arrival: Option<Arc<Arrived>>,
 }
 
 impl Guest {
@@ -51,11 +58,37 @@ impl Guest {
         life: Arc<LocalProcess>,
         thread: Arc<Thread>,
     ) -> Guest {
-        Guest { session: Session::at(kernel, Level(0)), processes, life, thread }
+        let session = Session::at(kernel, Level(0));
+        Guest { session, processes, life, thread, called: None, stays: None, arrival: None }
     }
 
     pub(super) fn kernel(&self) -> &'static Kernel {
         self.session.kernel
+    }
+
+    pub(super) fn life(&self) -> &Arc<LocalProcess> {
+        &self.life
+    }
+
+    /// Notes that its program can move to another kernel.
+    pub(super) fn can_move(&mut self) {
+        self.called.get_or_insert(0);
+    }
+
+    /// Notes that it comes from another kernel, in a call that began at this time.
+    pub(super) fn comes_with(&mut self, called: u64, arrival: Arc<Arrived>) {
+        (self.called, self.arrival) = (Some(called), Some(arrival));
+    }
+
+    /// Notes, and reports, that the process does not move.
+    pub(super) fn stays_because(&mut self, why: Errno) {
+        self.stays = Some(why);
+        moves::stays(&self.session, &self.life, why);
+    }
+
+    /// Returns when the present call began; 0 if that does not matter.
+    pub(super) fn called(&self) -> u64 {
+        self.called.unwrap_or(0)
     }
 
     /// Enters the process's turn.
@@ -92,6 +125,11 @@ impl Guest {
     /// Returns whether the process must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.life.stop_signal().is_some()
+    }
+
+    /// Returns whether a call that waits must end, because the process must end or is to move.
+    pub(super) fn must_return(&self) -> bool {
+        self.is_stopped() || self.life.journey.is_called_away()
     }
 
     fn ask_files(
@@ -154,14 +192,14 @@ impl Guest {
             true => request.with_quota(self.life.quota()),
             false => request,
         };
-        let is_stopped = || self.is_stopped();
-        let endless = Patience::unless(&is_stopped);
+        let must_return = || self.must_return();
+        let endless = Patience::unless(&must_return);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
         let answer = services.fs.request_until(&self.session, request, bulk, &patience);
         idle::to_program(self.kernel());
         match answer {
-            Ok(None) if is_stopped() => Err(Interrupted),
+            Ok(None) if must_return() => Err(Interrupted),
             Ok(reply) => Ok(reply),
             Err(ServiceFailure::Restarted) => Ok(Some(fs::Reply::error(FileError::Restarted))),
             Err(_) => Ok(Some(fs::Reply::error(FileError::Io))),
@@ -177,8 +215,10 @@ impl Guest {
         request: process::Request,
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted> {
-        let is_stopped = || self.is_stopped();
+        // A child that is being started is not abandoned because its parent moves.
         let waits = request.op == process::Op::Wait as u16;
+        let moves = waits || request.op == process::Op::Move as u16;
+        let is_stopped = || if moves { self.must_return() } else { self.is_stopped() };
         loop {
             let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
             let reply = match answer {
@@ -200,42 +240,12 @@ impl Guest {
         }
     }
 
-    /// Sleeps until `deadline`, unless the process must end.
+    /// Sleeps until `deadline`, unless the process must end or is to move.
     fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
-        let is_stopped = || self.is_stopped();
+        let must_return = || self.must_return();
         let scheduler = &self.session.kernel.scheduler;
-        self.thread.sleep(scheduler, deadline, is_stopped);
-        if is_stopped() { Err(Interrupted) } else { Ok(()) }
-    }
-}
-
-impl Guest {
-    /// Waits at an address, in a process that runs on two kernels.
-    fn wait_in(
-        &mut self,
-        turn: &Turn,
-        (address, is_expected): (u64, &dyn Fn() -> bool),
-        deadline: Option<u64>,
-    ) -> Result<Waited, Interrupted> {
-        let Some(place) = turn.begin_wait(address, is_expected) else {
-            return Ok(Waited::Unexpected);
-        };
-        loop {
-            self.outside(|| {
-                turn.sleep(self.kernel(), place, deadline, &|| self.is_stopped());
-                Ok(())
-            })?;
-            if self.is_stopped() {
-                return Err(Interrupted);
-            }
-            let is_late = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
-            match turn.end_wait(place, is_late) {
-                Some(true) => return Ok(Waited::Notified),
-                Some(false) => return Ok(Waited::TimedOut),
-                // It was woken by a late notice to another thread at this place.
-                None => {}
-            }
-        }
+        self.thread.sleep(scheduler, deadline, must_return);
+        if must_return() { Err(Interrupted) } else { Ok(()) }
     }
 }
 
@@ -243,80 +253,6 @@ impl Guest {
 #[inline]
 fn touch(bulk: &[u8]) -> bool {
     programs::touch(&bulk[..bulk.len().min(fs::STEP)])
-}
-
-impl kernel_engine::Guest for Guest {
-    fn stop_signal(&self) -> Option<u16> {
-        self.life.stop_signal()
-    }
-
-    fn has_room(&self, bytes: u64) -> bool {
-        programs::has_room(bytes)
-    }
-
-    fn is_short(&self) -> bool {
-        self.life.short.load(Ordering::Relaxed) != 0
-    }
-
-    fn begin_thread(&mut self, start: Start) -> Option<u32> {
-        let begun = threads::spawn(self.kernel(), self.processes, &self.life, start, None);
-        idle::to_program(self.kernel());
-        begun
-    }
-
-    #[inline]
-    fn pause(&mut self) -> Result<(), Interrupted> {
-        match self.is_shared() {
-            true => turns::pause(self.kernel(), &self.life, &self.thread),
-            false => Ok(()),
-        }
-    }
-
-    fn begin_light(&mut self, start: Start) -> Result<Option<u32>, Interrupted> {
-        let me = (&self.life, &*self.thread);
-        let begun = light::begin(self.kernel(), self.processes, me, start);
-        idle::to_program(self.kernel());
-        begun
-    }
-
-    fn lend(&mut self) -> Option<Arc<dyn Lent>> {
-        let memory = self.life.turn.get()?.memory.clone();
-        Some(memory)
-    }
-
-    fn has_region(&mut self, region: &Arc<Region>) {
-        if let Some(turn) = self.life.turn.get() {
-            turn.set_region(region);
-        }
-    }
-
-    fn wait_at(
-        &mut self,
-        address: u64,
-        is_expected: &dyn Fn() -> bool,
-        deadline: Option<u64>,
-    ) -> Result<Waited, Interrupted> {
-        if let Some(turn) = self.life.turn.get().cloned() {
-            return self.wait_in(&turn, (address, is_expected), deadline);
-        }
-        let is_stopped = || self.is_stopped();
-        let (scheduler, threads) = (&self.kernel().scheduler, &self.life.threads);
-        let place = (address, is_expected);
-        let waited = threads.wait_at(scheduler, &self.thread, place, deadline, &is_stopped);
-        idle::to_program(self.kernel());
-        waited
-    }
-
-    fn notify(&mut self, address: u64, count: u32) -> u32 {
-        if let Some(turn) = self.life.turn.get() {
-            return turn.notify(self.kernel(), address, count);
-        }
-        self.life.threads.notify(&self.kernel().scheduler, address, count)
-    }
-
-    fn has_memory(&self, bytes: u64) {
-        self.life.memory.fetch_max(bytes, Ordering::Relaxed);
-    }
 }
 
 impl System for Guest {
@@ -367,6 +303,12 @@ impl System for Guest {
             // Its children are known where its normal threads are.
             return Ok(process::Reply::error(Errno::Nosys));
         }
+        // The process was to move itself, and has tried.
+        let is_own_move =
+            request.op == process::Op::Move as u16 && request.pid.unsigned_abs() == self.life.pid;
+        if let Some(why) = self.stays.filter(|_| is_own_move) {
+            return Ok(process::Reply::error(why));
+        }
         let asking = self.life.children.before(&request);
         let answer = self.outside(|| self.ask_processes(request, bulk));
         idle::to_program(self.kernel());
@@ -400,6 +342,19 @@ impl System for Guest {
 
     fn monotonic(&mut self) -> u64 {
         arch::time::soc_time()
+    }
+
+    fn begun(&mut self) -> u64 {
+        let now = arch::time::soc_time();
+        match &mut self.called {
+            None => now,
+            Some(called) => {
+                if *called == 0 {
+                    *called = now;
+                }
+                *called
+            }
+        }
     }
 
     fn realtime(&mut self) -> u64 {

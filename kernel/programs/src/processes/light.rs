@@ -21,6 +21,7 @@ use crate::lights::turn::{self, KEEPER, Turn};
 use crate::programs::has_room;
 use abi::boot::role;
 use abi::light::{BeginLight, LightNotice, notice};
+use abi::moves::Image;
 use abi::process::{Errno, signal};
 use abi::program::trap;
 use abi::quota::Quota;
@@ -66,7 +67,9 @@ pub fn prepare(kernel: &'static Kernel, life: &LocalProcess, peer: DomainId, ima
     let is_added = list::add(&turn);
     if is_added {
         // Both succeed: a process begins once.
-        let _ = (life.turn.set(turn), life.image.set(image));
+        let isa = kernel.blob.domains()[peer.index()].isa;
+        let image = Image { handle: image, isa, reserved: 0 };
+        let _ = (life.turn.set(turn), life.images.set(Vec::from([image])));
     }
     is_added
 }
@@ -80,8 +83,8 @@ pub fn begin(
     start: Start,
 ) -> Result<Option<u32>, Interrupted> {
     let turn = life.turn.get().filter(|_| !life.is_satellite());
-    let (Some(turn), Some(running), Some(&image)) = (turn, life.running.get(), life.image.get())
-    else {
+    let image = turn.and_then(|turn| life.image(kernel.blob.domains()[turn.peer.index()].isa));
+    let (Some(turn), Some(running), Some(image)) = (turn, life.running.get(), image) else {
         return Ok(threads::spawn(kernel, processes, life, start, None));
     };
     let Some(number) = turn.next_thread(threads::LAST) else { return Ok(None) };

@@ -112,10 +112,10 @@ impl Guest {
             scheduler.enqueue(queue, deadline.map(Deadline::Firm));
             drop(pipe);
             let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
-            let sleeps = !is_over && !self.is_stopped();
+            let sleeps = !is_over && !self.must_return();
             scheduler.block_in(queue, sleeps);
             kernel_services::idle::to_program(self.kernel());
-            if self.is_stopped() {
+            if self.must_return() {
                 return Err(Interrupted);
             }
             if is_over {

@@ -213,6 +213,11 @@ impl Threads {
         has_room
     }
 
+    /// Adds core time in ns that the process had on another kernel.
+    pub fn have_run(&self, ns: u64) {
+        self.past.fetch_add(ns, Ordering::Relaxed);
+    }
+
     /// Removes a thread that has ended.
     pub fn remove(&self, scheduler: &Scheduler, thread: &Arc<Thread>) {
         let mut all = self.all.lock();

@@ -299,6 +299,11 @@ impl<G: Guest> Loaded<G> {
         self.program.is_light()
     }
 
+    /// Returns whether it can move to another kernel while it runs.
+    pub fn is_movable(&self) -> bool {
+        self.program.is_movable()
+    }
+
     /// Returns whether `address` is in the program's code. From any context.
     pub fn holds(&self, address: u64) -> bool {
         self.program.holds(address)

@@ -38,7 +38,7 @@ impl Moving {
         let pid = world.run(1, shell, 0);
         let asker = world.park(0, move_to(pid, 2), &mut []);
         assert_eq!(world.next(1), Some(News::Move { pid, kernel: 2 }));
-        assert_eq!(world.next(1), None, "it is told once");
+        assert_eq!(world.next(1), None, "it gets that once");
         let (request, mut bulk) = depart(pid, 2);
         let origin = world.park(1, request, &mut bulk);
         world.take_woken();
