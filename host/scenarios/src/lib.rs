@@ -241,6 +241,7 @@ pub const ALL: &[Scenario] = &[
     on("moves.delegated", "duo-delegated", moves::impossible),
     on("moves.others", "duo", moves::others),
     on("moves.lost", "duo", |rig| moves::lost(rig, 3)),
+    nightly("moves.lost-often", "duo", KILLS, |rig| moves::lost(rig, 50)),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

@@ -13,6 +13,9 @@ const PATH: &str = "bin/moves";
 /// Its modes that move the program, or a child.
 const MODES: &[&[&str]] =
     &[&["frames"], &["memory"], &["files"], &["full"], &["children", PATH], &["relay", PATH]];
+/// What it says if it cannot move to a kernel that has died, and if the process table has restarted.
+const DEAD: &[u8] = b"wrong: move (errno 23)\n";
+const STALE: &[u8] = b"wrong: move (errno 72)\n";
 /// Steps of a loop that takes seconds.
 const STEPS: u64 = 3_000_000_000;
 
@@ -153,13 +156,15 @@ pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     super::machine::demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
-/// The program was lost, or the other kernel has died, to which it cannot move now.
+/// The program was lost; or it cannot move, because the other kernel has died, perhaps with the
+/// process table.
 fn ends(running: Running) -> Result<(), Failure> {
     match running.end() {
         Ok(found) if found.code == LOST => Ok(()),
-        Ok(found) if found.code == 1 && found.out.starts_with(b"wrong: move (errno 23)") => Ok(()),
+        Ok(found) if found.code == 1 && [DEAD, STALE].contains(&&found.out[..]) => Ok(()),
         Err(Failure::Wrong(why)) if why.contains("died") => Ok(()),
-        other => Err(wrong("a kernel died while it moved", other.map(|found| found.code).ok())),
+        Ok(found) => Err(wrong("a kernel died while it moved", found)),
+        Err(why) => Err(why),
     }
 }
 

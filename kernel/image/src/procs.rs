@@ -87,9 +87,8 @@ fn blockable(
         }
         Procedure::EndLight => {
             let _blocked = kernel.peers.will_block(kernel);
-            light::end_here(kernel, request, &payload);
-            payload.truncate(8);
-            Ok(payload)
+            let ran = light::end_here(kernel, request, &payload);
+            Ok(ran.to_le_bytes().to_vec())
         }
         Procedure::ForgetLight => {
             let _blocked = kernel.peers.will_block(kernel);

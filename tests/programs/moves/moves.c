@@ -290,7 +290,7 @@ static void measure(const char *times, const char *kib)
         look();
         uint32_t from = own_kernel;
         uint64_t before = now();
-        if (penumbra_move(own_pid, !from))
+        if ((errno = penumbra_move(own_pid, !from)))
             fail("move");
         sums[from] += now() - before;
     }

@@ -263,37 +263,39 @@ pub fn finish(kernel: &'static Kernel, life: &LocalProcess) {
     let Some(turn) = life.turn.get() else { return };
     turn.end(kernel);
     turn.retire(kernel);
-    if turn.has_peer() && end_there(kernel, turn) {
+    if let Some(ran) = turn.has_peer().then(|| end_there(kernel, turn)).flatten() {
+        life.threads.have_run(ran);
         turn.load_last();
     }
     list::remove(turn);
     list::publish(kernel);
 }
 
-/// Returns whether the other kernel has ended its threads; otherwise it is dead.
-fn end_there(kernel: &'static Kernel, turn: &Turn) -> bool {
+/// Ends the threads on the other kernel. Returns their core time in ns; `None`: it is dead.
+fn end_there(kernel: &'static Kernel, turn: &Turn) -> Option<u64> {
     let session = Session::at(kernel, Level(0));
     let pid = u64::from(turn.pid);
     while !turn.has_lost_peer(kernel) {
-        if session.call_value(turn.peer, Procedure::EndLight, pid).is_ok() {
-            return true;
+        if let Ok(ran) = session.call_value(turn.peer, Procedure::EndLight, pid) {
+            return Some(ran);
         }
         kernel.scheduler.sleep_until(arch::time::soc_time() + AGAIN_NS);
     }
-    false
+    None
 }
 
-/// Handles [`Procedure::EndLight`] on a handler thread.
-pub fn end_here(kernel: &'static Kernel, request: &Request, payload: &[u8]) {
+/// Handles [`Procedure::EndLight`] on a handler thread. Returns the core time of the threads in ns.
+pub fn end_here(kernel: &'static Kernel, request: &Request, payload: &[u8]) -> u64 {
     let pid = payload.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) as u32);
-    let Some(processes) = super::get() else { return };
+    let Some(processes) = super::get() else { return 0 };
     let life = processes.life(pid | SATELLITE);
     let is_theirs =
         |life: &Arc<LocalProcess>| life.turn.get().is_some_and(|turn| turn.peer == request.from);
-    if let Some(life) = life.filter(is_theirs) {
-        stop_satellite(kernel, processes, &life);
-        dissolve(kernel, processes, &life);
-    }
+    // If the reply to an earlier call was lost, so is the time.
+    let Some(life) = life.filter(is_theirs) else { return 0 };
+    stop_satellite(kernel, processes, &life);
+    dissolve(kernel, processes, &life);
+    life.threads.ran(&kernel.scheduler)
 }
 
 fn stop_satellite(kernel: &'static Kernel, processes: &Processes, life: &LocalProcess) {
