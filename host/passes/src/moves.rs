@@ -10,7 +10,8 @@
 //! - **`exposed`**: globals that change are exported, since the kernel takes them along.
 //!
 //! What else changes while a program runs, besides its memory, cannot move: a program is refused
-//! that changes its tables or drops segments, that has threads, or that runs code before `_start`.
+//! that changes its tables or drops segments, that has threads, or that runs code before `_start`;
+//! and one with SIMD, which would trap on an ISA without it.
 
 use crate::names;
 use abi::moves::{EXPORTED_GLOBAL, POINT, asyncify};
@@ -49,8 +50,8 @@ fn obstacle(payload: &Payload<'_>) -> Result<Option<&'static str>, BinaryReaderE
         Payload::StartSection { .. } => Some("it runs a function before `_start`"),
         Payload::ImportSection(imports) => {
             let mut all = imports.clone().into_imports();
-            let is_memory = |ty: TypeRef| matches!(ty, TypeRef::Memory(_) | TypeRef::Global(_));
-            let found = all.try_fold(false, |found, it| Ok(found || is_memory(it?.ty)))?;
+            let changes = |ty: TypeRef| matches!(ty, TypeRef::Memory(_) | TypeRef::Global(_));
+            let found = all.try_fold(false, |found, it| Ok(found || changes(it?.ty)))?;
             found.then_some("it has threads, or imports what another module would change")
         }
         Payload::ExportSection(exports) => {
@@ -61,6 +62,18 @@ fn obstacle(payload: &Payload<'_>) -> Result<Option<&'static str>, BinaryReaderE
                 Ok(found || asyncify::ALL.contains(&name) || is_own(name))
             })?;
             found.then_some("it uses Asyncify itself")
+        }
+        Payload::GlobalSection(globals) => {
+            let mut all = globals.clone().into_iter();
+            let is_number = |ty: wasmparser::ValType| {
+                use wasmparser::ValType::{F32, F64, I32, I64};
+                matches!(ty, I32 | I64 | F32 | F64)
+            };
+            let found = all.try_fold(false, |found, it| {
+                let ty = it?.ty;
+                Ok(found || ty.mutable && !is_number(ty.content_type))
+            })?;
+            found.then_some("it changes a global that is not a number")
         }
         Payload::CodeSectionEntry(body) => in_body(body)?,
         _ => None,
@@ -261,6 +274,9 @@ impl Reencode for Points {
 pub fn with_points(wasm: &[u8], in_loops: bool) -> Result<Vec<u8>, String> {
     let wasm = &*wat::parse_bytes(wasm).map_err(|e| e.to_string())?;
     let found = Found::in_module(wasm)?;
+    if crate::plain::without_simd(wasm).1 != 0 {
+        return Err("it uses SIMD, which not all ISAs have".to_string());
+    }
     if found.functions == 0 {
         return Err("it calls no function of the kernel, so it can do nothing".to_string());
     }
@@ -361,6 +377,8 @@ mod tests {
         refused(table, "changes a table");
         refused("(memory 1) (data \"a\") (func (type 1) data.drop 0)", "drops segments");
         refused("(func (type 1)) (export \"asyncify_start_unwind\" (func 1))", "uses Asyncify");
+        refused("(func (type 1) i32.const 0 i32x4.splat drop)", "SIMD");
+        refused("(func (type 1)) (global (mut funcref) (ref.null func))", "not a number");
         let shared = read("(module (import \"env\" \"memory\" (memory 1 2 shared)))");
         assert!(with_points(&shared, true).unwrap_err().contains("threads"));
         assert!(with_points(b"\0asm\x01", true).is_err());

@@ -161,7 +161,8 @@ pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
 fn ends(running: Running) -> Result<(), Failure> {
     match running.end() {
         Ok(found) if found.code == LOST => Ok(()),
-        Ok(found) if found.code == 1 && [DEAD, STALE].contains(&&found.out[..]) => Ok(()),
+        // What it says is lost if its output was, with the state of the file service.
+        Ok(found) if found.code == 1 && [DEAD, STALE, b""].contains(&&found.out[..]) => Ok(()),
         Err(Failure::Wrong(why)) if why.contains("died") => Ok(()),
         Ok(found) => Err(wrong("a kernel died while it moved", found)),
         Err(why) => Err(why),

@@ -70,7 +70,7 @@ pub trait Guest: System + Send + Sync + 'static {
     fn calls(&mut self);
 
     /// Reports that it cannot move, for lack of memory.
-    fn stays(&mut self);
+    fn cannot_move(&mut self);
 
     /// Returns how many bytes of stack its frames and those of its kernel's functions have.
     fn depth(&self) -> u64;

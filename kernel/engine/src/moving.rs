@@ -74,7 +74,11 @@ fn before_movable<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<bool> 
             guest.calls();
             if guest.is_called_away() { leave(caller) } else { Ok(false) }
         }
-        _ => Ok(false),
+        // A function that Asyncify does not know of would have its effect twice.
+        Some(Phase::Unwinds) => {
+            Err(Error::msg("it calls the kernel while it leaves its functions"))
+        }
+        None => Ok(false),
     }
 }
 
@@ -100,7 +104,7 @@ fn set_phase<G>(inside: &mut Inside<G>, phase: Phase) {
 /// Makes the program unwind its stack. Returns false if it has no memory for that: then it stays.
 fn leave<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<bool> {
     let Some(area) = area(caller)? else {
-        caller.data_mut().guest.stays();
+        caller.data_mut().guest.cannot_move();
         return Ok(false);
     };
     let head = [area.at + AREA_HEAD, area.at + area.bytes];
@@ -116,11 +120,14 @@ fn leave<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<bool> {
 /// Returns the area, large enough for the frames that the stack has now. A first or larger one is
 /// at the end of the program's memory, which grows. `None` if it cannot.
 fn area<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<Option<Area>> {
-    let wanted = (SPARE * caller.data().guest.depth()).next_multiple_of(PAGE).max(PAGE);
+    let depth = caller.data().guest.depth();
     let had = caller.data().moving.as_ref().map(|moving| moving.area).unwrap_or_default();
-    if u64::from(had.bytes) >= wanted {
+    let needed = SPARE * depth;
+    if had.bytes != 0 && u64::from(had.bytes) >= needed {
         return Ok(Some(had));
     }
+    // What it had is lost, so there are few of them.
+    let wanted = needed.max(2 * u64::from(had.bytes)).next_multiple_of(PAGE).max(PAGE);
     let memory = caller.data().memory.ok_or_else(|| Error::msg("it has no memory"))?;
     let Ok(pages) = memory.grow(&mut *caller, wanted / PAGE) else { return Ok(None) };
     let (Ok(at), Ok(bytes)) = (u32::try_from(pages * PAGE), u32::try_from(wanted)) else {

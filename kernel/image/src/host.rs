@@ -21,11 +21,10 @@ use alloc::format;
 use alloc::vec::Vec;
 use fs::client::Client;
 use kernel_msg::Level;
-use kernel_programs::processes::{self, with_table};
+use kernel_programs::processes::{explain_move, move_to};
 use kernel_services::files::{self, explain};
 use kernel_services::host::{self, Gone};
 use kernel_services::kernel::Kernel;
-use kernel_services::services::Patience;
 use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -207,10 +206,7 @@ impl Stream {
     fn move_process(&self, bytes: &[u8]) -> Result<(), Trouble> {
         let wanted = Move::read_from_bytes(bytes).map_err(|_| NONSENSE)?;
         let kernel = u16::try_from(wanted.kernel.get()).map_err(|_| NONSENSE)?;
-        let moved = with_table(&self.session, &Patience::ENDLESS, |table| {
-            table.move_to(0, wanted.pid.get(), kernel)
-        });
-        moved.map_err(processes::explain)?;
+        move_to(&self.session, wanted.pid.get(), kernel).map_err(explain_move)?;
         Ok(self.send(Kind::Done, &[])?)
     }
 

@@ -147,15 +147,20 @@ fn found(poll: &Poll, event: Event) -> Option<Event> {
     Some(Event { bytes: poll.bytes, flags, ..event })
 }
 
-/// Returns the deadline of a subscription on the monotonic clock, given the current times.
-fn deadline(one: &Subscription, monotonic: u64, realtime: u64) -> Result<u64, Errno> {
+/// Returns the deadline of a subscription on the monotonic clock, given when the call began, and
+/// the current times.
+fn deadline(
+    one: &Subscription,
+    begun: u64,
+    (monotonic, realtime): (u64, u64),
+) -> Result<u64, Errno> {
     if one.flags & !event::ABSTIME != 0 || one.id > clock::THREAD {
         return Err(Errno::INVAL);
     }
     let absolute = one.flags & event::ABSTIME != 0;
     match (one.id, absolute) {
         (clock::MONOTONIC, true) => Ok(one.timeout),
-        (clock::REALTIME | clock::MONOTONIC, false) => Ok(monotonic.saturating_add(one.timeout)),
+        (clock::REALTIME | clock::MONOTONIC, false) => Ok(begun.saturating_add(one.timeout)),
         (clock::REALTIME, true) => {
             Ok(monotonic.saturating_add(one.timeout.saturating_sub(realtime)))
         }
@@ -183,13 +188,14 @@ impl Process {
     ) -> Result<Waiters, Errno> {
         let mut waiters = Waiters::default();
         waiters.all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
-        let (monotonic, realtime) = (system.begun(), system.realtime());
+        let begun = system.begun();
+        let now = (system.monotonic(), system.realtime());
         for index in 0..count {
             let bytes: [u8; event::SUBSCRIPTION as usize] =
                 memory.load(entry(list, index, event::SUBSCRIPTION)?)?;
             let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             let wait = match one.kind {
-                event::CLOCK => deadline(&one, monotonic, realtime).map(Wait::Until),
+                event::CLOCK => deadline(&one, begun, now).map(Wait::Until),
                 event::FD_READ | event::FD_WRITE => self.poll(one.id, one.kind).map(|poll| {
                     waiters.polls.push(poll);
                     Wait::File(waiters.polls.len() - 1)

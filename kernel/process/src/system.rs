@@ -5,8 +5,9 @@ use abi::{fs, process};
 
 /// The kernel, as one thread of a process sees it. Times are in ns.
 ///
-/// A method that waits returns [`Interrupted`] when a signal ends the process, or when the process
-/// is to move to another kernel: then the function is called again there. Other methods that
+/// A method that waits returns [`Interrupted`] when a signal ends the process. One that waits for
+/// others (a stream, a poll, a child, a time) also does when the process is to move to another
+/// kernel: then it has had no effect, and the function is called again there. Other methods that
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
 /// requests to the file service are always carried out, so that [`crate::Process::close_all`] can
 /// close the handles of an ended process.
@@ -14,11 +15,13 @@ pub trait System {
     /// Sends a request to the file service and waits for the reply.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;
 
-    /// The same for a read or a write, returning only the number of bytes.
+    /// The same for a read or a write, returning only the number of bytes. One of a stream may wait
+    /// for others.
     fn transfer(
         &mut self,
         request: &fs::Request,
         bulk: &mut [u8],
+        _is_stream: bool,
     ) -> Result<Result<u64, fs::Errno>, Interrupted> {
         Ok(moved(&self.files(*request, bulk)?))
     }

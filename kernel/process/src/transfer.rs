@@ -1,12 +1,11 @@
 //! Transfers between the program's memory and the file service.
 //!
-//! A short count is not an error; an error after a partial transfer is kept for the next call, and
-//! so is an interruption. A
-//! single buffer goes to the file service directly. Several buffers that fit in the scratch space
-//! are one request, so that a pipe takes them atomically; larger ones are one request each. A read
-//! from a stream is one request and waits for no more data; a write to one waits until everything
-//! is written, unless it must not wait. Data go to the buffers that the list named at the start,
-//! even if they overwrite the list.
+//! A short count is not an error. After a partial transfer, an error or an interruption is left to
+//! the next call. A single buffer goes to the file service directly. Several buffers that fit in
+//! the scratch space are one request, so that a pipe takes them atomically; larger ones are one
+//! request each. A read from a stream is one request and waits for no more data; a write to one
+//! waits until everything is written, unless it must not wait. Data go to the buffers that the list
+//! named at the start, even if they overwrite the list.
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
@@ -154,7 +153,10 @@ impl Transfer<'_> {
     #[inline]
     fn step(&mut self, bulk: &mut [u8]) -> Result<u32, Halt> {
         self.request.length = bulk.len() as u64;
-        let moved = self.system.transfer(&self.request, bulk)?.map_err(Errno::from)?;
+        let moved = self
+            .system
+            .transfer(&self.request, bulk, self.until != Until::End)?
+            .map_err(Errno::from)?;
         let moved = moved.min(bulk.len() as u64);
         self.request.offset = self.request.offset.saturating_add(moved);
         Ok(moved as u32)

@@ -13,6 +13,7 @@ mod rest;
 
 use crate::lights::memory::LentMemory;
 use abi::moves::Departed;
+use abi::process::Errno;
 use abi::soc::state;
 use alloc::vec::Vec;
 use base::addr::{PAGE, VirtAddr};
@@ -54,23 +55,23 @@ pub struct Arrived {
     pub rest: Rest,
 }
 
-/// Maps the frames of a process that comes from another kernel, and reads the rest. `None` without
-/// memory, or if it is damaged.
-pub fn unpack(platform: &'static Platform, head: &Departed) -> Option<Arrived> {
-    let carrier = LentMemory::join(platform, head.book)?;
+/// Maps the frames of a process that comes from another kernel, and reads the rest. `Nomem`: they
+/// could not be mapped; `Io`: they are damaged.
+pub fn unpack(platform: &'static Platform, head: &Departed) -> Result<Arrived, Errno> {
+    let carrier = LentMemory::join(platform, head.book).ok_or(Errno::Nomem)?;
     if !carrier.take() {
-        return None;
+        return Err(Errno::Nomem);
     }
-    let length = usize::try_from(head.rest).ok().filter(|&length| length <= rest::MOST)?;
+    let length = usize::try_from(head.rest).ok().filter(|&length| length <= rest::MOST);
     let (first, mut bytes) = (after(head.memory), Vec::new());
-    bytes.try_reserve_exact(length).ok()?;
-    bytes.resize(length, 0);
-    let is_read = bytes.chunks_mut(PAGE as usize).zip(0..).all(|(bytes, page)| {
-        let at = page * PAGE;
-        first.checked_add(at).is_some_and(|at| carrier.read(at, bytes))
-    });
-    let rest = if is_read { Rest::decode(&bytes) } else { None };
-    Some(Arrived { carrier, head: *head, rest: rest? })
+    bytes.try_reserve_exact(length.ok_or(Errno::Io)?).map_err(|_| Errno::Nomem)?;
+    bytes.resize(head.rest as usize, 0);
+    for (bytes, page) in bytes.chunks_mut(PAGE as usize).zip(0..) {
+        let at = first.checked_add(page * PAGE).ok_or(Errno::Io)?;
+        carrier.read(at, bytes).ok_or(Errno::Io)?.then_some(()).ok_or(Errno::Nomem)?;
+    }
+    let rest = Rest::decode(&bytes).ok_or(Errno::Io)?;
+    Ok(Arrived { carrier, head: *head, rest })
 }
 
 impl Arrival for Arrived {
@@ -84,11 +85,11 @@ impl Arrival for Arrived {
 
     /// A page that did not come is as in a new instance: the program has not used it.
     fn fill(&self, memory: &mut [u8]) -> bool {
-        for (page, bytes) in memory.chunks_mut(PAGE as usize).enumerate() {
-            self.carrier.read(page as u64 * PAGE, bytes);
-        }
+        let mut pages = memory.chunks_mut(PAGE as usize).zip(0..);
+        let is_read =
+            pages.all(|(bytes, page)| self.carrier.read(page * PAGE, bytes) != Some(false));
         // If the origin has died meanwhile, others may have written its frames.
-        self.origin_lives()
+        is_read && self.origin_lives()
     }
 }
 
@@ -105,7 +106,7 @@ impl LentMemory {
     /// memory for it.
     fn write(&self, at: u64, bytes: &[u8]) -> bool {
         let page = self.address(at);
-        if !self.reserve_page(at) || !self.fault(page) {
+        if !self.open(at, at + PAGE) || !self.fault(page) {
             return false;
         }
         let words = self.words(page);
@@ -125,16 +126,15 @@ impl LentMemory {
         true
     }
 
-    /// Copies the start of a page, if there is one.
-    fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        let page = self.address(at);
-        if !self.fault(page) {
-            return false;
+    /// Copies the start of a page. `None`: there is none; `Some(false)`: it cannot be mapped.
+    fn read(&self, at: u64, into: &mut [u8]) -> Option<bool> {
+        if !self.peek(at)? {
+            return Some(false);
         }
-        let words = self.words(page);
+        let words = self.words(self.address(at));
         if let Ok(whole) = <[u64]>::mut_from_bytes(into) {
             whole.iter_mut().zip(words).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
-            return true;
+            return Some(true);
         }
         let (whole, last) = into.as_chunks_mut();
         for (word, bytes) in words.iter().zip(whole.iter_mut()) {
@@ -144,7 +144,7 @@ impl LentMemory {
             let value = word.load(Ordering::Relaxed).to_ne_bytes();
             last.copy_from_slice(&value[..last.len()]);
         }
-        true
+        Some(true)
     }
 
     fn address(&self, at: u64) -> VirtAddr {

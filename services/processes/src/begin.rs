@@ -155,7 +155,7 @@ impl Processes {
             record.state = State::Running;
             record.memory = record.memory.max(request.memory);
             record.quota.lower_to(pid, request.quota());
-            self.arrived(pid, call.effects);
+            self.moves_no_more(pid, None, call.effects);
             self.settle(pid, Ok(()), call.effects);
         } else {
             let code = u16::try_from(request.status).ok().and_then(Errno::from_code);

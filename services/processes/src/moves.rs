@@ -35,7 +35,7 @@ impl Processes {
             }
             Some(_) => return Err(Errno::Busy.into()),
             None if record.kernel == kernel => return Ok(Reply { pid, ..Reply::default() }),
-            None if again => return Err(record.stays.unwrap_or(Errno::Again).into()),
+            None if again => return Err(record.refusal.unwrap_or(Errno::Again).into()),
             None if record.state != State::Running => return Err(Errno::Again.into()),
             None => {}
         }
@@ -43,20 +43,31 @@ impl Processes {
         if self.newest.get(at) == Some(&0) || self.away.get(at) != Some(&false) {
             return Err(Errno::Hostunreach.into());
         }
-        let order = Some(self.records.tick());
+        let (order, is_own) = (Some(self.records.tick()), call.request.parent == pid);
         if let Some(record) = self.records.get_mut(pid) {
-            (record.destination, record.stays) = (Some(Destination { kernel, order }), None);
+            record.destination = Some(Destination { kernel, order, is_own });
+            record.refusal = None;
             let origin = record.kernel;
             self.call(origin, call.effects);
         }
         Err(Halt::Park(Key::Moved(pid)))
     }
 
-    /// Depart: the process waits for its new kernel, and the caller for the outcome.
+    /// Depart: the process waits for its new kernel, and the caller for the outcome. After an error
+    /// it is to move no more.
     pub(crate) fn do_depart(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
+        let (pid, _) = self.own(call)?;
+        let departed = self.depart(pid, call);
+        if let Err(Halt::Failed(why)) = departed {
+            self.moves_no_more(pid, Some(why), call.effects);
+        }
+        departed
+    }
+
+    fn depart(&mut self, pid: u32, call: &mut Call<'_>) -> Result<Reply> {
         let (token, kernel) = (call.token, domain(call.request.kernel)?);
-        let (pid, record) = self.own(call)?;
+        let record = self.records.get(pid).ok_or(Errno::Srch)?;
         let is_meant = record.destination.is_some_and(|it| it.kernel == kernel);
         if record.state != State::Running || !is_meant {
             return Err(Errno::Inval.into());
@@ -65,14 +76,13 @@ impl Processes {
             // Its kernel ends it.
             return Err(Errno::Intr.into());
         }
-        let tree = record.quota.tree.owner;
         if self.away.get(usize::from(kernel)) != Some(&false) {
             return Err(Errno::Hostunreach.into());
         }
         if self.spawns.len() >= SPAWNS {
             return Err(Errno::Again.into());
         }
-        let begin = self.kept(call.sent()?, tree)?;
+        let begin = self.kept(call.sent()?, record.quota.tree.owner)?;
         let order = self.records.tick();
         if let Some(record) = self.records.get_mut(pid) {
             record.origin = Some(Life::of(token));
@@ -96,11 +106,6 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// The new kernel runs the process, if it has moved.
-    pub(crate) fn arrived(&mut self, pid: u32, effects: &mut dyn Effects) {
-        self.moves_no_more(pid, None, effects);
-    }
-
     /// Ends a move; `why` it failed, if it did. Callers of Move are woken.
     pub(crate) fn moves_no_more(
         &mut self,
@@ -109,9 +114,21 @@ impl Processes {
         effects: &mut dyn Effects,
     ) {
         let Some(record) = self.records.get_mut(pid) else { return };
+        record.origin = None;
         if record.destination.take().is_some() {
-            (record.origin, record.stays) = (None, why);
+            record.refusal = why;
             self.parked.wake(Key::Moved(pid), effects);
+        }
+    }
+
+    /// A caller of Move has given up. Without another one, the process is to move no more, unless
+    /// it is on its way, or has asked for it itself: it gives up when it leaves.
+    pub(crate) fn give_up_move(&mut self, pid: u32) {
+        let is_wanted = self.asked.values().any(|key| *key == Key::Moved(pid));
+        let Some(record) = self.records.get_mut(pid) else { return };
+        let is_own = record.destination.is_some_and(|destination| destination.is_own);
+        if !is_wanted && !is_own && record.origin.is_none() {
+            record.destination = None;
         }
     }
 
@@ -123,11 +140,12 @@ impl Processes {
         let Some(origin) = record.origin else { return false };
         (record.kernel, record.epoch, record.state) = (origin.kernel, origin.epoch, State::Running);
         record.begin = Box::default();
+        // The other kernel may have fetched these.
+        record.regrouped = Some(order);
         if record.is_doomed {
-            // The other kernel may have fetched the signal.
             record.stop.get_or_insert(Stop { order, signal: signal::KILL });
-            self.call(origin.kernel, effects);
         }
+        self.call(origin.kernel, effects);
         self.moves_no_more(pid, Some(why), effects);
         self.settle(pid, Err(why), effects);
         true

@@ -63,6 +63,8 @@ pub struct Destination {
     /// Position of the request in the order of all events, until the process's kernel has fetched
     /// it.
     pub order: Option<u64>,
+    /// The process itself has asked for it.
+    pub is_own: bool,
 }
 
 /// The table's record of one process.
@@ -94,7 +96,7 @@ pub struct Record {
     /// Where it ran before, while it moves: from Depart to the outcome.
     pub origin: Option<Life>,
     /// Why it did not move when it was last to.
-    pub stays: Option<Errno>,
+    pub refusal: Option<Errno>,
     /// It was signalled and will end, whether or not its kernel knows yet. It may not start
     /// processes, so a signal to a group also reaches every member that would have been started
     /// later.
@@ -132,7 +134,7 @@ impl Record {
             regrouped: None,
             destination: None,
             origin: None,
-            stays: None,
+            refusal: None,
             is_doomed: false,
             end: None,
             began: now,

@@ -254,7 +254,9 @@ impl Processes {
     /// Removes a caller that no longer waits. A process that it was spawning is killed.
     fn cancel(&mut self, token: Token, effects: &mut dyn Effects) {
         self.parked.forget(token);
-        self.asked.remove(&token);
+        if let Some(Key::Moved(pid)) = self.asked.remove(&token) {
+            self.give_up_move(pid);
+        }
         if let Some(spawning) = self.spawns.remove(&token) {
             self.abandon(spawning.pid, effects);
         }

@@ -147,14 +147,14 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* Sleeps for a second, and says so: it is moved meanwhile. */
+/* Sleeps for three seconds, and says so: it is moved meanwhile. */
 static void sleeps(void)
 {
     printf("sleeping\n");
     fflush(stdout);
     uint64_t before = now();
-    struct timespec second = {3, 0};
-    if (nanosleep(&second, NULL))
+    struct timespec time = {3, 0};
+    if (nanosleep(&time, NULL))
         fail("nanosleep");
     uint64_t slept = (now() - before) / 1000000;
     look();
@@ -256,10 +256,15 @@ static void relay(const char *self)
     };
     if ((errno = penumbra_spawn(&what, &pid)))
         fail("spawn");
-    close((int)in[0]);
-    close((int)out[1]);
     for (uint32_t i = 0; i < 8; i++) {
         char wanted[32], got[32];
+        if (i == 4) {
+            /* Until here, this process has the child's ends, too, and they work. */
+            close((int)in[0]);
+            close((int)out[1]);
+        } else if (i < 4 && (write((int)out[1], "own", 3) != 3 || read((int)out[0], got, 3) != 3)) {
+            fail("an end that a child has, too");
+        }
         uint32_t kernel = (own_kernel + i) % 2;
         if ((errno = penumbra_move(pid, kernel)))
             fail("move of a child");

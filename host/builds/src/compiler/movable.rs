@@ -34,8 +34,10 @@ pub fn movable(
 ) -> anyhow::Result<Vec<u8>> {
     let what = || format!("{} cannot move (`movable = true` in its manifest)", file.display());
     let tool = version()?;
-    let maker =
-        format!("{tool} {PASS:?} {wanted:?} {}", sums(place, std::iter::once(PASSES.into()))?);
+    let maker = format!(
+        "{tool} {FEATURES:?} {PASS:?} {wanted:?} {}",
+        sums(place, std::iter::once(PASSES.into()))?
+    );
     let name = program::cache_name(wasm, "movable", &maker);
     let kept = place.target.join("programs").join(format!("{name}.movable"));
     if let Ok(made) = std::fs::read(&kept) {

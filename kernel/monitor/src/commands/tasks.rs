@@ -6,7 +6,7 @@ use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
 use core::fmt::Write;
 use kernel_programs::lights::{frames, list};
-use kernel_programs::processes::{explain, with_table};
+use kernel_programs::processes::{explain, explain_move, move_to, with_table};
 use kernel_services::power;
 use kernel_services::services::Patience;
 
@@ -107,9 +107,7 @@ fn move_process(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Out
     let &[pid, name] = arguments else { return Err(Failure::Usage) };
     let pid = pid.parse().map_err(|_| Failure::Usage)?;
     let kernel = find(session.kernel, name)?;
-    let patience = Patience::ENDLESS;
-    let done = with_table(session, &patience, |table| table.move_to(0, pid, kernel.0.into()));
-    done.map_err(explain)
+    move_to(session, pid, kernel.0.into()).map_err(explain_move)
 }
 
 fn kill(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {

@@ -225,9 +225,28 @@ impl LentMemory {
         true
     }
 
-    /// Reserves a frame for the page at `at`, beyond those that were reserved before.
-    pub fn reserve_page(&self, at: u64) -> bool {
-        self.reserve(at, at + PAGE)
+    /// Maps the page at `at` for reading, if it has been used. `None` if it has not; `Some(false)`:
+    /// it could not be mapped. Changes nothing in the book.
+    pub fn peek(&self, at: u64) -> Option<bool> {
+        let (table, index) = ((at / PAGE) as usize / ENTRIES, (at / PAGE) as usize % ENTRIES);
+        let mut here = self.here.lock();
+        if !here.is || at >= self.state().bytes() {
+            return None;
+        }
+        // A table that is there is not allocated.
+        let root = roots(self.book).get(table)?;
+        if root.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let Some(entries) = self.table(&mut here, table) else { return Some(false) };
+        let value = entries[index].load(Ordering::Relaxed);
+        let frame = value.checked_sub(1).filter(|_| value & FRESH == 0)?;
+        let page = VirtAddr(self.memory.0 + at);
+        let is_mapped = self.map(&mut here, page, frame);
+        if is_mapped && let Some(Some(mapped)) = here.tables.get_mut(table) {
+            mapped[index / 64] |= 1 << (index % 64);
+        }
+        Some(is_mapped)
     }
 
     /// Returns the words of a page that is mapped, and stays so as long as they are used.

@@ -50,11 +50,13 @@ pub fn begin(session: &Session, processes: &Processes, ids: Ids, quota: Quota, b
         return report_failure(session, pid, Errno::Nomem);
     }
     let kernel = session.kernel;
-    let name = match moves::departed(beginning) {
-        Some(head) => name::text(&head.name).to_vec(),
-        None => name::text(&name::of(beginning)).to_vec(),
-    };
+    let head = moves::departed(kernel, beginning);
+    let name = head.map_or_else(|| name::of(beginning), |head| head.name);
+    let name = name::text(&name).to_vec();
     let life = LocalProcess::new(ids, name, Threads::with(Thread::new()), quota);
+    if head.is_some() {
+        life.journey.comes_in();
+    }
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
     let place = pid as usize;
@@ -135,7 +137,7 @@ extern "C" fn live(pid: usize) {
     let Some(main) = life.threads.main() else { return };
     let session = Session::at(kernel, Level(0));
     let guest = Guest::new(kernel, processes, life.clone(), main.clone());
-    let head = moves::departed(&beginning);
+    let head = moves::departed(kernel, &beginning);
     let prepared = match &head {
         Some(head) => passage::prepare(&session, guest, &life, head),
         None => prepare(&session, guest, &life, &beginning),
@@ -162,8 +164,9 @@ extern "C" fn live(pid: usize) {
         return processes.remove(&life);
     }
     if life.journey.is_coming() {
+        let why = if matches!(end, End::Signal(_)) { Errno::Intr } else { Errno::Nomem };
         leave(processes, &life, How::Lost, 0);
-        return report_failure(&session, pid, Errno::Nomem);
+        return report_failure(&session, pid, why);
     }
     let used = account(&kernel.scheduler, &life);
     let (how, status) = ends::encode(&end);
@@ -247,13 +250,29 @@ impl Guest {
         for (number, handle) in handles {
             let there = self.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
             let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
-            let changed = process.table().change(number, |it| {
-                it.handle = there;
-                Ok(())
-            });
-            changed.map_err(|_| Errno::Badf)?;
+            if there != handle {
+                self.replace(process, number, there)?;
+                // The last one frees the private pipe, which has its own handles of the service's.
+                close(self, handle);
+            }
         }
         Ok(())
+    }
+
+    /// Makes a duplicate of a handle the handle of a descriptor.
+    fn replace(&mut self, process: &Process, number: u32, handle: u64) -> Result<(), Errno> {
+        let dup = self.files(Request::new(Op::Dup, handle), &mut []).map_err(|_| Errno::Intr)?;
+        if dup.error != 0 {
+            return Err(Errno::from_code(dup.error).unwrap_or(Errno::Io));
+        }
+        let changed = process.table().change(number, |it| {
+            it.handle = dup.handle;
+            Ok(())
+        });
+        changed.map_err(|_| {
+            close(self, dup.handle);
+            Errno::Badf
+        })
     }
 }
 

@@ -81,27 +81,33 @@ impl Children {
 }
 
 impl Children {
-    /// Returns all, for another kernel.
-    pub fn all(&self) -> Vec<Kin> {
-        let list = self.0.lock();
+    /// Returns all, for another kernel; `None` without memory.
+    pub fn all(&self) -> Option<Vec<Kin>> {
+        let (list, mut all) = (self.0.lock(), Vec::new());
+        all.try_reserve_exact(list.all.len()).ok()?;
         let kin = |child: &Child| Kin {
             pid: child.pid,
             group: child.group,
             kernel: child.kernel.into(),
             epoch: child.epoch.into(),
         };
-        list.all.iter().map(kin).collect()
+        all.extend(list.all.iter().map(kin));
+        Some(all)
     }
 
-    /// Records those that a process had on another kernel.
-    pub fn are(&self, all: &[Kin]) {
+    /// Records those that a process had on another kernel. Returns false without memory.
+    pub fn are(&self, all: &[Kin]) -> bool {
         let mut list = self.0.lock();
+        if list.all.try_reserve(all.len().min(PROCESSES)).is_err() {
+            return false;
+        }
         for (number, kin) in (1..).zip(all.iter().take(PROCESSES)) {
             let Kin { pid, group, kernel, epoch } = *kin;
             let (kernel, epoch) = (kernel as u8, epoch as u16);
             list.all.push(Child { pid, group, kernel, epoch, number });
             list.added = number;
         }
+        true
     }
 }
 

@@ -3,6 +3,21 @@
 use abi::process::Errno;
 use kernel_services::session::Failure;
 
+/// Returns a text for the user about a move.
+pub fn explain_move(why: Errno) -> Failure {
+    Failure::Failed(match why {
+        Errno::Again => "it is being started; try again",
+        Errno::Noent => "its program was not installed for that kernel",
+        Errno::Nomem => "there is no memory for it there, or to pass it on; it continues here",
+        Errno::Nfile => {
+            "its files cannot be open on two kernels: its tree has too many; it continues"
+        }
+        Errno::Intr => "it does not call the kernel, or it ends",
+        Errno::Noexec => "its program on that kernel is another version; it continues here",
+        why => return explain(why),
+    })
+}
+
 /// Returns a text for the user.
 pub fn explain(why: Errno) -> Failure {
     Failure::Failed(match why {

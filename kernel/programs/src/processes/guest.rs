@@ -45,7 +45,9 @@ pub struct Guest {
     /// When the present call began, in chip time, if its program can move; 0 until that matters.
     called: Option<u64>,
     /// Why the process did not move, if the present call is to move it.
-    stays: Option<Errno>,
+    refusal: Option<Errno>,
+    /// The present request may wait for others, for as long as they like.
+    waits_for_others: bool,
     /// What it was on the kernel that it comes from, until it is loaded.
     arrival: Option<Arc<Arrived>>,
 }
@@ -59,7 +61,16 @@ impl Guest {
         thread: Arc<Thread>,
     ) -> Guest {
         let session = Session::at(kernel, Level(0));
-        Guest { session, processes, life, thread, called: None, stays: None, arrival: None }
+        Guest {
+            session,
+            processes,
+            life,
+            thread,
+            called: None,
+            refusal: None,
+            waits_for_others: false,
+            arrival: None,
+        }
     }
 
     pub(super) fn kernel(&self) -> &'static Kernel {
@@ -80,9 +91,14 @@ impl Guest {
         (self.called, self.arrival) = (Some(called), Some(arrival));
     }
 
-    /// Notes, and reports, that the process does not move.
-    pub(super) fn stays_because(&mut self, why: Errno) {
-        self.stays = Some(why);
+    /// Notes that the process does not move.
+    pub(super) fn refuse(&mut self, why: Errno) {
+        self.refusal = Some(why);
+    }
+
+    /// Notes, and reports to the table, that the process does not move.
+    pub(super) fn stays(&mut self, why: Errno) {
+        self.refuse(why);
         moves::stays(&self.session, &self.life, why);
     }
 
@@ -127,9 +143,19 @@ impl Guest {
         self.life.stop_signal().is_some()
     }
 
-    /// Returns whether a call that waits must end, because the process must end or is to move.
+    /// Returns whether a request that waits must end, because the process must end; or because it
+    /// is to move, and the request waits for others.
     pub(super) fn must_return(&self) -> bool {
-        self.is_stopped() || self.life.journey.is_called_away()
+        self.is_stopped() || self.waits_for_others && self.life.journey.is_called_away()
+    }
+
+    /// Makes a request that may wait for others.
+    #[inline]
+    fn waiting<R>(&mut self, work: impl FnOnce(&mut Guest) -> R) -> R {
+        self.waits_for_others = true;
+        let done = work(self);
+        self.waits_for_others = false;
+        done
     }
 
     fn ask_files(
@@ -175,6 +201,22 @@ impl Guest {
         }
     }
 
+    /// Reads or writes.
+    #[inline]
+    fn move_bytes(
+        &mut self,
+        request: &fs::Request,
+        bulk: &mut [u8],
+    ) -> Result<Result<u64, FileError>, Interrupted> {
+        if ::fs::private::is_private(request.handle)
+            && touch(bulk)
+            && let Some(done) = self.by_pipe_alone(request, bulk)?
+        {
+            return Ok(done);
+        }
+        Ok(moved(&self.files(*request, bulk)?))
+    }
+
     /// Opens a handle of the root directory, from which directories of the manifest are opened.
     pub fn root(&mut self) -> Result<fs::Reply, Interrupted> {
         self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
@@ -218,7 +260,8 @@ impl Guest {
         // A child that is being started is not abandoned because its parent moves.
         let waits = request.op == process::Op::Wait as u16;
         let moves = waits || request.op == process::Op::Move as u16;
-        let is_stopped = || if moves { self.must_return() } else { self.is_stopped() };
+        let journey = &self.life.journey;
+        let is_stopped = || self.is_stopped() || moves && journey.is_called_away();
         loop {
             let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
             let reply = match answer {
@@ -242,7 +285,7 @@ impl Guest {
 
     /// Sleeps until `deadline`, unless the process must end or is to move.
     fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
-        let must_return = || self.must_return();
+        let must_return = || self.is_stopped() || self.life.journey.is_called_away();
         let scheduler = &self.session.kernel.scheduler;
         self.thread.sleep(scheduler, deadline, must_return);
         if must_return() { Err(Interrupted) } else { Ok(()) }
@@ -257,25 +300,27 @@ fn touch(bulk: &[u8]) -> bool {
 
 impl System for Guest {
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted> {
-        self.ask_files(request, bulk, None)?.ok_or(Interrupted)
+        match request.op == fs::Op::Poll as u16 {
+            true => self.waiting(|guest| guest.ask_files(request, bulk, None))?,
+            false => self.ask_files(request, bulk, None)?,
+        }
+        .ok_or(Interrupted)
     }
 
     fn transfer(
         &mut self,
         request: &fs::Request,
         bulk: &mut [u8],
+        is_stream: bool,
     ) -> Result<Result<u64, FileError>, Interrupted> {
         // One write of a program may be divided into a thousand of these.
         if self.is_stopped() {
             return Err(Interrupted);
         }
-        if ::fs::private::is_private(request.handle)
-            && touch(bulk)
-            && let Some(done) = self.by_pipe_alone(request, bulk)?
-        {
-            return Ok(done);
+        match is_stream {
+            true => self.waiting(|guest| guest.move_bytes(request, bulk)),
+            false => self.move_bytes(request, bulk),
         }
-        Ok(moved(&self.files(*request, bulk)?))
     }
 
     fn files_until(
@@ -284,7 +329,7 @@ impl System for Guest {
         bulk: &mut [u8],
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted> {
-        self.ask_files(request, bulk, Some(deadline))
+        self.waiting(|guest| guest.ask_files(request, bulk, Some(deadline)))
     }
 
     fn processes(
@@ -306,7 +351,7 @@ impl System for Guest {
         // The process was to move itself, and has tried.
         let is_own_move =
             request.op == process::Op::Move as u16 && request.pid.unsigned_abs() == self.life.pid;
-        if let Some(why) = self.stays.filter(|_| is_own_move) {
+        if let Some(why) = self.refusal.filter(|_| is_own_move) {
             return Ok(process::Reply::error(why));
         }
         let asking = self.life.children.before(&request);
@@ -370,7 +415,11 @@ impl System for Guest {
     }
 
     fn thread_time(&mut self) -> u64 {
-        self.thread.ran(&self.kernel().scheduler)
+        match self.called {
+            // It has one thread, and may have run on another kernel.
+            Some(_) => self.cpu_time(),
+            None => self.thread.ran(&self.kernel().scheduler),
+        }
     }
 
     fn random(&mut self, into: &mut [u8]) {

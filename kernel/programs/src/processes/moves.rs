@@ -10,19 +10,23 @@
 //! continues only if the table says that it runs here. While it departs, the process has another
 //! key: it may come back before all that it had here is freed.
 
-use super::{LocalProcess, Processes, ask, with_table};
+use super::{LocalProcess, Processes, ask, reports, with_table};
 use crate::programs::open_image;
 use ::processes::client::Client;
 use abi::moves::{Departed, Image, MAGIC};
-use abi::process::{Errno, Reply};
+use abi::process::{End, Errno, Reply};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::id::DomainId;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
+use share::Mode;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// How long a user waits for a process to move. Large memories take seconds.
+const PATIENCE_NS: u64 = 60_000_000_000;
 /// Distinguishes the key of a process that departs from process numbers.
 const DEPARTING: u32 = 1 << 30;
 
@@ -50,12 +54,12 @@ impl Journey {
     }
 
     /// Notes that the process is to move no more.
-    pub(super) fn ends(&self) {
+    pub(super) fn call_off(&self) {
         self.to.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that it comes from another kernel.
-    pub(super) fn begins(&self) {
+    /// Notes that it comes from another kernel, before others see it.
+    pub(super) fn comes_in(&self) {
         self.comes.store(true, Ordering::Relaxed);
     }
 
@@ -67,8 +71,10 @@ impl Journey {
 }
 
 /// Returns the start data of a process that comes from another kernel, if these are such.
-pub fn departed(beginning: &[u8]) -> Option<Departed> {
-    Departed::read_from_bytes(beginning).ok().filter(|head| head.magic == MAGIC)
+pub fn departed(kernel: &Kernel, beginning: &[u8]) -> Option<Departed> {
+    let head = Departed::read_from_bytes(beginning).ok()?;
+    let is_there = usize::from(head.kernel) < kernel.blob.domains().len();
+    (head.magic == MAGIC && is_there).then_some(head)
 }
 
 /// Returns a process of this kernel by its number, also while it departs.
@@ -98,8 +104,8 @@ pub fn images(session: &Session, directory: Option<u64>, path: &[u8]) -> Vec<Ima
 
 /// Makes a process leave this kernel as soon as it can, or reports why it does not.
 pub fn call_away(session: &Session, processes: &Processes, pid: u32, to: u16) {
-    // One that has ended is reported as such.
-    let Some(life) = processes.life(pid) else { return };
+    // One that has ended is reported as such. One that departs comes back if it is to move on.
+    let Some(life) = find(processes, pid) else { return };
     if let Err(why) = check(session, &life, to) {
         return stays(session, &life, why);
     }
@@ -114,40 +120,60 @@ fn check(session: &Session, life: &LocalProcess, to: u16) -> Result<(), Errno> {
     if !running.loaded.is_movable() {
         return Err(Errno::Notsup);
     }
-    if kernel.balloons.is_none() || kernel.coherence.is_none() {
+    let services = &kernel.services;
+    let modes = [services.fs.mode(), services.processes.mode()];
+    let are_shared = modes.into_iter().all(Mode::is_shared);
+    if kernel.balloons.is_none() || kernel.coherence.is_none() || !are_shared {
         return Err(Errno::Nosys);
     }
     life.image(domain.isa).map(|_| ()).ok_or(Errno::Noent)
 }
 
+/// Moves a process for a user: waits until it runs on kernel `to`, but not for ever.
+pub fn move_to(session: &Session, pid: u32, to: u16) -> Result<(), Errno> {
+    let patience = Patience::ENDLESS.until(arch::time::soc_time() + PATIENCE_NS);
+    with_table(session, &patience, |table| table.move_to(0, pid, to))
+}
+
 /// Reports that a process does not move.
 pub fn stays(session: &Session, life: &LocalProcess, why: Errno) {
-    life.journey.ends();
+    life.journey.call_off();
     // Fails if nothing asks for it any more.
     let _ = with_table(session, &Patience::ENDLESS, |table| table.stay(life.pid, why));
 }
 
-/// Asks the table, and waits for the outcome. After an error the process runs here. If the table
-/// has lost it, it runs nowhere, and its parent learns that it was lost.
-pub fn ask_to_depart(
+/// Passes a process to kernel `to`, with its start data there. After an error it runs here, and the
+/// move has ended. If the table has lost it, it runs nowhere.
+pub fn depart(
     session: &Session,
-    pid: u32,
+    processes: &Processes,
+    life: &LocalProcess,
     to: DomainId,
     head: &Departed,
 ) -> Result<(), Errno> {
-    let mut is_known = true;
-    let done = Client(&mut |request, bulk| match ask(session, request, bulk, &Patience::ENDLESS) {
-        Ok(Some(reply)) => reply,
-        _ => {
-            is_known = false;
-            Reply::error(Errno::Restarted)
+    let restarts = processes.restarts();
+    processes.set_aside(life.pid);
+    let outcome = ask_to_depart(session, life.pid, to, head);
+    if outcome.is_err() {
+        processes.put_back(life.pid);
+        if processes.restarts() != restarts {
+            // It was not among those that this kernel has reported since.
+            reports::name(session, life);
         }
-    })
-    .depart(pid, to.0.into(), head.as_bytes());
-    match done {
+    }
+    outcome
+}
+
+/// Asks the table, and waits for the outcome.
+fn ask_to_depart(session: &Session, pid: u32, to: DomainId, head: &Departed) -> Result<(), Errno> {
+    let request = |request, bulk: &mut [u8]| {
+        let answer = ask(session, request, bulk, &Patience::ENDLESS);
+        // The table's state is shared: no answer means that it is lost.
+        answer.ok().flatten().unwrap_or(Reply::error(Errno::Restarted))
+    };
+    match Client(&mut { request }).depart(pid, to.0.into(), head.as_bytes()) {
         Err(Errno::Restarted) => {
-            let why = if is_known { "has restarted" } else { "does not answer" };
-            kernel_node::log!("process {pid} is lost on its way: the process table {why}");
+            kernel_node::log!("process {pid} is lost on its way: the process table has restarted");
             Ok(())
         }
         done => done,
@@ -156,7 +182,7 @@ pub fn ask_to_depart(
 
 impl Processes {
     /// Gives a process that departs its own key.
-    pub(super) fn set_aside(&self, pid: u32) {
+    fn set_aside(&self, pid: u32) {
         let mut living = self.living.lock();
         if let Some(life) = living.remove(&pid) {
             living.insert(pid | DEPARTING, life);
@@ -164,11 +190,16 @@ impl Processes {
     }
 
     /// Undoes `set_aside`.
-    pub(super) fn put_back(&self, pid: u32) {
+    fn put_back(&self, pid: u32) {
         let mut living = self.living.lock();
         if let Some(life) = living.remove(&(pid | DEPARTING)) {
             living.insert(pid, life);
         }
+    }
+
+    /// Returns when this kernel last learnt that the table has restarted.
+    fn restarts(&self) -> u64 {
+        self.restarted.load(Ordering::Acquire)
     }
 
     /// Removes a process of this kernel, and no other one of the same number.
@@ -184,11 +215,18 @@ impl Processes {
 }
 
 /// Reports to the table that a process that has come can run here. Returns whether it may.
-pub fn arrived(session: &Session, life: &LocalProcess) -> bool {
+pub fn arrived(session: &Session, processes: &Processes, life: &LocalProcess) -> bool {
     let memory = life.memory.load(Ordering::Relaxed);
+    let restarts = processes.restarts();
     let begun = with_table(session, &Patience::ENDLESS, |table| {
         table.begun(life.pid, life.quota(), Ok(memory))
     });
     life.journey.comes.store(false, Ordering::Relaxed);
+    if begun.is_err() {
+        // The table may have taken it for one of this kernel when it restarted.
+        reports::report_end(session, life.pid, End::Lost, 0);
+    } else if processes.restarts() != restarts {
+        reports::name(session, life);
+    }
     begun.is_ok()
 }

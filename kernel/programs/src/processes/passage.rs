@@ -5,13 +5,15 @@
 
 use super::accounts::account;
 use super::guest::Guest;
-use super::moves::ask_to_depart;
+use super::moves::depart;
 use super::{LocalProcess, Running};
+use crate::lights::memory::LentMemory;
 use crate::moves::{Held, Rest, pack, unpack};
 use abi::moves::{Departed, Image, MAGIC};
 use abi::process::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use base::id::DomainId;
 use core::sync::atomic::Ordering;
 use kernel_engine::{Limits, Unwound};
 use kernel_msg::Level;
@@ -22,30 +24,33 @@ use kernel_services::session::Session;
 impl Guest {
     /// Passes the program to the kernel that it is to move to. Returns false if it stays.
     pub(super) fn pass_on(&mut self, process: &Process, memory: &[u8], unwound: &Unwound) -> bool {
-        let life = self.life().clone();
-        let session = Session::at(self.kernel(), Level(0));
-        match self.depart_to(&session, (&life, process), memory, unwound) {
-            Ok(()) => {
-                life.journey.ends();
-                true
-            }
+        let (life, session) = (self.life().clone(), Session::at(self.kernel(), Level(0)));
+        let Some(to) = life.journey.destination() else { return false };
+        // A later request to move is a new one.
+        life.journey.call_off();
+        let packed = self.packed(&session, (&life, process), to, (memory, unwound));
+        let (head, carrier) = match packed {
+            Ok(packed) => packed,
             Err(why) => {
-                kernel_node::log!("process {} does not move: {why:?}", life.pid);
-                self.stays_because(why);
-                false
+                self.stays(why);
+                return false;
             }
-        }
+        };
+        let departed = depart(&session, self.processes, &life, to, &head);
+        drop(carrier);
+        departed.inspect_err(|why| self.refuse(*why)).is_ok()
     }
 
-    fn depart_to(
+    /// Makes all that the process has ready for kernel `to`. Its start data there refer to the
+    /// frames of the memory that is returned.
+    fn packed(
         &mut self,
         session: &Session,
         (life, process): (&Arc<LocalProcess>, &Process),
-        memory: &[u8],
-        unwound: &Unwound,
-    ) -> Result<(), Errno> {
+        to: DomainId,
+        (memory, unwound): (&[u8], &Unwound),
+    ) -> Result<(Departed, LentMemory), Errno> {
         let kernel = session.kernel;
-        let to = life.journey.destination().ok_or(Errno::Inval)?;
         let running = life.running.get().ok_or(Errno::Inval)?;
         let isa = kernel.blob.domains().get(to.index()).ok_or(Errno::Hostunreach)?.isa;
         let image = life.image(isa).ok_or(Errno::Noent)?;
@@ -56,7 +61,7 @@ impl Guest {
             used: [used.cpu, used.memory, used.messages],
             called: self.called(),
             images: life.images.get().cloned().unwrap_or_default(),
-            children: life.children.all(),
+            children: life.children.all().ok_or(Errno::Nomem)?,
         };
         let rest = Rest::encode(&process.parts(), &table, unwound, &held);
         let rest = rest.map_err(|why| why.to_table())?;
@@ -76,12 +81,7 @@ impl Guest {
             source: running.loaded.manifest.source,
             name,
         };
-        self.processes.set_aside(life.pid);
-        let outcome = ask_to_depart(session, life.pid, to, &head);
-        if outcome.is_err() {
-            self.processes.put_back(life.pid);
-        }
-        outcome
+        Ok((head, carrier))
     }
 }
 
@@ -92,7 +92,6 @@ pub fn prepare(
     life: &LocalProcess,
     head: &Departed,
 ) -> Result<(Running, Guest), Errno> {
-    life.journey.begins();
     let kernel = session.kernel;
     let programs = guest.processes.programs(kernel).ok_or(Errno::Nomem)?;
     let loaded = programs.load_handle(session, head.image, &life.name)?;
@@ -100,7 +99,7 @@ pub fn prepare(
         kernel_node::log!("process {}: its program here is another version", life.pid);
         return Err(Errno::Noexec);
     }
-    let arrived = unpack(kernel, head).ok_or(Errno::Nomem)?;
+    let arrived = unpack(kernel, head)?;
     let rest = &arrived.rest;
     let table = &rest.table;
     let process = Process::of_parts(&mut guest, head.descriptors, &rest.parts(), table);
@@ -109,7 +108,10 @@ pub fn prepare(
     life.threads.have_run(*cpu);
     life.memory.store(*peak, Ordering::Relaxed);
     life.messages.fetch_add(*messages, Ordering::Relaxed);
-    life.children.are(children);
+    if !life.children.are(children) {
+        process.close_all(&mut guest);
+        return Err(Errno::Nomem);
+    }
     // Succeeds: a process begins once.
     let _ = life.images.set(duplicates(session, images));
     guest.comes_with(*called, Arc::new(arrived));

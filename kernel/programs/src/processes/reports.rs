@@ -63,22 +63,7 @@ pub fn name_all(session: &Session, processes: &Processes) {
     processes.restarted.store(arch::time::soc_time(), Ordering::Relaxed);
     let all: Vec<_> = processes.own().collect();
     for life in all {
-        let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
-        let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
-        let running = Running {
-            pid: life.pid,
-            parent: life.parent,
-            group: life.group.load(Ordering::Relaxed),
-            kernel: session.kernel.me.0.into(),
-            flags: watched | doomed,
-            watcher: life.watcher,
-            memory: life.memory.load(Ordering::Relaxed),
-            quota: life.quota(),
-            name: &life.name,
-        };
-        if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
-            kernel_node::log!("process {}: the restarted process table refused it", life.pid);
-        }
+        name(session, &life);
         if is_watcher_over(session.kernel, life.watcher) {
             // The table may have lost its state after it learnt of that death.
             let _ = with_table(session, &Patience::ENDLESS, |table| table.leave(life.pid));
@@ -88,6 +73,26 @@ pub fn name_all(session: &Session, processes: &Processes) {
         if let Some(&(end, status)) = life.ended.get() {
             report_end(session, life.pid, end, status);
         }
+    }
+}
+
+/// Reports a process of this kernel to a table that has restarted.
+pub fn name(session: &Session, life: &LocalProcess) {
+    let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
+    let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
+    let running = Running {
+        pid: life.pid,
+        parent: life.parent,
+        group: life.group.load(Ordering::Relaxed),
+        kernel: session.kernel.me.0.into(),
+        flags: watched | doomed,
+        watcher: life.watcher,
+        memory: life.memory.load(Ordering::Relaxed),
+        quota: life.quota(),
+        name: &life.name,
+    };
+    if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
+        kernel_node::log!("process {}: the restarted process table refused it", life.pid);
     }
 }
 

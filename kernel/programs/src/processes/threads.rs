@@ -199,7 +199,7 @@ impl Threads {
     pub fn ran(&self, scheduler: &Scheduler) -> u64 {
         let all = self.all.lock();
         let now: u64 = all.iter().map(|thread| thread.ran(scheduler)).sum();
-        now + self.past.load(Ordering::Relaxed)
+        now.saturating_add(self.past.load(Ordering::Relaxed))
     }
 
     fn add(&self, thread: &Arc<Thread>) -> bool {

@@ -91,11 +91,11 @@ impl kernel_engine::Guest for Guest {
 
     fn calls(&mut self) {
         self.called = self.called.map(|_| 0);
-        self.stays = None;
+        self.refusal = None;
     }
 
-    fn stays(&mut self) {
-        self.stays_because(Errno::Nomem);
+    fn cannot_move(&mut self) {
+        self.stays(Errno::Nomem);
     }
 
     fn depth(&self) -> u64 {
@@ -111,7 +111,7 @@ impl kernel_engine::Guest for Guest {
     }
 
     fn arrived(&mut self) -> bool {
-        moves::arrived(&self.session, &self.life)
+        moves::arrived(&self.session, self.processes, &self.life)
     }
 }
 
