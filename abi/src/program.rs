@@ -18,6 +18,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `light_spawn(start)` | as `thread-spawn` of wasi-threads: starts a light thread |
 /// | `dup(descriptor, new)` | duplicates a descriptor; stores the new one (u32) |
 /// | `terminal(descriptor, mode, group)` | sets mode ([`terminal`]) and foreground group |
+/// | `socket(family, kind, flags, new)` | creates a socket; stores its descriptor (u32) |
+/// | `bind(descriptor, address)` | gives it the local address of a [`SocketAddress`] |
+/// | `listen(descriptor, backlog)` | makes it accept connections |
+/// | `connect(descriptor, address)` | connects it to a peer |
+/// | `accept(descriptor, flags, address, new)` | as `sock_accept`; stores the peer's address |
+/// | `send_to(descriptor, iovs, count, flags, address, sent)` | sends to a peer |
+/// | `recv_from(descriptor, iovs, count, flags, address, received, found)` | as `sock_recv` |
+/// | `local_address(descriptor, address)` | stores its [`SocketAddress`] |
+/// | `peer_address(descriptor, address)` | stores that of its peer |
+/// | `get_option(descriptor, option, value)` | stores a [`crate::net::option`] (u32) |
+/// | `set_option(descriptor, option, value)` | changes one |
 pub const MODULE: &str = "penumbra";
 
 /// Import module of the functions that the installer puts in place of instructions of modules with
@@ -94,6 +105,35 @@ pub struct InheritedFile {
     pub preopen: [u32; 2],
 }
 
+/// Families of addresses, as wasi-libc numbers them.
+pub mod family {
+    pub const INET: u16 = 1;
+    pub const INET6: u16 = 2;
+}
+
+/// Flag of `send_to` and `recv_from`, besides WASI's: do not wait.
+pub const DONTWAIT: u32 = 1 << 2;
+
+/// Address of a socket.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct SocketAddress {
+    /// [`family`].
+    pub family: u16,
+    /// Little endian, as all numbers here.
+    pub port: u16,
+    /// IPv6 only; otherwise 0.
+    pub flow: u32,
+    /// IPv4: the first four bytes.
+    pub address: [u8; 16],
+    /// IPv6 only; otherwise 0.
+    pub scope: u32,
+}
+
+const _: () = assert!(size_of::<SocketAddress>() == 28);
+
 /// How a child ended.
 #[repr(C)]
 #[derive(
@@ -168,6 +208,11 @@ pub const BEGIN_FOLDERS: u32 = 1 << 1;
 /// Flag of a [`Begin`], with [`BEGIN_FOLDERS`]: its `/` was passed on purpose, too.
 pub const BEGIN_ROOT: u32 = 1 << 2;
 
+/// Flag of a [`BeginFile`]: a preopened directory, which has a name.
+pub const BEGIN_PREOPENED: u32 = 1;
+/// Flag of a [`BeginFile`]: a socket.
+pub const BEGIN_SOCKET: u32 = 1 << 1;
+
 /// Start data of a new process. It is followed by `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment and the names of the preopened directories in the order
 /// of their files. Each string of the last three is NUL terminated.
@@ -200,14 +245,16 @@ pub struct Begin {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct BeginFile {
-    /// Handle of the file service. It belongs to the parent; the new process gets a duplicate.
+    /// Handle of the file service, or of the network service. It belongs to the parent; the new
+    /// process gets a duplicate.
     pub handle: u64,
     pub rights: u64,
     /// WASI's rights of files opened through it.
     pub inheriting: u64,
     /// Its descriptor in the new process.
     pub descriptor: u32,
-    pub preopened: u32,
+    /// [`BEGIN_PREOPENED`] or [`BEGIN_SOCKET`].
+    pub flags: u32,
 }
 
 const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<InheritedFile>() == 16);

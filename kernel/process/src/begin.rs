@@ -5,11 +5,13 @@
 //! that [`decode`] would refuse.
 
 use crate::errno::Errno;
+use crate::object::Object;
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
     ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS,
-    BEGIN_MAGIC, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS, Begin, BeginFile,
+    BEGIN_MAGIC, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS, BEGIN_SOCKET, Begin,
+    BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -114,8 +116,8 @@ pub struct StartData<'a> {
 /// A file passed to the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedFile<'a> {
-    /// Handle of the file service, owned by the parent.
-    pub handle: u64,
+    /// What it refers to, owned by the parent.
+    pub object: Object,
     pub rights: u64,
     /// WASI's rights of files opened through it.
     pub inheriting: u64,
@@ -137,11 +139,11 @@ impl<'a> StartData<'a> {
         let files = self.files.chunks_exact(FILE);
         files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
             PassedFile {
-                handle: file.handle,
+                object: Object::of_parts(file.handle, file.flags & BEGIN_SOCKET != 0),
                 rights: file.rights,
                 inheriting: file.inheriting,
                 descriptor: file.descriptor,
-                name: if file.preopened == 0 { None } else { names.next() },
+                name: if file.flags & BEGIN_PREOPENED == 0 { None } else { names.next() },
             }
         })
     }
@@ -149,7 +151,8 @@ impl<'a> StartData<'a> {
     /// Returns the parent's handle of the directory that the path is relative to; `None`: it is
     /// `/`.
     pub fn directory(&self) -> Option<u64> {
-        self.files().find(|file| file.descriptor == BEGIN_DIRECTORY).map(|file| file.handle)
+        let directory = self.files().find(|file| file.descriptor == BEGIN_DIRECTORY);
+        directory.and_then(|file| file.object.file().ok())
     }
 }
 
@@ -224,14 +227,17 @@ fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
     for (at, bytes) in start_data.files.chunks_exact(FILE).enumerate() {
         let file = BeginFile::read_from_bytes(bytes).map_err(|_| Errno::INVAL)?;
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
-        let nameless = !is_passed(file.descriptor) && file.preopened != 0;
+        let preopened = file.flags & BEGIN_PREOPENED;
+        let odd = (!is_passed(file.descriptor) && file.flags != 0)
+            || file.flags & !(BEGIN_PREOPENED | BEGIN_SOCKET) != 0
+            || file.flags == BEGIN_PREOPENED | BEGIN_SOCKET;
         let mut before = start_data.files().take(at);
         let twice = file.descriptor != BEGIN_AUTHORITY
             && before.any(|other| other.descriptor == file.descriptor);
-        if unknown || nameless || twice || file.preopened > 1 {
+        if unknown || odd || twice {
             return Err(Errno::INVAL);
         }
-        named += file.preopened as usize;
+        named += preopened as usize;
         passed += usize::from(file.descriptor != BEGIN_AUTHORITY);
     }
     let fit = strings(start_data.names).count() == named && strings(start_data.names).all(is_name);
@@ -299,11 +305,12 @@ fn set(is_set: bool, flag: u32) -> u32 {
 }
 
 fn begin_file(file: &PassedFile<'_>) -> BeginFile {
+    let (handle, is_socket) = file.object.parts();
     BeginFile {
-        handle: file.handle,
+        handle,
         rights: file.rights,
         inheriting: file.inheriting,
         descriptor: file.descriptor,
-        preopened: u32::from(file.name.is_some()),
+        flags: set(file.name.is_some(), BEGIN_PREOPENED) | set(is_socket, BEGIN_SOCKET),
     }
 }

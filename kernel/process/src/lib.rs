@@ -16,7 +16,7 @@
 //! - [`wasi`] - flags, rights and file types of preview 1
 //! - [`memory`] - bounds-checked access to the program's memory
 //! - [`system`] - the port
-//! - [`table`] - descriptors; `saved`: a table as bytes
+//! - [`table`] - descriptors; `saved`: a table as bytes; [`object`]: what they refer to
 //! - [`begin`] - encoding of the start data of a process
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
@@ -36,11 +36,13 @@ pub mod errno;
 pub mod functions;
 mod listing;
 pub mod memory;
+pub mod object;
 mod opening;
 mod paths;
 mod polling;
 pub mod process;
 mod saved;
+mod sockets;
 mod strings;
 pub mod system;
 pub mod table;
@@ -51,5 +53,6 @@ pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
 pub use memory::{Bytes, GuestMemory, SCRATCH, SharedMemory};
+pub use object::Object;
 pub use process::{Installed, Process};
-pub use system::{System, moved};
+pub use system::{System, Wait, moved};

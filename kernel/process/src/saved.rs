@@ -6,7 +6,7 @@ use crate::errno::Errno;
 use crate::table::{Descriptor, Slot, Table, copied};
 use alloc::vec::Vec;
 
-/// Words of a descriptor: number and length of the name; kind and syncs; handle; rights;
+/// Words of a descriptor: number and length of the name; [`Descriptor::flags`]; handle; rights;
 /// inheriting. The name follows, up to a multiple of 8 bytes.
 const WORDS: usize = 5;
 const HEAD: usize = 8 * WORDS;
@@ -23,8 +23,8 @@ impl Table {
             let length = name.as_ref().map_or(0, |name| name.len() as u64 + NAMED);
             let words = [
                 u64::from(number) | length << 32,
-                u64::from(descriptor.kind) | u64::from(descriptor.syncs) << 16,
-                descriptor.handle,
+                u64::from(descriptor.flags()),
+                descriptor.object.parts().0,
                 descriptor.rights,
                 descriptor.inheriting,
             ];
@@ -56,8 +56,7 @@ impl Table {
             let taken = length.unwrap_or(0).next_multiple_of(8);
             let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
             let name = length.map(|length| copied(&name[..length])).transpose()?;
-            let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
-            let descriptor = Descriptor { handle, rights, inheriting, kind, syncs };
+            let descriptor = Descriptor::of_words(handle, flags as u32, rights, inheriting);
             self.put(number, Slot { descriptor, name })?;
             bytes = rest;
         }
@@ -68,6 +67,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Object;
     use std::vec;
 
     fn table() -> Table {
@@ -76,8 +76,9 @@ mod tests {
         for (number, name) in [0, 1, 40, 99].into_iter().zip(names) {
             let word = u64::from(number) + 7;
             let (kind, syncs) = (number as u8, u16::MAX);
-            let descriptor =
-                Descriptor { handle: word, rights: !word, inheriting: word << 40, kind, syncs };
+            let object = Object::of_parts(word, number == 40);
+            let inheriting = word << 40;
+            let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
             let name = name.map(|name| copied(name).unwrap());
             table.put(number, Slot { descriptor, name }).unwrap();
         }
@@ -87,7 +88,8 @@ mod tests {
     #[test]
     fn a_table_is_loaded_as_it_was_saved_whatever_was_there_before() {
         let (from, to) = (table(), Table::new(100).unwrap());
-        let old = Descriptor { handle: 1, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
+        let object = Object::Socket(1);
+        let old = Descriptor { object, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
         (0..50).for_each(|_| assert!(to.add(old).is_ok()));
         to.load(&from.save().unwrap()).unwrap();
         assert_eq!(to.count(), 4);

@@ -197,13 +197,12 @@ fn share(
     process: &Process,
     (peer, beginning): (DomainId, &StartData<'_>),
 ) -> Result<(), Errno> {
-    let mut handles = Vec::new();
-    process.table().each(&mut |number, it| handles.push((number, it.handle)));
-    for (number, handle) in handles {
-        let there = guest.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
-        let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
+    let mut objects = Vec::new();
+    process.table().each(&mut |number, it| objects.push((number, it.object)));
+    for (number, object) in objects {
+        let there = object.at(guest, peer.0.into()).map_err(errno)?;
         let changed = process.table().change(number, |it| {
-            it.handle = there;
+            it.object = there;
             Ok(())
         });
         changed.map_err(|_| Errno::Badf)?;

@@ -1,24 +1,25 @@
 //! What a program can call in its kernel: services, clocks, sleep, random bytes.
 //!
 //! Contract: a program reaches its kernel through `System` only. Requests to services must be ones
-//! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
-//! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
-//! program's memory that a request uses is touched before the request, so no step of a service
-//! faults on a page for which there is no memory. Handles that a request creates are charged to the
-//! process's quota (`abi::quota`).
+//! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`; all of `abi::net`); this
+//! module refuses all others. The kernel's own requests for a program use [`Guest::root`] and
+//! [`Guest::carry`]. The program's memory that a request uses is touched before the request, so no
+//! step of a service faults on a page for which there is no memory. Handles that a request creates
+//! are charged to the process's quota (`abi::quota`).
 
 use super::threads::{self, Thread};
 use super::{LocalProcess, Processes, ask, light, reports, turns};
 use crate::lights::turn::Turn;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
+use abi::net;
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_engine::{Lent, Region, Start, Waited};
 use kernel_msg::Level;
-use kernel_process::{Interrupted, System, moved};
+use kernel_process::{Errno as WasiErrno, Interrupted, System, Wait, moved};
 use kernel_services::idle;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -56,6 +57,28 @@ impl Guest {
 
     pub(super) fn kernel(&self) -> &'static Kernel {
         self.session.kernel
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(super) fn life(&self) -> &Arc<LocalProcess> {
+        &self.life
+    }
+
+    pub(super) fn thread(&self) -> &Arc<Thread> {
+        &self.thread
+    }
+
+    /// Returns the first process of its tree.
+    pub(super) fn tree(&self) -> u32 {
+        self.life.quota().tree.owner
+    }
+
+    /// Counts a request to a service.
+    pub(super) fn count_message(&self) {
+        self.life.messages.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Enters the process's turn.
@@ -123,12 +146,6 @@ impl Guest {
             return Ok(Some(fs::Reply::error(FileError::Perm)));
         }
         if !touch(bulk) {
-            return Ok(Some(fs::Reply::error(FileError::Nomem)));
-        }
-        let is_poll = request.op == fs::Op::Poll as u16;
-        // It counts the poll until this returns.
-        let polled = is_poll.then(|| threads::poll(self.processes, &self.life, &self.thread, bulk));
-        if matches!(polled, Some(None)) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
         }
         match self.by_pipe(request, bulk, deadline)? {
@@ -349,6 +366,31 @@ impl System for Guest {
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted> {
         self.ask_files(request, bulk, Some(deadline))
+    }
+
+    fn sockets(
+        &mut self,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Result<net::Reply, Interrupted> {
+        self.ask_sockets(request, bulk)
+    }
+
+    fn poll(
+        &mut self,
+        files: &mut [net::Poll],
+        sockets: &mut [net::Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        self.poll_all(files, sockets, wait)
+    }
+
+    fn socket_at(
+        &mut self,
+        kernel: u16,
+        _handle: u64,
+    ) -> Result<Result<(), net::Errno>, Interrupted> {
+        Ok(self.share_sockets(kernel))
     }
 
     fn processes(

@@ -21,6 +21,7 @@ use crate::lights::turn::{self, KEEPER, Turn};
 use crate::programs::has_room;
 use abi::boot::role;
 use abi::light::{BeginLight, LightNotice, notice};
+use abi::net;
 use abi::process::{Errno, signal};
 use abi::program::trap;
 use abi::quota::Quota;
@@ -32,7 +33,7 @@ use kernel_engine::{End, Limits, Start};
 use kernel_msg::{Level, Refusal, Request};
 use kernel_platform::Platform;
 use kernel_platform::peers::{CallFailure, Procedure};
-use kernel_process::{Interrupted, Process};
+use kernel_process::{Interrupted, Object, Process};
 use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::Session;
@@ -325,9 +326,15 @@ fn dissolve(kernel: &'static Kernel, processes: &Processes, life: &LocalProcess)
 fn close_files(kernel: &'static Kernel, life: &LocalProcess) {
     let Some(running) = life.running.get() else { return };
     let (session, mut handles) = (Session::at(kernel, Level(0)), Vec::new());
-    running.process.table().each(&mut |_, descriptor| handles.push(descriptor.handle));
-    for handle in handles {
-        let _ = with_files(&session, |client| client.close(handle));
+    running.process.table().each(&mut |_, descriptor| handles.push(descriptor.object));
+    for object in handles {
+        match object {
+            Object::File(handle) => drop(with_files(&session, |client| client.close(handle))),
+            Object::Socket(handle) => {
+                let close = net::Request::new(net::Op::Close, handle);
+                let _ = kernel.services.net.ask(&session, close, &mut []);
+            }
+        }
     }
 }
 
