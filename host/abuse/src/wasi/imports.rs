@@ -6,7 +6,7 @@
 /// ```text
 ///   D a directory   F a file         p a path   l its bytes      i pieces   n how many of them
 ///   o a result      b s a buffer, its bytes     q a subscription            S a Spawn
-///   X a socket      a an address of a socket
+///   X a socket      a an address of a socket            h a result of two bytes
 ///   0 1 9 this number of 32 bits                Z 0 of 64 bits
 /// ```
 pub const IMPORTS: &[(&str, &str)] = &[
@@ -53,7 +53,7 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("random_get", "bs"),
     ("sched_yield", ""),
     ("sock_accept", "X0o"),
-    ("sock_recv", "Xin0oo"),
+    ("sock_recv", "Xin0oh"),
     ("sock_send", "Xin0o"),
     ("sock_shutdown", "X0"),
     ("spawn", "So"),
@@ -71,7 +71,7 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("connect", "Xa"),
     ("accept", "X0oo"),
     ("send_to", "Xin0ao"),
-    ("recv_from", "Xin0ooo"),
+    ("recv_from", "Xin0ooh"),
     ("local_address", "Xo"),
     ("peer_address", "Xo"),
     ("get_option", "X2o"),

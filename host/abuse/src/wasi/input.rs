@@ -181,7 +181,7 @@ impl<'a> Input<'a> {
             'l' => *length,
             'n' => 1 + contents as u64 % 2,
             's' => contents as u64,
-            'o' | 'b' => u64::from(at),
+            'o' | 'h' | 'b' => u64::from(at),
             'Z' => [0, 0, 1, 100, u64::MAX, 0x0fff_ffff, 0x0fff_ffff, 0x66][contents % 8],
             '9' => contents as u64 % 8,
             digit if contents.is_multiple_of(2) => u64::from(digit.to_digit(10).unwrap_or(0)),
