@@ -213,9 +213,13 @@ pub const BEGIN_PREOPENED: u32 = 1;
 /// Flag of a [`BeginFile`]: a socket.
 pub const BEGIN_SOCKET: u32 = 1 << 1;
 
+/// Flag of a [`Begin`]: the parent may reach only what its rules allow.
+pub const BEGIN_NET: u32 = 1 << 3;
+
 /// Start data of a new process. It is followed by `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment and the names of the preopened directories in the order
-/// of their files. Each string of the last three is NUL terminated.
+/// of their files, and the rules of what it may reach. Each string of the last four is NUL
+/// terminated.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -233,10 +237,10 @@ pub struct Begin {
     pub descriptors: u32,
     /// Maximum bytes of memory; 0: as the manifest says.
     pub memory: u64,
-    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`], [`BEGIN_ROOT`].
+    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`], [`BEGIN_ROOT`], [`BEGIN_NET`].
     pub flags: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Bytes of the parent's rules ([`crate::reach`]), which follow the names, with [`BEGIN_NET`].
+    pub net: u32,
 }
 
 /// A file of a new process.
@@ -264,7 +268,7 @@ const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
-pub const IMAGE_VERSION: u32 = 7;
+pub const IMAGE_VERSION: u32 = 8;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
@@ -350,7 +354,10 @@ pub mod right {
     pub const FOLDERS: u32 = 1;
     /// Signals to any process, if the parent has this right, too.
     pub const SIGNALS: u32 = 1 << 1;
-    pub const ALL: u32 = FOLDERS | SIGNALS;
+    /// What the parent may reach by sockets. Not granted by a manifest with rules
+    /// ([`crate::reach`]): the program has only those.
+    pub const NET: u32 = 1 << 2;
+    pub const ALL: u32 = FOLDERS | SIGNALS | NET;
 }
 
 /// Classes of programs: the cores that they are meant for.
@@ -406,10 +413,16 @@ pub struct ImageHead {
     pub tree_files: u16,
     /// BLAKE3 of the .wasm file that it was made from.
     pub source: [u8; 32],
+    /// Bytes of its rules of what it may reach, which follow the endpoints:
+    /// [`crate::reach::Rule`]s, each NUL terminated.
+    pub net: u32,
+    /// Bytes of the listeners that it starts with, which follow: [`crate::reach::listener`]s, each
+    /// NUL terminated.
+    pub listen: u32,
 }
 
 /// Bytes of an image that precede the seal.
 pub const IMAGE_UNSEALED: usize = core::mem::offset_of!(ImageHead, seal);
 
 const _: () = assert!(IMAGE_UNSEALED == 16);
-const _: () = assert!(size_of::<ImageHead>() == 144 && align_of::<ImageHead>() == 8);
+const _: () = assert!(size_of::<ImageHead>() == 152 && align_of::<ImageHead>() == 8);

@@ -245,6 +245,7 @@ pub const ALL: &[Scenario] = &[
     on("sockets.solo", "solo", sockets::alone),
     on("sockets.delegated", "duo-delegated", sockets::together),
     on("sockets.shadowed", "duo", sockets::together),
+    on("sockets.allowed", "duo", sockets::allowed),
     on("sockets.lost", "duo", sockets::lost),
     on("domain.debug", "duo-1x1", debug::seen),
     on("domain.power", "duo", peers::power),

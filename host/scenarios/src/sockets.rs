@@ -2,7 +2,7 @@
 //! of them dies.
 
 use super::programs::{Running, back, pid_of, wrong};
-use super::threads::put;
+use super::threads::{put, put_with};
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::Line;
 
@@ -113,6 +113,30 @@ fn killed(rig: &mut Rig, kernel: &str) -> Result<(), Failure> {
         if found.code != INTERRUPTED {
             return Err(wrong("a program that waits for a connection, killed", found));
         }
+    }
+    Ok(())
+}
+
+/// A program reaches what its manifest allows, if its parent may; everything else is refused.
+pub fn allowed(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for kernel in ["main", "shadow"] {
+        for (rules, what, wanted) in [
+            ("[\"connect:*:9\", \"listen:80\"]", "refused", "ok refused\n"),
+            ("[\"connect:*:*\", \"listen:*\"]", "all", ALL),
+        ] {
+            let manifest = rig.instance.path("sockets.toml");
+            std::fs::write(&manifest, format!("net = {rules}\n"))?;
+            put_with(rig, IN_C, Some(&manifest))?;
+            runs(rig, kernel, IN_C, &[what], wanted)?;
+        }
+        // It may not listen, and gets a listener.
+        std::fs::write(rig.instance.path("sockets.toml"), "listen = [\"tcp:80\"]\nnet = []\n")?;
+        put_with(rig, IN_C, Some(&rig.instance.path("sockets.toml")))?;
+        put(rig, IN_RUST)?;
+        let serving = begin(rig, kernel, IN_C, &["inherited", "0", "1"]);
+        runs(rig, kernel, IN_RUST, &["client", "80", "5000"], "5000 of 5000 bytes came back\n")?;
+        says(serving, "a listener of a manifest", &format!("{LISTENING}{ENDED}"))?;
     }
     Ok(())
 }

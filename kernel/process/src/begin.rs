@@ -6,12 +6,14 @@
 
 use crate::errno::Errno;
 use crate::object::Object;
+use crate::reach::Reach;
+pub use crate::strings::{is_block, strings};
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
     ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS,
-    BEGIN_MAGIC, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS, BEGIN_SOCKET, Begin,
-    BeginFile,
+    BEGIN_MAGIC, BEGIN_NET, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS,
+    BEGIN_SOCKET, Begin, BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -109,6 +111,8 @@ pub struct StartData<'a> {
     pub signals: bool,
     /// Which directories were passed on purpose.
     pub folders: Folders,
+    /// What the parent may reach.
+    pub net: Option<&'a [u8]>,
     files: &'a [u8],
     names: &'a [u8],
 }
@@ -160,16 +164,6 @@ fn is_passed(descriptor: u32) -> bool {
     !matches!(descriptor, BEGIN_DIRECTORY | BEGIN_AUTHORITY)
 }
 
-/// Splits a block into its strings, without the NULs.
-pub fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
-    block.split_inclusive(|byte| *byte == 0).map(|one| one.strip_suffix(&[0]).unwrap_or(one))
-}
-
-/// Returns whether every string of a block is NUL terminated.
-pub fn is_block(block: &[u8]) -> bool {
-    block.last().is_none_or(|last| *last == 0)
-}
-
 /// Returns whether this is a path: UTF-8 of at most [`PATH`] bytes, without NUL.
 pub fn is_path(path: &[u8]) -> bool {
     !path.is_empty() && path.len() <= PATH && is_name(path)
@@ -196,8 +190,9 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         return Err(Errno::TOOBIG);
     }
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
-    let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT;
-    let odd = head.reserved != 0 || head.flags & !known != 0;
+    let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT | BEGIN_NET;
+    let has_rules = head.flags & BEGIN_NET != 0;
+    let odd = (head.net != 0 && !has_rules) || head.flags & !known != 0;
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_RECORDS {
         return Err(Errno::INVAL);
     }
@@ -207,17 +202,20 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         arguments: cut(&mut rest, head.arguments as usize)?,
         environment: cut(&mut rest, head.environment as usize)?,
         names: cut(&mut rest, head.names as usize)?,
+        net: Some(cut(&mut rest, head.net as usize)?).filter(|_| has_rules),
         limits: Limits { memory: head.memory, descriptors: head.descriptors },
         signals: head.flags & BEGIN_SIGNALS != 0,
         folders: Folders::of(head.flags).ok_or(Errno::INVAL)?,
     };
-    let blocks = [start_data.arguments, start_data.environment, start_data.names];
+    let rules = start_data.net.unwrap_or_default();
+    let blocks = [start_data.arguments, start_data.environment, start_data.names, rules];
     if !rest.is_empty() || !is_path(start_data.path) || !blocks.into_iter().all(is_block) {
         return Err(Errno::INVAL);
     }
     if !has_room(start_data.arguments, start_data.environment) {
         return Err(Errno::TOOBIG);
     }
+    Reach::of(rules)?;
     check_files(&start_data)?;
     Ok(start_data)
 }
@@ -255,6 +253,8 @@ pub struct Plan<'a> {
     pub limits: Limits,
     /// The parent may signal any process.
     pub signals: bool,
+    /// What the parent may reach; `None`: everything.
+    pub net: Option<&'a [u8]>,
     /// Which directories were passed on purpose.
     pub folders: Folders,
     pub files: &'a [PassedFile<'a>],
@@ -264,7 +264,8 @@ pub struct Plan<'a> {
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let names = plan.files.iter().filter_map(|file| file.name);
     let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
-    let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names];
+    let rules = plan.net.unwrap_or_default();
+    let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names, rules.len()];
     let fixed = HEAD.saturating_add(plan.files.len().saturating_mul(FILE));
     let total = parts.into_iter().fold(fixed, usize::saturating_add);
     let is_long = total > BEGIN_BYTES || !has_room(plan.arguments, plan.environment);
@@ -282,8 +283,10 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         names: names as u32,
         descriptors: plan.limits.descriptors,
         memory: plan.limits.memory,
-        flags: set(plan.signals, BEGIN_SIGNALS) | plan.folders.flags(),
-        reserved: 0,
+        flags: set(plan.signals, BEGIN_SIGNALS)
+            | set(plan.net.is_some(), BEGIN_NET)
+            | plan.folders.flags(),
+        net: rules.len() as u32,
     };
     bytes.extend_from_slice(head.as_bytes());
     for file in plan.files {
@@ -296,6 +299,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         bytes.extend_from_slice(name);
         bytes.push(0);
     }
+    bytes.extend_from_slice(rules);
     decode(&bytes).map(|_| ())?;
     Ok(bytes)
 }

@@ -129,7 +129,8 @@ impl Process {
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
         let (folders, files) = (Folders::Usual, &files[..]);
-        let plan = Plan { path, arguments, environment, limits, signals, folders, files };
+        let net = self.reach.rules();
+        let plan = Plan { path, arguments, environment, limits, signals, net, folders, files };
         let mut beginning = encode(&plan)?;
         let request = Request {
             kernel,

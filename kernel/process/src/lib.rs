@@ -18,6 +18,7 @@
 //! - [`system`] - the port
 //! - [`table`] - descriptors; `saved`: a table as bytes; [`object`]: what they refer to
 //! - [`begin`] - encoding of the start data of a process
+//! - [`reach`] - what a process may reach by sockets
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -41,6 +42,7 @@ mod opening;
 mod paths;
 mod polling;
 pub mod process;
+pub mod reach;
 mod saved;
 mod sockets;
 mod strings;

@@ -8,6 +8,7 @@
 use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};
 use crate::object::Object;
+use crate::reach::Reach;
 use crate::strings::Strings;
 use crate::system::System;
 use crate::table::{Descriptor, Slot, Table, copied};
@@ -21,6 +22,8 @@ pub struct Process {
     pub(crate) limits: Limits,
     /// It may signal any process.
     pub(crate) signals: bool,
+    /// What it may reach by sockets.
+    pub(crate) reach: Reach,
 }
 
 /// Settings in a program's manifest for each process that runs it.
@@ -43,6 +46,7 @@ impl Process {
             environment: Strings::default(),
             limits: Limits::default(),
             signals: false,
+            reach: Reach::default(),
         })
     }
 
@@ -56,6 +60,9 @@ impl Process {
         let mut process = Process::new(installed.descriptors)?;
         process.limits = start_data.limits;
         process.signals = start_data.signals && installed.signals;
+        if let Some(rules) = start_data.net {
+            process.reach = Reach::of(rules)?;
+        }
         let done = process.fill(system, start_data, installed.folders);
         match done {
             Ok(()) => Ok(process),
@@ -79,6 +86,22 @@ impl Process {
             self.give_object(system, file.descriptor, dup, given, file.name)?;
         }
         Ok(())
+    }
+
+    /// Restricts what it may reach to these rules of its manifest, each NUL terminated. Fails with
+    /// `NOTCAPABLE` if its parent may not reach all of that.
+    pub fn restrict(&mut self, rules: &[u8]) -> Result<(), Errno> {
+        let wanted = Reach::of(rules)?;
+        if !self.reach.covers(&wanted) {
+            return Err(Errno::NOTCAPABLE);
+        }
+        self.reach = wanted;
+        Ok(())
+    }
+
+    /// Returns whether it may reach only what rules allow.
+    pub fn is_restricted(&self) -> bool {
+        self.reach.rules().is_some()
     }
 
     /// Appends arguments: strings, each NUL terminated.

@@ -2,16 +2,18 @@
 //!
 //! Addresses are [`SocketAddress`]es, of which the network service has IPv4 so far. A call that
 //! waits is ended by a signal, as for files. A socket that must not wait answers `again`, and a
-//! connect `inprogress`.
+//! connect `inprogress`. What a program may reach is checked before a request is made
+//! ([`crate::reach`]).
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::GuestMemory;
+use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask_net};
 use crate::table::Descriptor;
 use crate::transfer::{Channel, Transfer, Until, Way};
 use crate::wasi::{fdflags, filetype, riflags, rights};
-use abi::net::{Op, Reply, Request, flag};
+use abi::net::{BACKLOG, Op, Reply, Request, flag};
 use abi::program::{DONTWAIT, SocketAddress, family};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -121,9 +123,22 @@ impl Process {
     ) -> Done {
         let handle = self.socket_with(fd, 0)?.socket()?;
         let (address, port) = endpoint(memory, address)?;
+        self.reach.have(port)?;
         let request = Request { address, port, ..Request::new(Op::Bind, handle) };
         ask_net(system, request, &mut [])?;
         Ok(())
+    }
+
+    /// Opens a listener of a manifest as descriptor `number`, if the process may listen there.
+    pub fn open_listener(&self, system: &mut dyn System, number: u32, port: u16) -> Done {
+        self.reach.listen(port).map_err(|_| Errno::NOTCAPABLE)?;
+        let handle = ask_net(system, Request::new(Op::Tcp, 0), &mut [])?.handle;
+        let request = Request { port, backlog: BACKLOG, ..Request::new(Op::Listen, handle) };
+        if let Err(why) = ask_net(system, request, &mut []) {
+            let _ = Object::Socket(handle).close(system);
+            return Err(why);
+        }
+        self.give_object(system, number, Object::Socket(handle), (rights::SOCKET, 0), None)
     }
 
     /// Makes a stream socket accept connections, at any port if it has none.
@@ -135,6 +150,8 @@ impl Process {
         backlog: u32,
     ) -> Done {
         let handle = self.socket_with(fd, 0)?.socket()?;
+        let own = ask_net(system, Request::new(Op::State, handle), &mut [])?;
+        self.reach.listen(own.port)?;
         let backlog = u16::try_from(backlog).unwrap_or(u16::MAX);
         ask_net(system, Request { backlog, ..Request::new(Op::Listen, handle) }, &mut [])?;
         Ok(())
@@ -150,6 +167,7 @@ impl Process {
     ) -> Done {
         let handle = self.socket_with(fd, 0)?.socket()?;
         let (address, port) = endpoint(memory, address)?;
+        self.reach.connect(address, port)?;
         let request = Request { address, port, ..Request::new(Op::Connect, handle) };
         ask_net(system, request, &mut [])?;
         Ok(())
@@ -294,6 +312,7 @@ impl Process {
             request.flags |= must_not_wait(flags);
             if *datagrams && address != 0 {
                 (request.address, request.port) = endpoint(memory, address)?;
+                self.reach.connect(request.address, request.port)?;
             }
         }
         let until = if descriptor.kind == filetype::STREAM { Until::All } else { Until::Once };

@@ -4,6 +4,7 @@
  *   all                checks in one process
  *   many, full         a poll of 1,024 descriptors; as many sockets as there are
  *   echo PORT COUNT    answers so many connections, all at a time, with what they send
+ *   inherited 0 COUNT  the same at the listener of its manifest
  *   client PORT BYTES  sends a pattern to `echo`, and compares what comes back
  *   abandon PORT       connects and exits without closing
  *   hold PORT          accepts a connection and never answers
@@ -103,10 +104,10 @@ static void send_all(int fd, const uint8_t *data, size_t bytes)
 }
 
 /* Answers `count` connections, as many at a time as there are. */
-static void echo(uint16_t port, int count)
+static void echo(int listener, int count)
 {
     enum { MOST = 64 };
-    struct pollfd fds[MOST + 1] = {{.fd = listener_at(port, MOST), .events = POLLIN}};
+    struct pollfd fds[MOST + 1] = {{.fd = listener, .events = POLLIN}};
     int used = 1, ended = 0, accepted = 0;
     uint8_t data[2048];
     say("listening");
@@ -134,6 +135,14 @@ static void echo(uint16_t port, int count)
         }
     }
     say("all connections have ended");
+}
+
+/* Returns the listener that the program was started with. */
+static int inherited(void)
+{
+    const char *count = getenv("LISTEN_FDS"), *first = getenv("LISTEN_FDS_FIRST");
+    CHECK(count && strcmp(count, "1") == 0 && first);
+    return atoi(first);
 }
 
 static void client(uint16_t port, uint32_t bytes)
@@ -258,7 +267,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "full") == 0)
         check_full();
     else if (strcmp(what, "echo") == 0)
-        echo(port, count);
+        echo(listener_at(port, 64), count);
+    else if (strcmp(what, "inherited") == 0)
+        echo(inherited(), count);
     else if (strcmp(what, "client") == 0)
         client(port, (uint32_t)count);
     else if (strcmp(what, "abandon") == 0)

@@ -35,6 +35,7 @@ fn encoded_start_data_decode_to_the_same() {
         environment: b"A=1\0",
         limits: Limits { memory: 77, descriptors: 9 },
         signals: true,
+        net: Some(b"listen:80\0"),
         folders: Folders::Wanted,
         files: &files,
     };
@@ -46,6 +47,7 @@ fn encoded_start_data_decode_to_the_same() {
     );
     assert_eq!((found.limits, found.directory()), (plan.limits, Some(9)));
     assert_eq!((found.signals, found.folders), (true, Folders::Wanted));
+    assert_eq!(found.net, plan.net);
     assert_eq!(found.files().collect::<Vec<_>>(), files);
     let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
     assert_eq!(decode(&bare).unwrap().directory(), None);

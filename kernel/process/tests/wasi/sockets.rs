@@ -271,3 +271,51 @@ fn a_child_gets_the_sockets_that_it_is_passed() {
     assert!(refused.is_err());
     program.end();
 }
+
+#[test]
+fn rules_decide_what_is_reached() {
+    const ACCES: u16 = 2;
+    let mut program = Program::new();
+    program.process.restrict(b"connect:127.0.0.1:9\0listen:80\0").unwrap();
+    let fd = socket(&mut program, STREAM);
+    for (port, bind, connect) in [(80, 0, ACCES), (9, ACCES, CONNREFUSED), (81, ACCES, ACCES)] {
+        put_address(&mut program, 1, [127, 0, 0, 1], port);
+        let other = socket(&mut program, STREAM);
+        assert_eq!(program.call("bind", &[other, ADDRESS]), bind, "{port}");
+        assert_eq!(program.call("listen", &[other, 1]), if bind == 0 { 0 } else { ACCES });
+        assert_eq!(program.call("connect", &[fd, ADDRESS]), connect, "{port}");
+        let datagrams = socket(&mut program, DATAGRAMS);
+        let [list, count] = program.list(&[(BUFFER, 1)]);
+        let sent = program.call("send_to", &[datagrams, list, count, 0, ADDRESS, RESULT]);
+        assert_eq!(sent, if connect == ACCES { ACCES } else { 0 }, "{port}");
+    }
+    // A port that the service chooses is not one to listen at.
+    put_address(&mut program, 1, [127, 0, 0, 1], 0);
+    assert_eq!(program.call("bind", &[fd, ADDRESS]), 0);
+    assert_eq!(program.call("listen", &[fd, 1]), ACCES);
+    program.end();
+}
+
+#[test]
+fn a_child_reaches_no_more_than_its_parent() {
+    let begin = |world: &mut World, net: Option<&[u8]>, rules: Option<&[u8]>| {
+        let encoded = encode(&Plan { path: b"/p", net, ..Plan::default() }).unwrap();
+        let decoded = decode(&encoded).unwrap();
+        assert_eq!(decoded.net, net);
+        let installed = Installed { descriptors: 9, folders: true, signals: false };
+        let mut child = Process::begin(world, &decoded, installed).unwrap();
+        rules.map_or(Ok(()), |rules| child.restrict(rules)).map(|()| child.is_restricted())
+    };
+    let mut program = Program::new();
+    let (all, some): (&[u8], &[u8]) = (b"connect:*:*\0", b"connect:*:443\0");
+    let world = &mut program.world;
+    assert_eq!(begin(world, None, None), Ok(false));
+    assert_eq!(begin(world, None, Some(some)), Ok(true));
+    assert_eq!(begin(world, Some(all), Some(some)), Ok(true));
+    assert_eq!(begin(world, Some(some), None), Ok(true));
+    assert_eq!(begin(world, Some(some), Some(all)).map_err(|why| why.0), Err(NOTCAPABLE));
+    assert_eq!(begin(world, Some(b""), Some(some)).map_err(|why| why.0), Err(NOTCAPABLE));
+    assert_eq!(begin(world, Some(b""), Some(b"")), Ok(true));
+    assert!(encode(&Plan { path: b"/p", net: Some(b"bind:1\0"), ..Plan::default() }).is_err());
+    program.end();
+}

@@ -18,6 +18,7 @@ use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
 use abi::quota::Quota;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -268,7 +269,46 @@ fn apply_manifest(
         let number = number.inspect_err(|_| close(guest, handle))?;
         process.give(guest, number, handle, given, Some(&directory.name))?;
     }
+    open_listeners(guest, &manifest.listen, process)?;
+    if let Some(rules) = &manifest.net {
+        process.restrict(rules).inspect_err(|_| {
+            let pid = guest.pid();
+            kernel_node::log!("process {pid}: its parent may not reach what its manifest names");
+        })?;
+    }
     Ok(())
+}
+
+/// Opens the listeners of the manifest, with the parent's authority, after the directories: the C
+/// library looks for those until it finds a descriptor that is none. The environment says where
+/// they are.
+fn open_listeners(guest: &mut Guest, ports: &[u16], process: &mut Process) -> Result<(), Halt> {
+    if ports.is_empty() {
+        return Ok(());
+    }
+    let first = free_row(process, ports.len() as u32)?;
+    for (number, &port) in (first..).zip(ports) {
+        process.open_listener(guest, number, port).inspect_err(|why| {
+            let pid = guest.pid();
+            kernel_node::log!("process {pid}: its manifest's listener at port {port}: {why:?}");
+        })?;
+    }
+    let count = ports.len();
+    let told = format!("LISTEN_FDS={count}\0LISTEN_FDS_FIRST={first}\0");
+    Ok(process.add_environment(told.as_bytes())?)
+}
+
+/// Returns the first of `count` free descriptors that follow each other.
+fn free_row(process: &Process, count: u32) -> Result<u32, WasiErrno> {
+    let mut first = process.free_descriptor(FIRST_PREOPEN)?;
+    let mut number = first;
+    while number - first + 1 < count {
+        match process.free_descriptor(number + 1)? {
+            next if next == number + 1 => number = next,
+            next => (first, number) = (next, next),
+        }
+    }
+    Ok(first)
 }
 
 fn close(guest: &mut Guest, handle: u64) {

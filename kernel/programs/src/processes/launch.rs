@@ -74,6 +74,7 @@ impl Launch<'_> {
             environment: self.environment,
             limits: Limits::default(),
             signals: true,
+            net: None,
             folders: if has_root { Folders::WantedWithRoot } else { Folders::Wanted },
             files: &files,
         };

@@ -120,6 +120,7 @@ fn request(
         number,
         argument,
         descriptors: DESCRIPTORS,
+        restricted: running.process.is_restricted().into(),
         memory: running.limits.memory,
         image,
         quota: life.quota().words(),
@@ -215,7 +216,11 @@ fn satellite(
     let turn = Arc::new(Turn::weak(ask.pid, (from, home), memory));
     let region = programs.region_in(&loaded, turn.memory.clone()).ok_or(Errno::Noexec)?;
     turn.set_region(&region);
-    let process = Process::new(ask.descriptors.min(DESCRIPTORS)).map_err(|_| Errno::Nomem)?;
+    let process = Process::new(ask.descriptors.min(DESCRIPTORS));
+    let mut process = process.map_err(|_| Errno::Nomem)?;
+    if ask.restricted != 0 {
+        process.restrict(&[]).map_err(|_| Errno::Nomem)?;
+    }
     let process = Arc::new(process);
     turn.set_process(&process);
     let ids = Ids { pid: ask.pid, parent: 0, group: 0, watcher: 0 };
