@@ -21,6 +21,7 @@ pub mod power;
 pub mod process;
 pub mod program;
 pub mod quota;
+pub mod reach;
 pub mod served;
 pub mod service;
 pub mod soc;

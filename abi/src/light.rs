@@ -74,6 +74,10 @@ pub struct BeginLight {
     pub argument: u32,
     /// Limit of descriptors.
     pub descriptors: u32,
+    /// Not 0: it may not open further sockets, because rules restrict what it may reach.
+    pub restricted: u32,
+    /// 0.
+    pub reserved: u32,
     /// Limit of the process's memory.
     pub memory: u64,
     /// Handle of an open file: the program for the weak kernel's ISA.
@@ -128,4 +132,4 @@ pub mod lights {
     pub const RUNNABLE: u32 = 2;
 }
 
-const _: () = assert!(size_of::<BeginLight>() == 136 && size_of::<LightNotice>() == 24);
+const _: () = assert!(size_of::<BeginLight>() == 144 && size_of::<LightNotice>() == 24);

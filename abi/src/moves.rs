@@ -4,7 +4,7 @@
 //! ```text
 //!   start data  Departed: the image, and the frames of a book ([`crate::light`])
 //!   memory of   the program's memory, as far as it was used; then, on a page of its own, the rest:
-//!   the book      Rest, globals (u64), Images, Kin, arguments, environment, descriptors
+//!   the book      Rest, globals (u64), Images, Kin, arguments, environment, rules, descriptors
 //! ```
 
 use crate::light::BOOK_PAGES;
@@ -79,18 +79,30 @@ pub struct Rest {
     /// Limits of processes that it starts.
     pub memory: u64,
     pub descriptors: u32,
-    /// 1: it may signal any process.
-    pub signals: u32,
+    /// [`right`]s.
+    pub rights: u32,
     /// The area with its stack.
     pub area: [u32; 2],
     /// Numbers of globals, [`Image`]s and [`Kin`].
     pub globals: u32,
     pub images: u32,
     pub children: u32,
-    /// Bytes of arguments, environment and descriptors.
+    /// Bytes of arguments, environment, rules of what it may reach ([`crate::reach`]), and
+    /// descriptors.
     pub arguments: u32,
     pub environment: u32,
+    pub net: u32,
     pub table: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What a process may do.
+pub mod right {
+    /// It may signal any process.
+    pub const SIGNALS: u32 = 1;
+    /// It may reach by sockets only what its rules allow.
+    pub const RESTRICTED: u32 = 1 << 1;
 }
 
 /// An open file with the program for an ISA.
@@ -118,5 +130,5 @@ pub struct Kin {
     pub epoch: u32,
 }
 
-const _: () = assert!(size_of::<Departed>() == 128 && size_of::<Rest>() == 80);
+const _: () = assert!(size_of::<Departed>() == 128 && size_of::<Rest>() == 88);
 const _: () = assert!(size_of::<Image>() == 16 && size_of::<Kin>() == 16);

@@ -1,24 +1,34 @@
 //! Requests to the network service, and its replies.
 //!
-//! A request has 24 bytes, a reply 32. Data are in the *bulk*, a buffer of the caller, as with
+//! A request has 40 bytes, a reply 32. Data are in the *bulk*, a buffer of the caller, as with
 //! [`crate::fs`]. Error numbers are those of WASI preview 1.
 //!
 //! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
 //! | Udp, Tcp | | | | `handle` |
-//! | Bind | udp, tcp | | `port`, 0 for any | `port` |
+//! | Bind | udp, tcp | | `address`, `port`, 0 for any | `port` |
 //! | Listen | tcp | | `port` unless bound, `backlog` | `port` |
 //! | Accept | listener | | | `handle`; `address`, `port` of the peer |
 //! | Connect | tcp | | `address`, `port` | `port`: local |
+//! | Connect | udp | | `address`, `port` | `port`: local |
 //! | Send | stream | data | `length` | `value` bytes, may be fewer |
-//! | Send | udp | data | `length`, `address`, `port` | `value` bytes: all |
-//! | Receive | stream | | `length` | `value` bytes in bulk; 0 at the end |
-//! | Receive | udp | | `length` | `value`: bytes of the datagram; `address`, `port` of the sender |
-//! | Shut | stream | | | |
-//! | State | any | | | `state`; `port`: local; `value`: bytes to read, connections to accept |
+//! | Send | udp | data | `length`, `address`, `port` unless connected | `value` bytes: all |
+//! | Receive | stream | | `length`; PEEK | `value` bytes in bulk; 0 at the end |
+//! | Receive | udp | | `length`; PEEK | `value`: bytes of the datagram; `address`, `port` |
+//! | Shut | stream | | `value`: [`shut`] | |
+//! | State | any | | | `state`, `flags`; `address`, `port`: local; `value`: waiting bytes |
+//! | Peer | any | | | `address`, `port` of the peer |
+//! | Dup | any | | | `handle` of the same socket |
+//! | SetFlags | any | | `flags` | |
+//! | GetOption | any | | `option` | `value` |
+//! | SetOption | any | | `option`, `value` | |
+//! | Poll | | [`Poll`]s | `length`; WAIT | `value`: number ready; [`Poll`]s in bulk |
 //! | Close | any | | | |
 //!
-//! Accept, Connect, Send and Receive wait unless the request has [`flag::NONBLOCK`].
+//! Accept, Connect, Send and Receive wait unless the request or the socket has [`flag::NONBLOCK`].
+//! `value` of State is the number of bytes to read, or of connections to accept.
+
+pub use crate::fs::{Poll, ready};
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -42,13 +52,25 @@ codes! {
         Send = 7,
         /// Receives bytes of a stream, or one datagram.
         Receive = 8,
-        /// Closes the sending direction: the peer reads to the end.
+        /// Closes directions of a stream: the peer reads to the end, or the caller reads no more.
         Shut = 9,
         /// Reports the state of a socket.
         State = 10,
         /// Closes a handle. Data already sent are still delivered; waiting connections of a
-        /// listener are reset.
+        /// listener are reset. The socket ends with its last handle.
         Close = 11,
+        /// Creates a further handle of a socket, which the caller owns.
+        Dup = 12,
+        /// Reports which of several handles are ready, or waits until one is.
+        Poll = 13,
+        /// Reports the address of the peer.
+        Peer = 14,
+        /// Replaces the flags of a socket, which all its handles share.
+        SetFlags = 15,
+        /// Reports an option of a socket.
+        GetOption = 16,
+        /// Changes an option of a socket.
+        SetOption = 17,
     }
 }
 
@@ -67,6 +89,10 @@ codes! {
         Connrefused = 14,
         /// The peer has reset the connection.
         Connreset = 15,
+        /// A datagram has no destination.
+        Destaddrreq = 17,
+        /// A connect without waiting has begun.
+        Inprogress = 26,
         /// The request is malformed.
         Inval = 28,
         /// The kernel that runs the service failed.
@@ -79,6 +105,8 @@ codes! {
         Nobufs = 42,
         /// The service itself is out of memory.
         Nomem = 48,
+        /// There is no such option.
+        Noprotoopt = 50,
         /// The operation is not supported.
         Nosys = 52,
         Notconn = 53,
@@ -117,6 +145,36 @@ codes! {
 pub mod flag {
     /// Fail with [`super::Errno::Again`] instead of waiting.
     pub const NONBLOCK: u16 = 1;
+    /// Receive: leave what is received in the socket.
+    pub const PEEK: u16 = 1 << 1;
+    /// Poll: wait until a handle is ready.
+    pub const WAIT: u16 = 1 << 2;
+}
+
+/// Directions of a stream that [`Op::Shut`] closes. WASI has the same numbers.
+pub mod shut {
+    /// Receiving: what has arrived can be read, then the stream is at its end.
+    pub const READ: u32 = 1;
+    /// Sending.
+    pub const WRITE: u32 = 1 << 1;
+}
+
+/// Options of sockets.
+pub mod option {
+    /// The error of a connection, which is then cleared. Cannot be set.
+    pub const ERROR: u16 = 1;
+    /// A port may be bound again at once, which is always so.
+    pub const REUSEADDR: u16 = 2;
+    /// Bytes of the receive buffer. Setting it has no effect.
+    pub const RCVBUF: u16 = 3;
+    /// Bytes of the send buffer. Setting it has no effect.
+    pub const SNDBUF: u16 = 4;
+    /// Small pieces are sent at once, which is always so.
+    pub const NODELAY: u16 = 5;
+    pub const KEEPALIVE: u16 = 6;
+    pub const BROADCAST: u16 = 7;
+    /// Whether the socket listens. Cannot be set.
+    pub const ACCEPTCONN: u16 = 8;
 }
 
 /// Address of this chip itself.
@@ -124,7 +182,13 @@ pub const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
 /// Maximum payload of a datagram in bytes.
 pub const DATAGRAM: usize = 1472;
 /// Maximum connections waiting to be accepted at a listener.
-pub const BACKLOG: u16 = 8;
+pub const BACKLOG: u16 = 128;
+/// Maximum number of handles of all programs and kernels.
+pub const HANDLES: u32 = 2048;
+/// Maximum number of handles of a process tree.
+pub const TREE_HANDLES: u32 = HANDLES / 2;
+/// Maximum number of [`Poll`]s in a request: as many as fit in a message between kernels.
+pub const POLLS: usize = 128;
 
 #[repr(C)]
 #[derive(
@@ -145,6 +209,14 @@ pub struct Request {
     pub length: u32,
     /// Handle that the operation applies to.
     pub handle: u64,
+    /// Value of an option, or [`shut`].
+    pub value: u32,
+    /// [`option`].
+    pub option: u16,
+    pub reserved: u16,
+    /// The process tree that a new handle is charged to: its first process; 0: the system.
+    pub tree: u32,
+    pub reserved_2: u32,
 }
 
 impl Request {
@@ -153,9 +225,15 @@ impl Request {
         Request { op: op as u16, handle, ..Request::default() }
     }
 
+    /// Returns whether the operation creates a handle.
+    pub fn creates(&self) -> bool {
+        matches!(Op::from_code(self.op), Some(Op::Udp | Op::Tcp | Op::Accept | Op::Dup))
+    }
+
     /// Returns how many bytes of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
-        if self.op == Op::Send as u16 { bulk.min(self.length as usize) } else { 0 }
+        let sends = self.op == Op::Send as u16 || self.op == Op::Poll as u16;
+        if sends { bulk.min(self.length as usize) } else { 0 }
     }
 }
 
@@ -170,14 +248,26 @@ pub struct Reply {
     pub state: u16,
     /// Local port, or that of the peer.
     pub port: u16,
-    pub reserved: u16,
-    /// Address of the peer.
+    /// [`flag::NONBLOCK`], if the socket has it.
+    pub flags: u16,
+    /// Local address, or that of the peer.
     pub address: [u8; 4],
     /// Bytes written at the start of the bulk.
     pub filled: u32,
     pub handle: u64,
-    /// Number of bytes transferred or available, or of connections to accept.
+    /// Number of bytes transferred or available, of connections to accept, or of handles that are
+    /// ready; the value of an option.
     pub value: u64,
+}
+
+impl Errno {
+    /// Returns the number that programs see.
+    pub const fn wasi(self) -> u16 {
+        match self {
+            Errno::Restarted => 72,
+            other => other as u16,
+        }
+    }
 }
 
 impl Reply {
@@ -192,5 +282,6 @@ impl Reply {
     }
 }
 
-const _: () = assert!(size_of::<Request>() == 24 && align_of::<Request>() == 8);
+const _: () = assert!(size_of::<Request>() == 40 && align_of::<Request>() == 8);
 const _: () = assert!(size_of::<Reply>() == 32 && align_of::<Reply>() == 8);
+const _: () = assert!(POLLS * size_of::<Poll>() + 256 <= crate::msg::MAX_PAYLOAD);

@@ -20,6 +20,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `light_spawn(start)` | as `thread-spawn` of wasi-threads: starts a light thread |
 /// | `dup(descriptor, new)` | duplicates a descriptor; stores the new one (u32) |
 /// | `terminal(descriptor, mode, group)` | sets mode ([`terminal`]) and foreground group |
+/// | `socket(family, kind, flags, new)` | creates a socket; stores its descriptor (u32) |
+/// | `bind(descriptor, address)` | gives it the local address of a [`SocketAddress`] |
+/// | `listen(descriptor, backlog)` | makes it accept connections |
+/// | `connect(descriptor, address)` | connects it to a peer |
+/// | `accept(descriptor, flags, address, new)` | as `sock_accept`; stores the peer's address |
+/// | `send_to(descriptor, iovs, count, flags, address, sent)` | sends to a peer |
+/// | `recv_from(descriptor, iovs, count, flags, address, received, found)` | as `sock_recv` |
+/// | `local_address(descriptor, address)` | stores its [`SocketAddress`] |
+/// | `peer_address(descriptor, address)` | stores that of its peer |
+/// | `get_option(descriptor, option, value)` | stores a [`crate::net::option`] (u32) |
+/// | `set_option(descriptor, option, value)` | changes one |
 pub const MODULE: &str = "penumbra";
 
 /// Import module of the functions that the installer puts in place of instructions of modules with
@@ -96,6 +107,35 @@ pub struct InheritedFile {
     pub preopen: [u32; 2],
 }
 
+/// Families of addresses, as wasi-libc numbers them.
+pub mod family {
+    pub const INET: u16 = 1;
+    pub const INET6: u16 = 2;
+}
+
+/// Flag of `send_to` and `recv_from`, besides WASI's: do not wait.
+pub const DONTWAIT: u32 = 1 << 2;
+
+/// Address of a socket.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct SocketAddress {
+    /// [`family`].
+    pub family: u16,
+    /// Little endian, as all numbers here.
+    pub port: u16,
+    /// IPv6 only; otherwise 0.
+    pub flow: u32,
+    /// IPv4: the first four bytes.
+    pub address: [u8; 16],
+    /// IPv6 only; otherwise 0.
+    pub scope: u32,
+}
+
+const _: () = assert!(size_of::<SocketAddress>() == 28);
+
 /// How a child ended.
 #[repr(C)]
 #[derive(
@@ -170,9 +210,18 @@ pub const BEGIN_FOLDERS: u32 = 1 << 1;
 /// Flag of a [`Begin`], with [`BEGIN_FOLDERS`]: its `/` was passed on purpose, too.
 pub const BEGIN_ROOT: u32 = 1 << 2;
 
+/// Flag of a [`BeginFile`]: a preopened directory, which has a name.
+pub const BEGIN_PREOPENED: u32 = 1;
+/// Flag of a [`BeginFile`]: a socket.
+pub const BEGIN_SOCKET: u32 = 1 << 1;
+
+/// Flag of a [`Begin`]: the parent may reach only what its rules allow.
+pub const BEGIN_NET: u32 = 1 << 3;
+
 /// Start data of a new process. It is followed by `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment and the names of the preopened directories in the order
-/// of their files. Each string of the last three is NUL terminated.
+/// of their files, and the rules of what it may reach. Each string of the last four is NUL
+/// terminated.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -190,10 +239,10 @@ pub struct Begin {
     pub descriptors: u32,
     /// Maximum bytes of memory; 0: as the manifest says.
     pub memory: u64,
-    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`], [`BEGIN_ROOT`].
+    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`], [`BEGIN_ROOT`], [`BEGIN_NET`].
     pub flags: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Bytes of the parent's rules ([`crate::reach`]), which follow the names, with [`BEGIN_NET`].
+    pub net: u32,
 }
 
 /// A file of a new process.
@@ -202,14 +251,16 @@ pub struct Begin {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct BeginFile {
-    /// Handle of the file service. It belongs to the parent; the new process gets a duplicate.
+    /// Handle of the file service, or of the network service. It belongs to the parent; the new
+    /// process gets a duplicate.
     pub handle: u64,
     pub rights: u64,
     /// WASI's rights of files opened through it.
     pub inheriting: u64,
     /// Its descriptor in the new process.
     pub descriptor: u32,
-    pub preopened: u32,
+    /// [`BEGIN_PREOPENED`] or [`BEGIN_SOCKET`].
+    pub flags: u32,
 }
 
 const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<InheritedFile>() == 16);
@@ -219,7 +270,7 @@ const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
-pub const IMAGE_VERSION: u32 = 7;
+pub const IMAGE_VERSION: u32 = 8;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
@@ -305,7 +356,10 @@ pub mod right {
     pub const FOLDERS: u32 = 1;
     /// Signals to any process, if the parent has this right, too.
     pub const SIGNALS: u32 = 1 << 1;
-    pub const ALL: u32 = FOLDERS | SIGNALS;
+    /// What the parent may reach by sockets. Not granted by a manifest with rules
+    /// ([`crate::reach`]): the program has only those.
+    pub const NET: u32 = 1 << 2;
+    pub const ALL: u32 = FOLDERS | SIGNALS | NET;
 }
 
 /// Classes of programs: the cores that they are meant for.
@@ -361,10 +415,16 @@ pub struct ImageHead {
     pub tree_files: u16,
     /// BLAKE3 of the .wasm file that it was made from.
     pub source: [u8; 32],
+    /// Bytes of its rules of what it may reach, which follow the endpoints:
+    /// [`crate::reach::Rule`]s, each NUL terminated.
+    pub net: u32,
+    /// Bytes of the listeners that it starts with, which follow: [`crate::reach::listener`]s, each
+    /// NUL terminated.
+    pub listen: u32,
 }
 
 /// Bytes of an image that precede the seal.
 pub const IMAGE_UNSEALED: usize = core::mem::offset_of!(ImageHead, seal);
 
 const _: () = assert!(IMAGE_UNSEALED == 16);
-const _: () = assert!(size_of::<ImageHead>() == 144 && align_of::<ImageHead>() == 8);
+const _: () = assert!(size_of::<ImageHead>() == 152 && align_of::<ImageHead>() == 8);

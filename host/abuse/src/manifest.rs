@@ -37,6 +37,8 @@ class = "light"
 memory = "64 MiB"
 signals = "all"
 preopens = ["/data:rw", "/bin=tools:r"]
+net = ["connect:*:443", "listen:80"]
+listen = ["tcp:80", "tcp:443"]
 grants = ["/etc=config:r"]
 endpoints = [{ contract = "echo", affinity = 5 }, { contract = "b.c-1", affinity = -100 }]
 [limits]
@@ -126,6 +128,10 @@ fn printed(manifest: &Manifest) -> String {
     if let Some(all) = &manifest.preopens {
         put("preopens", texts(&mut all.iter().map(directory)));
     }
+    if let Some(rules) = &manifest.net {
+        put("net", texts(&mut rules.iter().cloned()));
+    }
+    put("listen", texts(&mut manifest.listen.iter().map(|port| format!("tcp:{port}"))));
     put("grants", texts(&mut manifest.grants.iter().map(directory)));
     put("signals", (if manifest.signals == Signals::All { "all" } else { "own" }).into());
     put("class", (if manifest.class == Class::Light { "light" } else { "normal" }).into());
@@ -154,7 +160,9 @@ fn sealed(manifest: &Manifest) {
     let file = program::seal(b"code", manifest, isa, [1; 32], &key).expect("it can be sealed");
     let image = program::open(&file, isa, &key).expect("it is accepted");
     let Opened { args, env, preopens, endpoints, memory, class, .. } = image;
-    let Opened { files, tree_processes, tree_files, .. } = image;
+    let Opened { files, tree_processes, tree_files, net, listen, .. } = image;
+    assert_eq!(listen, manifest.listen);
+    assert_eq!(net, manifest.net.clone().unwrap_or_default());
     assert_eq!((args, endpoints), (manifest.args.clone(), manifest.endpoints.clone()));
     let variables = manifest.env.iter().map(|(name, value)| format!("{name}={value}"));
     assert_eq!(env, variables.collect::<Vec<_>>());

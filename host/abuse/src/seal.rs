@@ -59,6 +59,8 @@ fn image() -> Vec<u8> {
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0+r /bin=tools=old\0",
         endpoints: b"-5 echo.v1\x000 disk\0",
+        net: b"connect:*:443\0listen:80\0",
+        listen: b"tcp:80\0",
         source: [9; 32],
         code: &code,
     };

@@ -367,6 +367,8 @@ mod tests {
             "program-rust",
             "program-c",
             "lives",
+            "sockets",
+            "sockets-rust",
             "threads",
             "threads-rust",
             "light-threads",

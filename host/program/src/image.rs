@@ -14,6 +14,10 @@ pub struct Opened {
     pub preopens: Vec<(String, String, bool, bool)>,
     /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
+    /// Rules of what it may reach.
+    pub net: Vec<String>,
+    /// Ports of the listeners that it starts with.
+    pub listen: Vec<u16>,
     /// Memory limit in bytes.
     pub memory: u64,
     /// One of [`abi::program::class`].
@@ -40,7 +44,7 @@ pub fn seal(
     source_hash: [u8; 32],
     key: &[u8; KEY],
 ) -> Result<Vec<u8>, Refused> {
-    let [arguments, environment, preopens, endpoints] = manifest.strings();
+    let [arguments, environment, preopens, endpoints, net, listen] = manifest.strings();
     let image = Contents {
         isa,
         class: manifest.class.number(),
@@ -53,6 +57,8 @@ pub fn seal(
         environment: &environment,
         preopens: &preopens,
         endpoints: &endpoints,
+        net: &net,
+        listen: &listen,
         source: source_hash,
         code,
     };
@@ -75,6 +81,8 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
             .map(|it| (text(it.path), text(it.name), it.write, it.grant))
             .collect(),
         endpoints: image.endpoints().map(endpoint).collect(),
+        net: image.net().map(text).collect(),
+        listen: image.listen().collect(),
         memory: image.memory,
         class: image.class,
         files: image.files,

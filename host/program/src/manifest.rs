@@ -8,6 +8,7 @@ use crate::fields::{self, Field, Fields};
 use abi::process::PROCESSES;
 use abi::program::{IMAGE_STRINGS, class, right};
 use abi::quota::HANDLES;
+use abi::reach::{Rule, listener};
 use std::path::Path;
 
 /// The fields of a manifest.
@@ -18,8 +19,10 @@ const FIELDS: &[&str] = &[
     "env",
     "grants",
     "limits",
+    "listen",
     "memory",
     "movable",
+    "net",
     "preopens",
     "signals",
 ];
@@ -43,6 +46,10 @@ pub struct Manifest {
     /// Preopened directories that it gets in addition, from any parent. The installer must have
     /// allowed that.
     pub grants: Vec<Preopen>,
+    /// Rules of what it may reach ([`abi::reach`]); `None`: what its parent may.
+    pub net: Option<Vec<String>>,
+    /// Ports of the listeners that it starts with.
+    pub listen: Vec<u16>,
     /// The processes that it may signal.
     pub signals: Signals,
     /// Memory limit in bytes; 0: only the board's limit.
@@ -151,7 +158,8 @@ impl Manifest {
     pub(crate) fn rights(&self) -> u32 {
         let folders = if self.preopens.is_none() { right::FOLDERS } else { 0 };
         let signals = if self.signals == Signals::All { right::SIGNALS } else { 0 };
-        folders | signals
+        let net = if self.net.is_none() { right::NET } else { 0 };
+        folders | signals | net
     }
 
     /// Iterates over all directories that it names; the grants, marked so, are the last ones.
@@ -160,9 +168,9 @@ impl Manifest {
         preopens.chain(self.grants.iter().map(|it| (it, true)))
     }
 
-    /// Returns arguments, environment, preopens and endpoints as stored in an image, each followed
-    /// by a NUL.
-    pub(crate) fn strings(&self) -> [Vec<u8>; 4] {
+    /// Returns arguments, environment, preopens, endpoints, rules and listeners as stored in an
+    /// image, each followed by a NUL.
+    pub(crate) fn strings(&self) -> [Vec<u8>; 6] {
         let ended = |texts: &mut dyn Iterator<Item = String>| {
             texts.flat_map(|text| [text.as_str(), "\0"].concat().into_bytes()).collect()
         };
@@ -175,6 +183,8 @@ impl Manifest {
                 format!("{grant}{rights} {}={}", it.path, it.name)
             })),
             ended(&mut self.endpoints.iter().map(|it| format!("{} {}", it.affinity, it.contract))),
+            ended(&mut self.net.iter().flatten().cloned()),
+            ended(&mut self.listen.iter().map(|port| format!("tcp:{port}"))),
         ]
     }
 }
@@ -185,6 +195,8 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
         env: fields.take("env").map_or(Ok(vec![]), env)?,
         preopens: fields.take("preopens").map(|it| preopens(it, &[])).transpose()?,
         grants: vec![],
+        net: fields.take("net").map(net).transpose()?,
+        listen: fields.take("listen").map_or(Ok(vec![]), listen)?,
         signals: fields.take("signals").map_or(Ok(Signals::Own), signals)?,
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
@@ -196,7 +208,7 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
         made.grants = preopens(grants, made.preopens.as_deref().unwrap_or_default())?;
     }
     let own = made.preopens.as_ref().map_or(1, Vec::len) + made.grants.len();
-    let least = STREAMS + own as i64;
+    let least = STREAMS + (own + made.listen.len()) as i64;
     made.limits = fields.take("limits").map_or(Ok(Limits::default()), |it| limits(it, least))?;
     let bytes = made.strings().iter().map(Vec::len).sum();
     if bytes > IMAGE_STRINGS {
@@ -312,6 +324,26 @@ fn movable(field: Field) -> Place<Movable> {
         (None, Ok("calls")) => Ok(Movable::Calls),
         _ => field.wrong("true, false, or \"calls\" (only where it calls the kernel)"),
     }
+}
+
+fn net(field: Field) -> Place<Vec<String>> {
+    const ALLOWED: &str = "a list such as [\"connect:*:443\", \"listen:80\"]";
+    const RULE: &str = "\"connect:HOST:PORT\" or \"listen:PORT\", where HOST is an IPv4 address or \
+                        '*', and PORT a number or '*'";
+    let one = |item: Field| match item.text(ALLOWED)? {
+        text if Rule::parse(text.as_bytes()).is_none() => item.wrong(RULE),
+        text => Ok(text.to_string()),
+    };
+    short(&field, ALLOWED)?.into_iter().map(one).collect()
+}
+
+fn listen(field: Field) -> Place<Vec<u16>> {
+    const ALLOWED: &str = "a list of \"tcp:PORT\", such as [\"tcp:80\"]";
+    let one = |item: Field| match listener(item.text(ALLOWED)?.as_bytes()) {
+        Some(port) => Ok(port),
+        None => item.wrong(ALLOWED),
+    };
+    short(&field, ALLOWED)?.into_iter().map(one).collect()
 }
 
 fn signals(field: Field) -> Place<Signals> {

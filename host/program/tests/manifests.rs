@@ -18,6 +18,8 @@ endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
 limits = { files = 32, tree_files = 100, tree_processes = 8 }
 signals = "all"
 movable = true
+net = ["connect:*:443", "listen:80"]
+listen = ["tcp:80"]
 
 [env]
 HOME = "/data"
@@ -42,6 +44,8 @@ fn all_of_it_is_read() {
         env: vec![("EMPTY".into(), "".into()), ("HOME".into(), "/data".into())],
         preopens: Some(vec![preopen("/data", "/data", true), preopen("/bin", "tools", false)]),
         grants: vec![preopen("/etc", "/etc", false)],
+        net: Some(vec!["connect:*:443".to_string(), "listen:80".to_string()]),
+        listen: vec![80],
         signals: Signals::All,
         memory: 64 << 20,
         class: Class::Light,
@@ -57,6 +61,7 @@ fn every_field_may_be_left_out() {
     assert_eq!(parse(""), Ok(Manifest::default()));
     assert_eq!(parse("limits = {}"), Ok(Manifest::default()));
     assert_eq!(parse("preopens = []\nlimits = { files = 3 }").unwrap().preopens, Some(vec![]));
+    assert_eq!(parse("net = []").unwrap().net, Some(vec![]));
     assert_eq!(Manifest::default().class, Class::Normal);
     assert_eq!(parse("movable = \"calls\"").unwrap().movable, Movable::Calls);
     assert_eq!(parse("movable = false"), Ok(Manifest::default()));
@@ -97,6 +102,9 @@ fn refusals_say_where_what_and_what_instead() {
         ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files, tree_files"]),
         ("limits = { files = 3 }", &["\"limits.files\" is 3", "`/` where none are named"]),
         ("preopens = [\"/a:r\", \"/b:r\"]\nlimits = { files = 4 }", &["is 4", "room for"]),
+        ("net = [\"bind:80\"]", &["\"net[0]\"", "\"bind:80\"", "connect:HOST:PORT"]),
+        ("net = [\"connect:*\"]", &["connect:HOST:PORT"]),
+        ("listen = [\"udp:80\"]", &["\"listen[0]\"", "tcp:PORT"]),
         ("signals = \"none\"", &["\"signals\" is \"none\"", "\"own\"", "\"all\""]),
         ("limits = { tree_files = 4 }", &["is 4", "one more than", "8192"]),
         ("limits = { tree_files = 8193 }", &["is 8193", "8192"]),

@@ -52,6 +52,7 @@ mod reboot;
 mod reference;
 mod rest;
 mod services;
+mod sockets;
 mod statics;
 mod system;
 mod taken;
@@ -247,6 +248,11 @@ pub const ALL: &[Scenario] = &[
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
+    on("sockets.solo", "solo", sockets::alone),
+    on("sockets.delegated", "duo-delegated", sockets::together),
+    on("sockets.shadowed", "duo", sockets::together),
+    on("sockets.allowed", "duo", sockets::allowed),
+    on("sockets.lost", "duo", sockets::lost),
     on("domain.debug", "duo-1x1", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),

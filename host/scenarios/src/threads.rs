@@ -7,6 +7,7 @@ use builds::apps;
 use deploy::exec::{Captured, Line};
 use deploy::install;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use tree::place::Place;
 
 /// Programs of apps/corpus.toml.
@@ -95,10 +96,15 @@ fn put_storm(rig: &Rig) -> Result<(), Failure> {
 }
 
 pub(super) fn put(rig: &Rig, name: &str) -> Result<(), Failure> {
+    put_with(rig, name, None)
+}
+
+/// The same with another manifest.
+pub(super) fn put_with(rig: &Rig, name: &str, manifest: Option<&Path>) -> Result<(), Failure> {
     let place = Place::find()?;
     let built =
         apps::build_for_test(&place, name).map_err(|why| wrong("build", why.to_string()))?;
-    let put = install::put(&place, &rig.instance, &built.wasm, None, name);
+    let put = install::put(&place, &rig.instance, &built.wasm, manifest, name);
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 

@@ -35,13 +35,14 @@ impl Authority {
     pub fn of(system: &mut dyn System, start_data: &StartData<'_>) -> Result<Authority, Halt> {
         let mut all = Vec::new();
         for file in start_data.files() {
-            let stat = match ask(system, Request::new(Op::Stat, file.handle), &mut []) {
+            let Ok(handle) = file.object.file() else { continue };
+            let stat = match ask(system, Request::new(Op::Stat, handle), &mut []) {
                 Ok(reply) => reply.stat,
                 Err(Halt::Failed(_)) => continue,
                 Err(stop) => return Err(stop),
             };
             if stat.kind == filetype::DIRECTORY {
-                let (handle, rights, inheriting) = (file.handle, file.rights, file.inheriting);
+                let (rights, inheriting) = (file.rights, file.inheriting);
                 all.try_reserve(1).map_err(|_| Errno::NOMEM)?;
                 all.push(Held { handle, rights, inheriting, node: (stat.device, stat.node) });
             }

@@ -5,11 +5,15 @@
 //! that [`decode`] would refuse.
 
 use crate::errno::Errno;
+use crate::object::Object;
+use crate::reach::Reach;
+pub use crate::strings::{is_block, strings};
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
     ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS,
-    BEGIN_MAGIC, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS, Begin, BeginFile,
+    BEGIN_MAGIC, BEGIN_NET, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS,
+    BEGIN_SOCKET, Begin, BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -107,6 +111,8 @@ pub struct StartData<'a> {
     pub signals: bool,
     /// Which directories were passed on purpose.
     pub folders: Folders,
+    /// What the parent may reach.
+    pub net: Option<&'a [u8]>,
     files: &'a [u8],
     names: &'a [u8],
 }
@@ -114,8 +120,8 @@ pub struct StartData<'a> {
 /// A file passed to the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedFile<'a> {
-    /// Handle of the file service, owned by the parent.
-    pub handle: u64,
+    /// What it refers to, owned by the parent.
+    pub object: Object,
     pub rights: u64,
     /// WASI's rights of files opened through it.
     pub inheriting: u64,
@@ -137,11 +143,11 @@ impl<'a> StartData<'a> {
         let files = self.files.chunks_exact(FILE);
         files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
             PassedFile {
-                handle: file.handle,
+                object: Object::of_parts(file.handle, file.flags & BEGIN_SOCKET != 0),
                 rights: file.rights,
                 inheriting: file.inheriting,
                 descriptor: file.descriptor,
-                name: if file.preopened == 0 { None } else { names.next() },
+                name: if file.flags & BEGIN_PREOPENED == 0 { None } else { names.next() },
             }
         })
     }
@@ -149,22 +155,13 @@ impl<'a> StartData<'a> {
     /// Returns the parent's handle of the directory that the path is relative to; `None`: it is
     /// `/`.
     pub fn directory(&self) -> Option<u64> {
-        self.files().find(|file| file.descriptor == BEGIN_DIRECTORY).map(|file| file.handle)
+        let directory = self.files().find(|file| file.descriptor == BEGIN_DIRECTORY);
+        directory.and_then(|file| file.object.file().ok())
     }
 }
 
 fn is_passed(descriptor: u32) -> bool {
     !matches!(descriptor, BEGIN_DIRECTORY | BEGIN_AUTHORITY)
-}
-
-/// Splits a block into its strings, without the NULs.
-pub fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
-    block.split_inclusive(|byte| *byte == 0).map(|one| one.strip_suffix(&[0]).unwrap_or(one))
-}
-
-/// Returns whether every string of a block is NUL terminated.
-pub fn is_block(block: &[u8]) -> bool {
-    block.last().is_none_or(|last| *last == 0)
 }
 
 /// Returns whether this is a path: UTF-8 of at most [`PATH`] bytes, without NUL.
@@ -193,8 +190,9 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         return Err(Errno::TOOBIG);
     }
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
-    let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT;
-    let odd = head.reserved != 0 || head.flags & !known != 0;
+    let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT | BEGIN_NET;
+    let has_rules = head.flags & BEGIN_NET != 0;
+    let odd = (head.net != 0 && !has_rules) || head.flags & !known != 0;
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_RECORDS {
         return Err(Errno::INVAL);
     }
@@ -204,17 +202,20 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         arguments: cut(&mut rest, head.arguments as usize)?,
         environment: cut(&mut rest, head.environment as usize)?,
         names: cut(&mut rest, head.names as usize)?,
+        net: Some(cut(&mut rest, head.net as usize)?).filter(|_| has_rules),
         limits: Limits { memory: head.memory, descriptors: head.descriptors },
         signals: head.flags & BEGIN_SIGNALS != 0,
         folders: Folders::of(head.flags).ok_or(Errno::INVAL)?,
     };
-    let blocks = [start_data.arguments, start_data.environment, start_data.names];
+    let rules = start_data.net.unwrap_or_default();
+    let blocks = [start_data.arguments, start_data.environment, start_data.names, rules];
     if !rest.is_empty() || !is_path(start_data.path) || !blocks.into_iter().all(is_block) {
         return Err(Errno::INVAL);
     }
     if !has_room(start_data.arguments, start_data.environment) {
         return Err(Errno::TOOBIG);
     }
+    Reach::of(rules)?;
     check_files(&start_data)?;
     Ok(start_data)
 }
@@ -224,14 +225,17 @@ fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
     for (at, bytes) in start_data.files.chunks_exact(FILE).enumerate() {
         let file = BeginFile::read_from_bytes(bytes).map_err(|_| Errno::INVAL)?;
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
-        let nameless = !is_passed(file.descriptor) && file.preopened != 0;
+        let preopened = file.flags & BEGIN_PREOPENED;
+        let odd = (!is_passed(file.descriptor) && file.flags != 0)
+            || file.flags & !(BEGIN_PREOPENED | BEGIN_SOCKET) != 0
+            || file.flags == BEGIN_PREOPENED | BEGIN_SOCKET;
         let mut before = start_data.files().take(at);
         let twice = file.descriptor != BEGIN_AUTHORITY
             && before.any(|other| other.descriptor == file.descriptor);
-        if unknown || nameless || twice || file.preopened > 1 {
+        if unknown || odd || twice {
             return Err(Errno::INVAL);
         }
-        named += file.preopened as usize;
+        named += preopened as usize;
         passed += usize::from(file.descriptor != BEGIN_AUTHORITY);
     }
     let fit = strings(start_data.names).count() == named && strings(start_data.names).all(is_name);
@@ -249,6 +253,8 @@ pub struct Plan<'a> {
     pub limits: Limits,
     /// The parent may signal any process.
     pub signals: bool,
+    /// What the parent may reach; `None`: everything.
+    pub net: Option<&'a [u8]>,
     /// Which directories were passed on purpose.
     pub folders: Folders,
     pub files: &'a [PassedFile<'a>],
@@ -258,7 +264,8 @@ pub struct Plan<'a> {
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let names = plan.files.iter().filter_map(|file| file.name);
     let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
-    let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names];
+    let rules = plan.net.unwrap_or_default();
+    let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names, rules.len()];
     let fixed = HEAD.saturating_add(plan.files.len().saturating_mul(FILE));
     let total = parts.into_iter().fold(fixed, usize::saturating_add);
     let is_long = total > BEGIN_BYTES || !has_room(plan.arguments, plan.environment);
@@ -276,8 +283,10 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         names: names as u32,
         descriptors: plan.limits.descriptors,
         memory: plan.limits.memory,
-        flags: set(plan.signals, BEGIN_SIGNALS) | plan.folders.flags(),
-        reserved: 0,
+        flags: set(plan.signals, BEGIN_SIGNALS)
+            | set(plan.net.is_some(), BEGIN_NET)
+            | plan.folders.flags(),
+        net: rules.len() as u32,
     };
     bytes.extend_from_slice(head.as_bytes());
     for file in plan.files {
@@ -290,6 +299,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         bytes.extend_from_slice(name);
         bytes.push(0);
     }
+    bytes.extend_from_slice(rules);
     decode(&bytes).map(|_| ())?;
     Ok(bytes)
 }
@@ -299,11 +309,12 @@ fn set(is_set: bool, flag: u32) -> u32 {
 }
 
 fn begin_file(file: &PassedFile<'_>) -> BeginFile {
+    let (handle, is_socket) = file.object.parts();
     BeginFile {
-        handle: file.handle,
+        handle,
         rights: file.rights,
         inheriting: file.inheriting,
         descriptor: file.descriptor,
-        preopened: u32::from(file.name.is_some()),
+        flags: set(file.name.is_some(), BEGIN_PREOPENED) | set(is_socket, BEGIN_SOCKET),
     }
 }

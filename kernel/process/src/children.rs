@@ -87,7 +87,7 @@ fn given<'a>(
         return Err(Errno::NOTDIR);
     }
     Ok(PassedFile {
-        handle: descriptor.handle,
+        object: descriptor.object,
         rights: descriptor.rights,
         inheriting: descriptor.inheriting,
         descriptor: becomes,
@@ -122,14 +122,15 @@ impl Process {
         let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
         let inherited = budget.inherited(memory, &what)?;
         let mut files = self.files(&what, &inherited)?;
-        let kernel = system.place(what.kernel, directory.handle, path)?.map_err(Errno::from)?;
+        let kernel = system.place(what.kernel, directory.file()?, path)?.map_err(Errno::from)?;
         for file in &mut files {
-            file.handle = system.handle_at(kernel, file.handle)?.map_err(Errno::from)?;
+            file.object = file.object.at(system, kernel)?;
         }
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
         let (folders, files) = (Folders::Usual, &files[..]);
-        let plan = Plan { path, arguments, environment, limits, signals, folders, files };
+        let net = self.reach.rules();
+        let plan = Plan { path, arguments, environment, limits, signals, net, folders, files };
         let mut beginning = encode(&plan)?;
         let request = Request {
             kernel,
@@ -159,12 +160,12 @@ impl Process {
         }
         self.table.each_preopen(&mut |own| {
             let is_same = |file: &PassedFile<'_>| {
-                (file.handle, file.rights) == (own.handle, own.rights)
+                (file.object, file.rights) == (own.object, own.rights)
                     && file.inheriting == own.inheriting
             };
             if files.len() < BEGIN_RECORDS && !files.iter().any(is_same) {
                 files.push(PassedFile {
-                    handle: own.handle,
+                    object: own.object,
                     rights: own.rights,
                     inheriting: own.inheriting,
                     descriptor: BEGIN_AUTHORITY,

@@ -5,7 +5,7 @@ use crate::memory::{GuestMemory, SCRATCH};
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
-use crate::transfer::{Transfer, Until};
+use crate::transfer::{Channel, Transfer, Until, Way};
 use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
 use abi::fs::{Op, Request, flag};
 
@@ -42,11 +42,11 @@ impl Process {
         if descriptor.syncs != 0
             && let Some(op) = durable(&descriptor, true)
         {
-            sync(system, op, descriptor.handle)?;
+            sync(system, op, descriptor.file()?)?;
         }
-        let request = request(Op::Read, &descriptor, offset);
+        let channel = Channel::new(Way::In, &descriptor, offset);
         let until = if descriptor.has_positions() { Until::End } else { Until::Once };
-        let mut transfer = Transfer { request, until, system };
+        let mut transfer = Transfer { channel, until, system };
         let moved = transfer.run(memory, list, count)?;
         memory.store_u32(done, moved)?;
         Ok(())
@@ -57,9 +57,8 @@ impl Process {
     pub fn complain(&self, system: &mut dyn System, text: &mut [u8]) {
         let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
         let length = text.len().min(SCRATCH);
-        let request = Request { length: length as u64, ..request(Op::Write, &descriptor, None) };
-        let now = system.monotonic();
-        let _ = system.files_until(request, &mut text[..length], now);
+        let channel = Channel::new(Way::Out, &descriptor, None);
+        let _ = channel.send_now(system, &mut text[..length]);
     }
 
     /// Writes a list of buffers.
@@ -73,15 +72,15 @@ impl Process {
         offset: Option<u64>,
     ) -> Done {
         memory.check(done, 4)?;
-        let request = request(Op::Write, &descriptor, offset);
+        let channel = Channel::new(Way::Out, &descriptor, offset);
         let until = if descriptor.has_positions() { Until::End } else { Until::All };
-        let mut transfer = Transfer { request, until, system: &mut *system };
+        let mut transfer = Transfer { channel, until, system: &mut *system };
         let moved = transfer.run(memory, list, count)?;
         if descriptor.syncs != 0
             && moved != 0
             && let Some(op) = durable(&descriptor, false)
         {
-            sync(system, op, descriptor.handle)?;
+            sync(system, op, descriptor.file()?)?;
         }
         memory.store_u32(done, moved)?;
         Ok(())
@@ -165,7 +164,7 @@ impl Process {
             whence::END => flag::END,
             _ => return Err(Errno::INVAL.into()),
         };
-        self.seek(memory, system, Request { flags, offset, ..seek(&descriptor) }, position)
+        self.seek(memory, system, Request { flags, offset, ..seek(&descriptor)? }, position)
     }
 
     pub fn fd_tell(
@@ -179,7 +178,7 @@ impl Process {
         if descriptor.with(rights::FD_TELL).is_err() {
             descriptor.with(rights::FD_SEEK)?;
         }
-        self.seek(memory, system, Request { flags: flag::CURRENT, ..seek(&descriptor) }, position)
+        self.seek(memory, system, Request { flags: flag::CURRENT, ..seek(&descriptor)? }, position)
     }
 
     fn seek(
@@ -229,7 +228,7 @@ impl Process {
             return Err(Errno::FBIG.into());
         }
         while length != 0 {
-            let request = Request::new(Op::Allocate, descriptor.handle);
+            let request = Request::new(Op::Allocate, descriptor.file()?);
             let reply = ask(system, Request { offset, length, ..request }, &mut [])?;
             let done = reply.value.min(length);
             if done == 0 {
@@ -255,7 +254,7 @@ impl Process {
 
     fn sync(&self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
         let descriptor = self.table.get(fd)?.with(right)?;
-        sync(system, op, descriptor.handle)
+        sync(system, op, descriptor.file()?)
     }
 
     pub fn fd_filestat_set_size(
@@ -266,19 +265,14 @@ impl Process {
         size: u64,
     ) -> Done {
         let descriptor = self.data(fd, rights::FD_FILESTAT_SET_SIZE)?;
-        let request = Request::new(Op::SetSize, descriptor.handle);
+        let request = Request::new(Op::SetSize, descriptor.file()?);
         ask(system, Request { length: size, ..request }, &mut [])?;
         Ok(())
     }
 }
 
-fn request(op: Op, descriptor: &Descriptor, offset: Option<u64>) -> Request {
-    let flags = if offset.is_some() { flag::AT } else { 0 };
-    Request { flags, offset: offset.unwrap_or(0), ..Request::new(op, descriptor.handle) }
-}
-
-fn seek(descriptor: &Descriptor) -> Request {
-    Request::new(Op::Seek, descriptor.handle)
+fn seek(descriptor: &Descriptor) -> Result<Request, Errno> {
+    Ok(Request::new(Op::Seek, descriptor.file()?))
 }
 
 /// Checks an offset in a file.

@@ -6,25 +6,11 @@ use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, fstflags, rights};
-use abi::fs::{Op, Request, flag};
+use abi::fs::{Op, Request};
 use zerocopy::IntoBytes;
 
 /// Bytes of WASI's `filestat`, which is also the file service's layout.
 pub(crate) const FILESTAT: u32 = size_of::<abi::fs::Stat>() as u32;
-
-/// Converts descriptor flags to those of the file service.
-pub(crate) fn to_service(flags: u16) -> u16 {
-    let append = if flags & fdflags::APPEND != 0 { flag::APPEND } else { 0 };
-    let nonblock = if flags & fdflags::NONBLOCK != 0 { flag::NONBLOCK } else { 0 };
-    append | nonblock
-}
-
-/// Converts them back.
-fn from_service(flags: u16) -> u16 {
-    let append = if flags & flag::APPEND != 0 { fdflags::APPEND } else { 0 };
-    let nonblock = if flags & flag::NONBLOCK != 0 { fdflags::NONBLOCK } else { 0 };
-    append | nonblock
-}
 
 /// Returns `flags`, or an error if there are others than `all`.
 pub(crate) fn known(flags: u32, all: u32) -> Result<u16, Errno> {
@@ -39,8 +25,7 @@ impl Process {
         system: &mut dyn System,
         fd: u32,
     ) -> Done {
-        let descriptor = self.table.take(fd)?;
-        close(system, descriptor)
+        self.table.take(fd)?.object.close(system)
     }
 
     /// Moves a descriptor to the number of another one, which is closed.
@@ -52,7 +37,7 @@ impl Process {
         to: u32,
     ) -> Done {
         match self.table.renumber(fd, to)? {
-            Some(old) => close(system, old),
+            Some(old) => old.object.close(system),
             None => Ok(()),
         }
     }
@@ -67,8 +52,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?;
         memory.check(stat, 24)?;
-        let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
-        let flags = from_service(reply.flags) | descriptor.syncs;
+        let flags = descriptor.object.stat(system)?.1 | descriptor.syncs;
         let words = [
             u64::from(descriptor.kind) | u64::from(flags) << 16,
             descriptor.rights,
@@ -87,8 +71,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
         let flags = known(flags, fdflags::ALL)?;
-        let request = Request::new(Op::SetFlags, descriptor.handle);
-        ask(system, Request { flags: to_service(flags), ..request }, &mut [])?;
+        descriptor.object.set_flags(system, flags)?;
         self.table.change(fd, |descriptor| {
             descriptor.syncs = flags & fdflags::SYNCS;
             Ok(())
@@ -124,8 +107,8 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
         memory.check(stat, FILESTAT)?;
-        let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
-        memory.store(stat, reply.stat.as_bytes())?;
+        let (found, _) = descriptor.object.stat(system)?;
+        memory.store(stat, found.as_bytes())?;
         Ok(())
     }
 
@@ -140,7 +123,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
         let flags = known(which, fstflags::ALL)?;
-        let request = Request::new(Op::SetTimes, descriptor.handle);
+        let request = Request::new(Op::SetTimes, descriptor.file()?);
         ask(system, Request { flags, accessed, modified, ..request }, &mut [])?;
         Ok(())
     }
@@ -187,15 +170,9 @@ impl Process {
         let descriptor = self.table.get(fd)?;
         memory.check(new, 4)?;
         self.table.free(0)?;
-        let reply = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?;
-        let second = Descriptor { handle: reply.handle, ..descriptor };
+        let second = Descriptor { object: descriptor.object.dup(system)?, ..descriptor };
         let number = self.enter(system, second)?;
         memory.store_u32(new, number)?;
         Ok(())
     }
-}
-
-fn close(system: &mut dyn System, descriptor: Descriptor) -> Done {
-    ask(system, Request::new(Op::Close, descriptor.handle), &mut [])?;
-    Ok(())
 }

@@ -1,5 +1,4 @@
-//! Functions that need no descriptor (exit, signals, random bytes), and those of sockets, which are
-//! not supported yet.
+//! Functions that need no descriptor: exit, signals, random bytes.
 
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::GuestMemory;
@@ -69,61 +68,5 @@ impl Process {
             }
         }
         Ok(())
-    }
-
-    /// Fails: sockets are not supported yet.
-    fn no_socket(&self, fd: u32) -> Done {
-        self.table.get(fd)?;
-        Err(Errno::NOTSOCK.into())
-    }
-
-    pub fn sock_accept(
-        &self,
-        _memory: &mut GuestMemory<'_>,
-        _system: &mut dyn System,
-        fd: u32,
-        _flags: u32,
-        _accepted: u32,
-    ) -> Done {
-        self.no_socket(fd)
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "WASI's")]
-    pub fn sock_recv(
-        &self,
-        _memory: &mut GuestMemory<'_>,
-        _system: &mut dyn System,
-        fd: u32,
-        _iovs: u32,
-        _count: u32,
-        _flags: u32,
-        _received: u32,
-        _found: u32,
-    ) -> Done {
-        self.no_socket(fd)
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "WASI's")]
-    pub fn sock_send(
-        &self,
-        _memory: &mut GuestMemory<'_>,
-        _system: &mut dyn System,
-        fd: u32,
-        _iovs: u32,
-        _count: u32,
-        _flags: u32,
-        _sent: u32,
-    ) -> Done {
-        self.no_socket(fd)
-    }
-
-    pub fn sock_shutdown(
-        &self,
-        _memory: &mut GuestMemory<'_>,
-        _system: &mut dyn System,
-        fd: u32,
-        _how: u32,
-    ) -> Done {
-        self.no_socket(fd)
     }
 }

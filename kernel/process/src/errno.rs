@@ -17,8 +17,13 @@ macro_rules! numbers {
 
 numbers! {
     TOOBIG = 1,
+    ACCES = 2,
+    /// No such family of addresses.
+    AFNOSUPPORT = 5,
     /// No such descriptor, or it does not support the operation.
     BADF = 8,
+    /// The peer has reset the connection.
+    CONNRESET = 15,
     FAULT = 21,
     /// Larger than the largest file.
     FBIG = 22,
@@ -43,6 +48,8 @@ numbers! {
     /// The operation is not supported.
     NOTSUP = 58,
     PERM = 63,
+    /// No such kind of socket.
+    PROTONOSUPPORT = 66,
     SPIPE = 70,
     /// From before a restart of the service.
     STALE = 72,
@@ -52,6 +59,12 @@ numbers! {
 
 impl From<abi::fs::Errno> for Errno {
     fn from(error: abi::fs::Errno) -> Errno {
+        Errno(error.wasi())
+    }
+}
+
+impl From<abi::net::Errno> for Errno {
+    fn from(error: abi::net::Errno) -> Errno {
         Errno(error.wasi())
     }
 }

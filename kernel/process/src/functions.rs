@@ -114,6 +114,23 @@ macro_rules! for_each_function {
         own "pipe" pipe(ends: i32) -> i32;
         own "dup" dup(fd: i32, new: i32) -> i32;
         own "terminal" terminal(fd: i32, mode: i32, group: i32) -> i32;
+        own "socket" socket(family: i32, kind: i32, flags: i32, new: i32) -> i32;
+        own "bind" bind(fd: i32, address: i32) -> i32;
+        own "listen" listen(fd: i32, backlog: i32) -> i32;
+        own "connect" connect(fd: i32, address: i32) -> i32;
+        own "accept" accept(fd: i32, flags: i32, address: i32, new: i32) -> i32;
+        own "send_to"
+            send_to(
+                fd: i32, iovs: i32, count: i32, flags: i32, address: i32, sent: i32
+            ) -> i32;
+        own "recv_from"
+            recv_from(
+                fd: i32, iovs: i32, count: i32, flags: i32, address: i32, received: i32, found: i32
+            ) -> i32;
+        own "local_address" local_address(fd: i32, address: i32) -> i32;
+        own "peer_address" peer_address(fd: i32, address: i32) -> i32;
+        own "get_option" get_option(fd: i32, option: i32, value: i32) -> i32;
+        own "set_option" set_option(fd: i32, option: i32, value: i32) -> i32;
     } };
 }
 

@@ -16,8 +16,10 @@
 //! - [`wasi`] - flags, rights and file types of preview 1
 //! - [`memory`] - bounds-checked access to the program's memory
 //! - [`system`] - the port
-//! - [`table`] - descriptors; [`saved`]: a process for another kernel
+//! - [`table`] - descriptors; [`object`]: what they refer to; [`saved`]: a process for another
+//!   kernel
 //! - [`begin`] - encoding of the start data of a process
+//! - [`reach`] - what a process may reach by sockets
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -36,11 +38,14 @@ pub mod errno;
 pub mod functions;
 mod listing;
 pub mod memory;
+pub mod object;
 mod opening;
 mod paths;
 mod polling;
 pub mod process;
+pub mod reach;
 pub mod saved;
+mod sockets;
 mod strings;
 pub mod system;
 pub mod table;
@@ -51,5 +56,6 @@ pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
 pub use memory::{Bytes, GuestMemory, SCRATCH, SharedMemory};
+pub use object::Object;
 pub use process::{Installed, Process};
-pub use system::{System, moved};
+pub use system::{System, Wait, moved};

@@ -56,7 +56,7 @@ impl Process {
         mut cookie: u64,
         used: u32,
     ) -> Done {
-        let handle = self.directory(fd, rights::FD_READDIR)?.handle;
+        let handle = self.directory(fd, rights::FD_READDIR)?.file()?;
         memory.check(buffer, bytes)?;
         memory.check(used, 4)?;
         let mut at = 0u32;

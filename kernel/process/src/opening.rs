@@ -1,8 +1,9 @@
 //! `path_open`, pipes and terminals.
 
-use crate::descriptors::{known, to_service};
+use crate::descriptors::known;
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::GuestMemory;
+use crate::object::to_service;
 use crate::paths::follow;
 use crate::process::Process;
 use crate::system::{System, ask, ask_path};
@@ -92,7 +93,7 @@ impl Process {
         self.table.free(0)?;
         let flags = wanted.flags() | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
-        let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
+        let request = Request { name, flags, ..Request::new(Op::Open, directory.file()?) };
         let handle = ask_path(system, request, bulk)?.handle;
         let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
         let descriptor = Descriptor::of(handle, &stat, base, inheriting);
@@ -123,7 +124,7 @@ impl Process {
         mode: u32,
         group: u32,
     ) -> Done {
-        let handle = self.table.get(fd)?.handle;
+        let handle = self.table.get(fd)?.file()?;
         let all = [
             (terminal::RAW, flag::RAW),
             (terminal::COOKED, flag::COOKED),

@@ -82,7 +82,7 @@ impl Process {
     ) -> Done {
         let directory = self.directory(fd, right)?;
         let (bulk, name) = memory.path(path, length)?;
-        ask_path(system, Request { name, ..Request::new(op, directory.handle) }, bulk)?;
+        ask_path(system, Request { name, ..Request::new(op, directory.file()?) }, bulk)?;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Process {
         memory.check(stat, FILESTAT)?;
         let flags = follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
-        let request = Request { name, flags, ..Request::new(Op::StatPath, directory.handle) };
+        let request = Request { name, flags, ..Request::new(Op::StatPath, directory.file()?) };
         let reply = ask_path(system, request, bulk)?;
         memory.store(stat, reply.stat.as_bytes())?;
         Ok(())
@@ -159,7 +159,7 @@ impl Process {
         let directory = self.directory(fd, rights::PATH_FILESTAT_SET_TIMES)?;
         let flags = known(which, fstflags::ALL)? | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
-        let request = Request::new(Op::SetTimesPath, directory.handle);
+        let request = Request::new(Op::SetTimesPath, directory.file()?);
         ask_path(system, Request { name, flags, accessed, modified, ..request }, bulk)?;
         Ok(())
     }
@@ -181,14 +181,14 @@ impl Process {
         let target = self.directory(new_fd, rights::PATH_LINK_TARGET)?;
         let flags = follow(lookup)?;
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
-        let request = Request::new(Op::Link, source.handle);
-        let request = Request { name, other, flags, second: target.handle, ..request };
+        let request = Request::new(Op::Link, source.file()?);
+        let request = Request { name, other, flags, second: target.file()?, ..request };
         match ask(system, request, memory.scratch) {
             Err(Halt::Failed(Errno::PERM)) => {}
             other => return other.map(|_| ()),
         }
         // PERM has two causes: the source is a directory, or a path leaves its directory.
-        let request = Request { name, flags, ..Request::new(Op::StatPath, source.handle) };
+        let request = Request { name, flags, ..Request::new(Op::StatPath, source.file()?) };
         let found = system.files(request, memory.scratch)?;
         let directory = found.error == 0 && found.stat.kind == kind::DIRECTORY;
         Err(if directory { Errno::PERM.into() } else { Errno::NOTCAPABLE.into() })
@@ -209,8 +209,8 @@ impl Process {
         let source = self.directory(fd, rights::PATH_RENAME_SOURCE)?;
         let target = self.directory(new_fd, rights::PATH_RENAME_TARGET)?;
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
-        let request = Request::new(Op::Rename, source.handle);
-        let request = Request { name, other, second: target.handle, ..request };
+        let request = Request::new(Op::Rename, source.file()?);
+        let request = Request { name, other, second: target.file()?, ..request };
         ask_path(system, request, memory.scratch)?;
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Process {
         if name != 0 && memory.scratch.first() == Some(&b'/') {
             return Err(Errno::NOTCAPABLE.into());
         }
-        let request = Request { name, other, ..Request::new(Op::Symlink, directory.handle) };
+        let request = Request { name, other, ..Request::new(Op::Symlink, directory.file()?) };
         ask_path(system, request, memory.scratch)?;
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Process {
         memory.check(buffer, bytes)?;
         memory.check(used, 4)?;
         let (name, _) = memory.two_paths((path, length), (path, 0))?;
-        let request = Request { name, ..Request::new(Op::Readlink, directory.handle) };
+        let request = Request { name, ..Request::new(Op::Readlink, directory.file()?) };
         let reply = ask_path(system, request, memory.scratch)?;
         let GuestMemory { bytes: into, scratch } = memory;
         let text = scratch.get(..reply.filled as usize).ok_or(Errno::IO)?;

@@ -1,28 +1,27 @@
 //! `poll_oneoff`: waits for times and for descriptors.
 //!
 //! ```text
-//!   subscriptions --read--> Wait: deadline | Poll of the file service | error
+//!   subscriptions --read--> Wait: deadline | file or socket | error
 //!   an error, or a time has passed?  --> the descriptors are checked without waiting
-//!   else: files and times --> files_until; only files --> files; only times --> sleep_until
+//!   else: only times --> sleep_until; else --> System::poll, over all services at once
 //! ```
 //! Returns at least one event, and none that has not occurred. An error of one subscription is
 //! reported in its event. All subscriptions are read before any event is written.
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{GuestMemory, entry};
+use crate::object::{Polled, Polls};
 use crate::process::Process;
-use crate::system::{System, ask};
+use crate::system::{self, System};
 use crate::wasi::{clock, event, rights};
-use abi::fs::{Op, Poll, Reply, Request, flag, ready};
+use abi::net::{Poll, ready};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Maximum subscriptions to descriptors: to read and to write, 1,024 of them.
+pub const DESCRIPTORS: usize = 2 * 1024;
 /// Maximum subscriptions.
-pub const SUBSCRIPTIONS: u32 = 1024;
-/// Maximum subscriptions to descriptors: as many as fit in a message between kernels.
-pub const DESCRIPTORS: usize = 128;
-
-const _: () = assert!(DESCRIPTORS * size_of::<Poll>() + 256 <= abi::msg::MAX_PAYLOAD);
+pub const SUBSCRIPTIONS: u32 = DESCRIPTORS as u32 + 64;
 
 /// WASI's `subscription`, with the fields of one to a clock. In one to a descriptor, `id` is the
 /// descriptor's number.
@@ -60,8 +59,8 @@ const _: () = assert!(size_of::<Event>() == event::EVENT as usize);
 enum Wait {
     /// A time of the monotonic clock.
     Until(u64),
-    /// Index of a [`Poll`] for the file service.
-    File(usize),
+    /// A file or a socket.
+    Object(Polled),
     /// The subscription is invalid.
     Failed(Errno),
 }
@@ -75,7 +74,7 @@ struct Waiter {
 #[derive(Default)]
 struct Waiters {
     all: Vec<Waiter>,
-    polls: Vec<Poll>,
+    polls: Polls,
     deadline: Option<u64>,
     failed: bool,
 }
@@ -87,37 +86,32 @@ impl Waiters {
                 self.deadline = Some(self.deadline.map_or(time, |earliest| earliest.min(time)));
             }
             Wait::Failed(_) => self.failed = true,
-            Wait::File(_) => {}
+            Wait::Object(_) => {}
         }
         self.all.push(Waiter { userdata, kind, wait });
     }
 
-    /// Waits, or only checks. Stores the file service's results in `polls`, if it contains any.
+    /// Waits, or only checks. Stores the services' results in `polls`, if it contains any.
     /// Returns false if nothing has occurred yet.
     fn wait(&mut self, system: &mut dyn System) -> Result<bool, Halt> {
         let now = self.deadline.map_or(0, |_| system.monotonic());
         let over = self.deadline.is_some_and(|deadline| deadline <= now);
         let waits = !over && !self.failed;
-        if self.polls.is_empty() {
+        if self.polls.len() == 0 {
             if let (true, Some(deadline)) = (waits, self.deadline) {
                 system.sleep_until(deadline)?;
                 return Ok(deadline <= system.monotonic());
             }
             return Ok(true);
         }
-        let length = size_of_val(self.polls.as_slice()) as u64;
-        let flags = if waits { flag::WAIT } else { 0 };
-        let request = Request { flags, length, ..Request::new(Op::Poll, 0) };
-        let bulk = self.polls.as_mut_bytes();
-        let reply = match self.deadline {
-            Some(deadline) if waits => system.files_until(request, bulk, deadline)?,
-            _ => Some(ask(system, request, bulk)?),
+        let wait = match self.deadline {
+            _ if !waits => system::Wait::Not,
+            Some(deadline) => system::Wait::Until(deadline),
+            None => system::Wait::Endless,
         };
-        match reply {
-            None => Ok(self.deadline.is_some_and(|deadline| deadline <= system.monotonic())),
-            Some(Reply { error: 0, value, .. }) => Ok(value != 0 || !waits),
-            Some(reply) => Err(Errno::from(reply.errno()).into()),
-        }
+        let found = system.poll(&mut self.polls.files, &mut self.polls.sockets, wait)??;
+        let mut is_late = || self.deadline.is_some_and(|deadline| deadline <= system.monotonic());
+        Ok(found != 0 || !waits || is_late())
     }
 
     /// Iterates over the events that have occurred.
@@ -128,21 +122,19 @@ impl Waiters {
             match waiter.wait {
                 Wait::Failed(error) => Some(Event { error: error.0, ..event }),
                 Wait::Until(deadline) => (deadline <= now).then_some(event),
-                Wait::File(index) => found(self.polls.get(index)?, event),
+                Wait::Object(at) => found(self.polls.found(at), event),
             }
         })
     }
 }
 
-/// Returns a descriptor's event, given the file service's answer; `None` if none has occurred.
-fn found(poll: &Poll, event: Event) -> Option<Event> {
-    if poll.error != 0 {
-        let reply = Reply { error: poll.error, ..Reply::default() };
-        return Some(Event { error: Errno::from(reply.errno()).0, ..event });
-    }
-    if poll.got == 0 {
-        return None;
-    }
+/// Returns a descriptor's event, given the service's answer; `None` if none has occurred.
+fn found(poll: Result<Poll, Errno>, event: Event) -> Option<Event> {
+    let poll = match poll {
+        Err(error) => return Some(Event { error: error.0, ..event }),
+        Ok(Poll { got: 0, .. }) => return None,
+        Ok(poll) => poll,
+    };
     let flags = if poll.got & ready::HANGUP != 0 { event::HANGUP } else { 0 };
     Some(Event { bytes: poll.bytes, flags, ..event })
 }
@@ -170,14 +162,14 @@ fn deadline(
 }
 
 impl Process {
-    /// Returns the [`Poll`] of a descriptor.
-    fn poll(&self, fd: u32, kind: u8) -> Result<Poll, Errno> {
+    /// Adds a descriptor to what is waited for.
+    fn poll(&self, fd: u32, kind: u8, polls: &mut Polls) -> Result<Polled, Errno> {
         let (right, want) = match kind {
             event::FD_READ => (rights::FD_READ, ready::READ),
             _ => (rights::FD_WRITE, ready::WRITE),
         };
         let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
-        Ok(Poll { handle: descriptor.handle, want, ..Poll::default() })
+        polls.add(descriptor.object, want)
     }
 
     fn subscribe(
@@ -196,10 +188,9 @@ impl Process {
             let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             let wait = match one.kind {
                 event::CLOCK => deadline(&one, begun, now).map(Wait::Until),
-                event::FD_READ | event::FD_WRITE => self.poll(one.id, one.kind).map(|poll| {
-                    waiters.polls.push(poll);
-                    Wait::File(waiters.polls.len() - 1)
-                }),
+                event::FD_READ | event::FD_WRITE => {
+                    self.poll(one.id, one.kind, &mut waiters.polls).map(Wait::Object)
+                }
                 _ => return Err(Errno::INVAL),
             };
             if waiters.polls.len() > DESCRIPTORS {

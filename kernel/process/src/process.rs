@@ -2,16 +2,17 @@
 //! sibling files, with the names and arguments of the imports. Its threads call them at the same
 //! time; what changes is the table of descriptors alone, which allows for that.
 //!
-//! A process owns the handles of its descriptors. Code that ends a process must call
+//! A process owns the objects of its descriptors. Code that ends a process must call
 //! [`Process::close_all`].
 
 use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};
+use crate::object::Object;
+use crate::reach::Reach;
 use crate::strings::Strings;
-use crate::system::{System, ask};
+use crate::system::System;
 use crate::table::{Descriptor, Slot, Table, copied};
 use crate::wasi::filetype;
-use abi::fs::{Op, Request};
 
 pub struct Process {
     pub(crate) table: Table,
@@ -21,6 +22,8 @@ pub struct Process {
     pub(crate) limits: Limits,
     /// It may signal any process.
     pub(crate) signals: bool,
+    /// What it may reach by sockets.
+    pub(crate) reach: Reach,
 }
 
 /// Settings in a program's manifest for each process that runs it.
@@ -43,6 +46,7 @@ impl Process {
             environment: Strings::default(),
             limits: Limits::default(),
             signals: false,
+            reach: Reach::default(),
         })
     }
 
@@ -56,6 +60,9 @@ impl Process {
         let mut process = Process::new(installed.descriptors)?;
         process.limits = start_data.limits;
         process.signals = start_data.signals && installed.signals;
+        if let Some(rules) = start_data.net {
+            process.reach = Reach::of(rules)?;
+        }
         let done = process.fill(system, start_data, installed.folders);
         match done {
             Ok(()) => Ok(process),
@@ -71,14 +78,30 @@ impl Process {
         self.environment.add(from.environment)?;
         for file in from.passed() {
             let is_wanted = file.name.is_some_and(|name| from.folders.has(name));
-            if !folders && !is_wanted && is_directory(system, file.handle)? {
+            if !folders && !is_wanted && file.object.is_directory(system)? {
                 continue;
             }
-            let dup = ask(system, Request::new(Op::Dup, file.handle), &mut [])?;
+            let dup = file.object.dup(system)?;
             let given = (file.rights, file.inheriting);
-            self.give(system, file.descriptor, dup.handle, given, file.name)?;
+            self.give_object(system, file.descriptor, dup, given, file.name)?;
         }
         Ok(())
+    }
+
+    /// Restricts what it may reach to these rules of its manifest, each NUL terminated. Fails with
+    /// `NOTCAPABLE` if its parent may not reach all of that.
+    pub fn restrict(&mut self, rules: &[u8]) -> Result<(), Errno> {
+        let wanted = Reach::of(rules)?;
+        if !self.reach.covers(&wanted) {
+            return Err(Errno::NOTCAPABLE);
+        }
+        self.reach = wanted;
+        Ok(())
+    }
+
+    /// Returns whether it may reach only what rules allow.
+    pub fn is_restricted(&self) -> bool {
+        self.reach.rules().is_some()
     }
 
     /// Appends arguments: strings, each NUL terminated.
@@ -94,7 +117,7 @@ impl Process {
         })
     }
 
-    /// Gives the process a handle as descriptor `number`. The rights are those of the descriptor
+    /// Gives the process a file as descriptor `number`. The rights are those of the descriptor
     /// and of files opened through it; rights that do not apply to the file type are removed. With
     /// a name it is a preopened directory.
     pub fn give(
@@ -105,9 +128,21 @@ impl Process {
         rights: (u64, u64),
         name: Option<&[u8]>,
     ) -> Done {
-        let done = self.adopt(system, number, handle, rights, name);
+        self.give_object(system, number, Object::File(handle), rights, name)
+    }
+
+    /// The same for an object of any kind.
+    pub fn give_object(
+        &self,
+        system: &mut dyn System,
+        number: u32,
+        object: Object,
+        rights: (u64, u64),
+        name: Option<&[u8]>,
+    ) -> Done {
+        let done = self.adopt(system, number, object, rights, name);
         if done.is_err() {
-            let _ = system.files(Request::new(Op::Close, handle), &mut []);
+            let _ = object.close(system);
         }
         done
     }
@@ -116,24 +151,24 @@ impl Process {
         &self,
         system: &mut dyn System,
         number: u32,
-        handle: u64,
+        object: Object,
         rights: (u64, u64),
         name: Option<&[u8]>,
     ) -> Done {
-        let stat = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat;
+        let (stat, _) = object.stat(system)?;
         if name.is_some() && stat.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR.into());
         }
         let name = name.map(copied).transpose()?;
-        let descriptor = Descriptor::of(handle, &stat, rights.0, rights.1);
+        let descriptor = Descriptor::of_object(object, &stat, rights.0, rights.1);
         self.table.put(number, Slot { descriptor, name })?;
         Ok(())
     }
 
-    /// Closes all handles, ignoring errors.
+    /// Closes everything, ignoring errors.
     pub fn close_all(&self, system: &mut dyn System) {
         while let Some(descriptor) = self.table.take_any() {
-            let _ = system.files(Request::new(Op::Close, descriptor.handle), &mut []);
+            let _ = descriptor.object.close(system);
         }
     }
 
@@ -180,8 +215,8 @@ impl Process {
         descriptor.with(rights)
     }
 
-    /// Installs a handle as a descriptor with the lowest free number, which it returns. Closes the
-    /// handle on failure.
+    /// Installs a descriptor at the lowest free number, which it returns. Closes its object on
+    /// failure.
     pub(crate) fn enter(
         &self,
         system: &mut dyn System,
@@ -189,13 +224,8 @@ impl Process {
     ) -> Result<u32, Halt> {
         let entered = self.table.add(descriptor);
         if entered.is_err() {
-            let _ = system.files(Request::new(Op::Close, descriptor.handle), &mut []);
+            let _ = descriptor.object.close(system);
         }
         Ok(entered?)
     }
-}
-
-fn is_directory(system: &mut dyn System, handle: u64) -> Result<bool, Halt> {
-    let stat = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat;
-    Ok(stat.kind == filetype::DIRECTORY)
 }

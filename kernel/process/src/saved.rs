@@ -5,9 +5,9 @@
 use crate::begin::Limits;
 use crate::errno::{Done, Errno};
 use crate::process::Process;
-use crate::system::{System, ask};
+use crate::reach::Reach;
+use crate::system::System;
 use crate::table::{Descriptor, Slot, Table, copied};
-use abi::fs::{Op, Request};
 use alloc::vec::Vec;
 
 /// What a process consists of.
@@ -21,6 +21,8 @@ pub struct Parts<'a> {
     pub limits: Limits,
     /// It may signal any process.
     pub signals: bool,
+    /// Rules of what it may reach by sockets, each NUL terminated; `None`: everything.
+    pub net: Option<&'a [u8]>,
 }
 
 impl Process {
@@ -31,6 +33,7 @@ impl Process {
             environment: self.environment.bytes(),
             limits: self.limits,
             signals: self.signals,
+            net: self.reach.rules(),
         }
     }
 
@@ -46,6 +49,9 @@ impl Process {
         process.arguments.add(parts.arguments)?;
         process.environment.add(parts.environment)?;
         (process.limits, process.signals) = (parts.limits, parts.signals);
+        if let Some(rules) = parts.net {
+            process.reach = Reach::of(rules)?;
+        }
         let theirs = Table::new(descriptors)?;
         theirs.load(table)?;
         let done = process.duplicate_all(system, &theirs);
@@ -64,10 +70,11 @@ impl Process {
         theirs.each(&mut |number, descriptor| all.push((number, descriptor)));
         for (number, descriptor) in all {
             let name = theirs.name(number).ok();
-            let handle = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?.handle;
-            let slot = Slot { descriptor: Descriptor { handle, ..descriptor }, name };
+            let object = descriptor.object.dup(system)?;
+            let slot = Slot { descriptor: Descriptor { object, ..descriptor }, name };
             if let Err(why) = self.table.put(number, slot) {
-                let _ = system.files(Request::new(Op::Close, handle), &mut []);
+                // Fails only if the service has restarted.
+                let _ = object.close(system);
                 return Err(why.into());
             }
         }
@@ -75,7 +82,7 @@ impl Process {
     }
 }
 
-/// Words of a descriptor: number and length of the name; kind and syncs; handle; rights;
+/// Words of a descriptor: number and length of the name; [`Descriptor::flags`]; handle; rights;
 /// inheriting. The name follows, up to a multiple of 8 bytes.
 const WORDS: usize = 5;
 const HEAD: usize = 8 * WORDS;
@@ -92,8 +99,8 @@ impl Table {
             let length = name.as_ref().map_or(0, |name| name.len() as u64 + NAMED);
             let words = [
                 u64::from(number) | length << 32,
-                u64::from(descriptor.kind) | u64::from(descriptor.syncs) << 16,
-                descriptor.handle,
+                u64::from(descriptor.flags()),
+                descriptor.object.parts().0,
                 descriptor.rights,
                 descriptor.inheriting,
             ];
@@ -125,8 +132,7 @@ impl Table {
             let taken = length.unwrap_or(0).next_multiple_of(8);
             let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
             let name = length.map(|length| copied(&name[..length])).transpose()?;
-            let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
-            let descriptor = Descriptor { handle, rights, inheriting, kind, syncs };
+            let descriptor = Descriptor::of_words(handle, flags as u32, rights, inheriting);
             self.put(number, Slot { descriptor, name })?;
             bytes = rest;
         }
@@ -137,6 +143,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Object;
     use std::vec;
 
     fn table() -> Table {
@@ -145,8 +152,9 @@ mod tests {
         for (number, name) in [0, 1, 40, 99].into_iter().zip(names) {
             let word = u64::from(number) + 7;
             let (kind, syncs) = (number as u8, u16::MAX);
-            let descriptor =
-                Descriptor { handle: word, rights: !word, inheriting: word << 40, kind, syncs };
+            let object = Object::of_parts(word, number == 40);
+            let inheriting = word << 40;
+            let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
             let name = name.map(|name| copied(name).unwrap());
             table.put(number, Slot { descriptor, name }).unwrap();
         }
@@ -156,7 +164,8 @@ mod tests {
     #[test]
     fn a_table_is_loaded_as_it_was_saved_whatever_was_there_before() {
         let (from, to) = (table(), Table::new(100).unwrap());
-        let old = Descriptor { handle: 1, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
+        let object = Object::Socket(1);
+        let old = Descriptor { object, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
         (0..50).for_each(|_| assert!(to.add(old).is_ok()));
         to.load(&from.save().unwrap()).unwrap();
         assert_eq!(to.count(), 4);

@@ -1,6 +1,5 @@
 //! Strings in one block, as a program gets its arguments and its environment.
 
-use crate::begin::{is_block, strings};
 use crate::errno::{Done, Errno};
 use crate::memory::{GuestMemory, entry};
 use abi::program::{ARGUMENTS, IMAGE_STRINGS};
@@ -59,4 +58,14 @@ impl Strings {
         }
         Ok(())
     }
+}
+
+/// Splits a block into its strings, without the NULs.
+pub fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split_inclusive(|byte| *byte == 0).map(|one| one.strip_suffix(&[0]).unwrap_or(one))
+}
+
+/// Returns whether every string of a block is NUL terminated.
+pub fn is_block(block: &[u8]) -> bool {
+    block.last().is_none_or(|last| *last == 0)
 }

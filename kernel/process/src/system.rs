@@ -1,7 +1,7 @@
 //! The port: services that a process needs from its kernel.
 
 use crate::errno::{Errno, Halt, Interrupted};
-use abi::{fs, process};
+use abi::{fs, net, process};
 
 /// The kernel, as one thread of a process sees it. Times are in ns.
 ///
@@ -9,8 +9,8 @@ use abi::{fs, process};
 /// others (a stream, a poll, a child, a time) also does when the process is to move to another
 /// kernel: then it has had no effect, and the function is called again there. Other methods that
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
-/// requests to the file service are always carried out, so that [`crate::Process::close_all`] can
-/// close the handles of an ended process.
+/// requests are always carried out, so that [`crate::Process::close_all`] can close the handles of
+/// an ended process.
 pub trait System {
     /// Sends a request to the file service and waits for the reply.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;
@@ -34,6 +34,22 @@ pub trait System {
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted>;
 
+    /// Sends a request to the network service and waits for the reply.
+    fn sockets(
+        &mut self,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Result<net::Reply, Interrupted>;
+
+    /// Waits until one of these files or sockets is ready, or has an error, and fills in what is
+    /// known of all of them. Returns their number; 0: it did not wait, or the time has come.
+    fn poll(
+        &mut self,
+        files: &mut [fs::Poll],
+        sockets: &mut [net::Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, Errno>, Interrupted>;
+
     /// Sends a request to the process table and waits for the reply.
     fn processes(
         &mut self,
@@ -49,6 +65,15 @@ pub trait System {
         handle: u64,
     ) -> Result<Result<u64, fs::Errno>, Interrupted> {
         Ok(Ok(handle))
+    }
+
+    /// Checks that programs of kernel `kernel` can use a socket.
+    fn socket_at(
+        &mut self,
+        _kernel: u16,
+        _handle: u64,
+    ) -> Result<Result<(), net::Errno>, Interrupted> {
+        Ok(Ok(()))
     }
 
     /// Selects the kernel that runs the program at `path`, relative to the file service's handle
@@ -97,6 +122,15 @@ pub trait System {
     fn pid(&self) -> u32;
 }
 
+/// How long [`System::poll`] waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Not,
+    /// Until a time of the monotonic clock.
+    Until(u64),
+    Endless,
+}
+
 /// Returns the number of bytes that a read or a write has moved.
 pub fn moved(reply: &fs::Reply) -> Result<u64, fs::Errno> {
     if reply.error == 0 { Ok(reply.value) } else { Err(reply.errno()) }
@@ -110,6 +144,16 @@ pub(crate) fn ask(
     bulk: &mut [u8],
 ) -> Result<fs::Reply, Halt> {
     let reply = system.files(request, bulk)?;
+    if reply.error == 0 { Ok(reply) } else { Err(Errno::from(reply.errno()).into()) }
+}
+
+/// Sends a request to the network service; its error becomes the program's.
+pub(crate) fn ask_net(
+    system: &mut dyn System,
+    request: net::Request,
+    bulk: &mut [u8],
+) -> Result<net::Reply, Halt> {
+    let reply = system.sockets(request, bulk)?;
     if reply.error == 0 { Ok(reply) } else { Err(Errno::from(reply.errno()).into()) }
 }
 

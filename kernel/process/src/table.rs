@@ -1,7 +1,7 @@
-//! Descriptors: small numbers for handles of the file service, with their rights.
+//! Descriptors: small numbers for files and sockets, with their rights.
 //!
 //! There are never more than the limit, and a new descriptor gets the lowest free number. This
-//! module never calls the file service: code that removes a descriptor closes its handle.
+//! module never calls a service: code that removes a descriptor closes its object.
 //!
 //! Every call of a program looks a descriptor up, so that takes no lock: each place has a version,
 //! which is odd while the place changes. Changes take a lock, under which memory is allocated and
@@ -12,6 +12,7 @@
 //! ```
 
 use crate::errno::Errno;
+use crate::object::Object;
 use crate::wasi::{filetype, rights};
 use abi::fs::Stat;
 use abi::quota::HANDLES;
@@ -26,8 +27,8 @@ pub const DESCRIPTORS: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Handle of the file service, owned by this process.
-    pub handle: u64,
+    /// What it refers to.
+    pub object: Object,
     /// What it may be used for.
     pub rights: u64,
     /// Maximum rights of files opened through it.
@@ -39,10 +40,25 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Makes a descriptor of this kind, with the rights that apply to the kind.
+    /// Makes a descriptor of a file of this kind, with the rights that apply to the kind.
     pub fn new(handle: u64, kind: u8, base: u64, inheriting: u64) -> Descriptor {
         let (most, passed) = rights::of_kind(kind);
-        Descriptor { handle, rights: base & most, inheriting: inheriting & passed, kind, syncs: 0 }
+        let (rights, inheriting) = (base & most, inheriting & passed);
+        Descriptor { object: Object::File(handle), rights, inheriting, kind, syncs: 0 }
+    }
+
+    /// Makes a descriptor of a socket of this kind.
+    pub fn of_socket(handle: u64, kind: u8, base: u64) -> Descriptor {
+        let rights = base & rights::SOCKET;
+        Descriptor { object: Object::Socket(handle), rights, inheriting: 0, kind, syncs: 0 }
+    }
+
+    /// Makes a descriptor of an object with this `stat`.
+    pub fn of_object(object: Object, stat: &Stat, base: u64, inheriting: u64) -> Descriptor {
+        match object {
+            Object::File(handle) => Descriptor::of(handle, stat, base, inheriting),
+            Object::Socket(handle) => Descriptor::of_socket(handle, stat.kind, base),
+        }
     }
 
     /// Makes a descriptor of the file with this `stat`. Among character devices only terminals are
@@ -51,6 +67,34 @@ impl Descriptor {
         let is_device = stat.kind == filetype::CHARACTER && stat.device != 0;
         let rights = if is_device { filetype::FILE } else { stat.kind };
         Descriptor { kind: stat.kind, ..Descriptor::new(handle, rights, base, inheriting) }
+    }
+
+    /// Returns the handle of its file; [`Errno::INVAL`] for a socket.
+    #[inline]
+    pub fn file(&self) -> Result<u64, Errno> {
+        self.object.file()
+    }
+
+    /// Returns the handle of its socket, or [`Errno::NOTSOCK`].
+    pub fn socket(&self) -> Result<u64, Errno> {
+        match self.object {
+            Object::Socket(handle) => Ok(handle),
+            Object::File(_) => Err(Errno::NOTSOCK),
+        }
+    }
+
+    /// Returns what is neither a handle nor rights as a word.
+    pub(crate) fn flags(&self) -> u32 {
+        let socket = if self.object.parts().1 { SOCKET } else { 0 };
+        u32::from(self.kind) | u32::from(self.syncs) << 16 | socket
+    }
+
+    /// Makes a descriptor of its words.
+    #[inline]
+    pub(crate) fn of_words(handle: u64, flags: u32, rights: u64, inheriting: u64) -> Descriptor {
+        let object = Object::of_parts(handle, flags & SOCKET != 0);
+        let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
+        Descriptor { object, rights, inheriting, kind, syncs }
     }
 
     pub fn has_positions(&self) -> bool {
@@ -64,6 +108,9 @@ impl Descriptor {
         if self.rights & rights == rights { Ok(self) } else { Err(Errno::NOTCAPABLE) }
     }
 }
+
+/// Bit of [`Descriptor::flags`]: it is a socket.
+const SOCKET: u32 = 1 << 9;
 
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
@@ -83,7 +130,7 @@ const CHUNK: usize = 32;
 struct Place {
     /// Odd while the place changes.
     version: AtomicU32,
-    /// [`Descriptor::kind`], [`Descriptor::syncs`] in the upper half, and [`Place::USED`].
+    /// [`Descriptor::flags`] and [`Place::USED`].
     flags: AtomicU32,
     handle: AtomicU64,
     rights: AtomicU64,
@@ -99,13 +146,12 @@ impl Place {
         loop {
             let version = self.version.load(Ordering::Acquire);
             let flags = self.flags.load(Ordering::Relaxed);
-            let found = Descriptor {
-                handle: self.handle.load(Ordering::Relaxed),
-                rights: self.rights.load(Ordering::Relaxed),
-                inheriting: self.inheriting.load(Ordering::Relaxed),
-                kind: flags as u8,
-                syncs: (flags >> 16) as u16,
-            };
+            let found = Descriptor::of_words(
+                self.handle.load(Ordering::Relaxed),
+                flags,
+                self.rights.load(Ordering::Relaxed),
+                self.inheriting.load(Ordering::Relaxed),
+            );
             // The words were loaded before the version is, again.
             fence(Ordering::Acquire);
             if version & 1 == 0 && self.version.load(Ordering::Relaxed) == version {
@@ -121,10 +167,9 @@ impl Place {
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
         // That is visible before the words are.
         fence(Ordering::Release);
-        let flags =
-            descriptor.map_or(0, |it| u32::from(it.kind) | u32::from(it.syncs) << 16 | Self::USED);
+        let flags = descriptor.map_or(0, |it| it.flags() | Self::USED);
         if let Some(descriptor) = descriptor {
-            self.handle.store(descriptor.handle, Ordering::Relaxed);
+            self.handle.store(descriptor.object.parts().0, Ordering::Relaxed);
             self.rights.store(descriptor.rights, Ordering::Relaxed);
             self.inheriting.store(descriptor.inheriting, Ordering::Relaxed);
         }
@@ -292,7 +337,7 @@ impl Table {
         self.take(found?.0).ok()
     }
 
-    /// Removes all descriptors, whose handles are the caller's to close.
+    /// Removes all descriptors, whose objects are the caller's to close.
     pub fn clear(&self) {
         let mut names = self.names.lock();
         self.places().for_each(|(_, place)| place.store(None));
@@ -333,7 +378,8 @@ mod tests {
 
     fn descriptor(word: u64) -> Descriptor {
         let (kind, syncs) = (word as u8, word as u16);
-        Descriptor { handle: word, rights: word, inheriting: word, kind, syncs }
+        let object = Object::of_parts(word, word & 1 != 0);
+        Descriptor { object, rights: word, inheriting: word, kind, syncs }
     }
 
     /// Three threads look up what another one changes: each finds all of a descriptor, or none.
@@ -347,7 +393,7 @@ mod tests {
                 while !over.load(Ordering::Relaxed) {
                     match table.get(5) {
                         Ok(it) => {
-                            assert_eq!(it, descriptor(it.handle));
+                            assert_eq!(it, descriptor(it.object.parts().0));
                             found += 1;
                         }
                         Err(_) => missed += 1,
@@ -376,10 +422,13 @@ mod tests {
         let table = Table::new(40).unwrap();
         (0..40).for_each(|number| assert_eq!(table.add(descriptor(number)), Ok(number as u32)));
         assert_eq!(table.add(descriptor(0)), Err(Errno::MFILE));
-        assert_eq!(table.take(33).map(|it| it.handle), Ok(33));
+        assert_eq!(table.take(33).map(|it| it.object.parts().0), Ok(33));
         assert_eq!((table.free(0), table.two_free()), (Ok(33), Err(Errno::MFILE)));
-        assert_eq!(table.renumber(7, 8).map(|it| it.map(|it| it.handle)), Ok(Some(8)));
-        assert_eq!((table.get(8).map(|it| it.handle), table.get(7)), (Ok(7), Err(Errno::BADF)));
+        assert_eq!(table.renumber(7, 8).map(|it| it.map(|it| it.object.parts().0)), Ok(Some(8)));
+        assert_eq!(
+            (table.get(8).map(|it| it.object.parts().0), table.get(7)),
+            (Ok(7), Err(Errno::BADF))
+        );
         assert_eq!((table.add(descriptor(9)), table.add(descriptor(9))), (Ok(7), Ok(33)));
         assert_eq!((0..41).filter(|_| table.take_any().is_some()).count(), 40);
         assert_eq!(table.count(), 0);

@@ -1,7 +1,7 @@
-//! Transfers between the program's memory and the file service.
+//! Transfers between the program's memory and a file or a socket.
 //!
 //! A short count is not an error. After a partial transfer, an error or an interruption is left to
-//! the next call. A single buffer goes to the file service directly. Several buffers that fit in
+//! the next call. A single buffer goes to the service directly. Several buffers that fit in
 //! the scratch space are one request, so that a pipe takes them atomically; larger ones are one
 //! request each. A read from a stream is one request and waits for no more data; a write to one
 //! waits until everything is written, unless it must not wait. Data go to the buffers that the list
@@ -9,9 +9,12 @@
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
+use crate::object::Object;
 use crate::system::System;
-use crate::wasi::{IOVEC, IOVECS};
-use abi::fs::{Op, Request};
+use crate::table::Descriptor;
+use crate::wasi::{IOVEC, IOVECS, filetype};
+use abi::fs::{Op, Request, STEP, flag};
+use abi::net;
 use alloc::vec::Vec;
 
 /// When to stop sending requests for one buffer.
@@ -22,8 +25,114 @@ pub(crate) enum Until {
     End,
     /// A stream being read: after one request.
     Once,
-    /// A stream being written with waiting: when everything is written.
+    /// A stream being written, or to be read completely, with waiting: when everything is moved.
     All,
+}
+
+/// The direction of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// A request of one of the services, which a transfer repeats.
+pub(crate) enum Channel {
+    File(Request),
+    /// Datagrams are sent and received one for each transfer, even one without bytes.
+    Socket {
+        request: net::Request,
+        datagrams: bool,
+        /// The answer to the latest request.
+        reply: net::Reply,
+    },
+}
+
+impl Channel {
+    /// Reads or writes at the position of a file, at an offset, or through a socket.
+    #[inline]
+    pub fn new(way: Way, descriptor: &Descriptor, offset: Option<u64>) -> Channel {
+        match descriptor.object {
+            Object::File(handle) => {
+                let op = if way == Way::In { Op::Read } else { Op::Write };
+                let flags = if offset.is_some() { flag::AT } else { 0 };
+                let offset = offset.unwrap_or(0);
+                Channel::File(Request { flags, offset, ..Request::new(op, handle) })
+            }
+            Object::Socket(handle) => {
+                let op = if way == Way::In { net::Op::Receive } else { net::Op::Send };
+                let datagrams = descriptor.kind == filetype::DATAGRAMS;
+                let (request, reply) = (net::Request::new(op, handle), net::Reply::default());
+                Channel::Socket { request, datagrams, reply }
+            }
+        }
+    }
+
+    fn reads(&self) -> bool {
+        match self {
+            Channel::File(request) => request.op == Op::Read as u16,
+            Channel::Socket { request, .. } => request.op == net::Op::Receive as u16,
+        }
+    }
+
+    fn has_datagrams(&self) -> bool {
+        matches!(self, Channel::Socket { datagrams: true, .. })
+    }
+
+    /// Sends one request; returns the number of bytes moved.
+    #[inline]
+    fn step(
+        &mut self,
+        system: &mut dyn System,
+        bulk: &mut [u8],
+        is_stream: bool,
+    ) -> Result<u32, Halt> {
+        match self {
+            Channel::File(request) => {
+                request.length = bulk.len() as u64;
+                let moved = system.transfer(request, bulk, is_stream)?.map_err(Errno::from)?;
+                let moved = moved.min(bulk.len() as u64);
+                request.offset = request.offset.saturating_add(moved);
+                Ok(moved as u32)
+            }
+            Channel::Socket { .. } => self.step_socket(system, bulk),
+        }
+    }
+
+    #[inline(never)]
+    fn step_socket(&mut self, system: &mut dyn System, bulk: &mut [u8]) -> Result<u32, Halt> {
+        let reads = self.reads();
+        let Channel::Socket { request, datagrams, reply } = self else {
+            return Err(Errno::IO.into());
+        };
+        let length = bulk.len().min(STEP);
+        request.length = length as u32;
+        *reply = system.sockets(*request, bulk.get_mut(..length).unwrap_or_default())?;
+        match reply.errno() {
+            net::Errno::Success => {}
+            // The connection ended with the state of the service.
+            net::Errno::Restarted if !*datagrams => return Err(Errno::CONNRESET.into()),
+            error => return Err(Errno::from(error).into()),
+        }
+        let moved = if reads { reply.filled.into() } else { reply.value };
+        Ok(moved.min(length as u64) as u32)
+    }
+
+    /// Writes what can be written without waiting.
+    pub fn send_now(mut self, system: &mut dyn System, bulk: &mut [u8]) -> Result<(), Halt> {
+        match &mut self {
+            Channel::File(request) => {
+                request.length = bulk.len() as u64;
+                let now = system.monotonic();
+                system.files_until(*request, bulk, now)?;
+                Ok(())
+            }
+            Channel::Socket { request, .. } => {
+                request.flags |= net::flag::NONBLOCK;
+                self.step_socket(system, bulk).map(drop)
+            }
+        }
+    }
 }
 
 impl Until {
@@ -112,8 +221,7 @@ fn check_list(memory: &Bytes<'_>, list: u32, count: u32) -> Result<Buffers, Errn
 
 /// A transfer.
 pub(crate) struct Transfer<'a> {
-    /// Read or Write; the length is filled in.
-    pub request: Request,
+    pub channel: Channel,
     pub until: Until,
     pub system: &'a mut dyn System,
 }
@@ -130,14 +238,17 @@ impl Transfer<'_> {
         if count == 1 {
             let one = vector(memory, list, 0)?;
             memory.check(one.at, one.length)?;
-            return self.direct(memory, one);
+            if one.length != 0 || !self.channel.has_datagrams() {
+                return self.direct(memory, one);
+            }
         }
         let mut all = check_list(memory, list, count)?;
         if all.covers && all.full > 1 && self.reads() {
             all.keep(memory)?;
         }
-        let fits = all.total as usize <= SCRATCH;
+        let fits = all.total as usize <= SCRATCH && (self.until != Until::All || !self.reads());
         match all.full {
+            0 if self.channel.has_datagrams() => self.step(&mut []),
             0 => Ok(0),
             1 => self.direct(memory, all.last),
             _ if fits || self.until == Until::Once => self.transfer_joined(memory, &all),
@@ -146,20 +257,12 @@ impl Transfer<'_> {
     }
 
     fn reads(&self) -> bool {
-        self.request.op == Op::Read as u16
+        self.channel.reads()
     }
 
-    /// Sends one request; returns the number of bytes moved.
     #[inline]
     fn step(&mut self, bulk: &mut [u8]) -> Result<u32, Halt> {
-        self.request.length = bulk.len() as u64;
-        let moved = self
-            .system
-            .transfer(&self.request, bulk, self.until != Until::End)?
-            .map_err(Errno::from)?;
-        let moved = moved.min(bulk.len() as u64);
-        self.request.offset = self.request.offset.saturating_add(moved);
-        Ok(moved as u32)
+        self.channel.step(self.system, bulk, self.until != Until::End)
     }
 
     /// Transfers one buffer.

@@ -103,6 +103,14 @@ pub mod rights {
         | FD_FILESTAT_GET
         | FD_FILESTAT_SET_TIMES
         | POLL_FD_READWRITE;
+    /// Rights that apply to a socket.
+    pub const SOCKET: u64 = FD_READ
+        | FD_WRITE
+        | FD_FDSTAT_SET_FLAGS
+        | FD_FILESTAT_GET
+        | POLL_FD_READWRITE
+        | SOCK_SHUTDOWN
+        | SOCK_ACCEPT;
     /// Rights that apply to a file.
     pub const FILE: u64 =
         STREAM | FD_SEEK | FD_TELL | FD_ADVISE | FD_ALLOCATE | FD_FILESTAT_SET_SIZE;
@@ -143,6 +151,10 @@ pub mod filetype {
     pub const CHARACTER: u8 = 2;
     pub const DIRECTORY: u8 = abi::fs::kind::DIRECTORY;
     pub const FILE: u8 = abi::fs::kind::FILE;
+    /// A socket for datagrams.
+    pub const DATAGRAMS: u8 = 5;
+    /// A socket for streams, or a pipe.
+    pub const STREAM: u8 = abi::fs::kind::PIPE;
 }
 
 pub mod fdflags {
@@ -215,6 +227,17 @@ pub mod event {
     pub const SUBSCRIPTION: u32 = 48;
     /// Bytes of an event.
     pub const EVENT: u32 = 32;
+}
+
+/// Flags of `sock_recv`.
+pub mod riflags {
+    /// Leave the data in the socket.
+    pub const PEEK: u32 = 1;
+    /// Wait until the buffers are full.
+    pub const WAITALL: u32 = 1 << 1;
+    pub const ALL: u32 = PEEK | WAITALL;
+    /// Of the result: the datagram was longer than the buffers.
+    pub const TRUNCATED: u16 = 1;
 }
 
 /// Bytes of an `iovec`.

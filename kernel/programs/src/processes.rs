@@ -15,15 +15,14 @@
 //! possible, so `listen` interrupts the cores repeatedly until the process has ended.
 //!
 //! - [`begin`]: one process from start to end
-//! - [`guest`]: what programs can call; [`pipes`]: their private pipes
+//! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - `moves`: to other kernels, and from there; `passage`: what passes
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
 //!   `explain`: what the table's errors mean
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
-//! - [`accounts`]: reports to the table what processes use; [`reports`]: to a table that has
-//!   restarted, which there are, and which were lost
+//! - [`accounts`], [`reports`]: to the table what processes use, and to a new one which there are
 
 mod accounts;
 mod begin;
@@ -40,6 +39,7 @@ mod passage;
 mod pipes;
 mod place;
 mod reports;
+mod sockets;
 mod threads;
 pub mod turns;
 

@@ -5,6 +5,7 @@ use abi::program::{
     IMAGE_ALIGN, IMAGE_BYTES, IMAGE_MAGIC, IMAGE_STRINGS, IMAGE_UNSEALED, IMAGE_VERSION, ImageHead,
     class, right,
 };
+use abi::reach::{RULES, Rule, listener};
 use alloc::vec::Vec;
 use blake3::{Hash, Hasher};
 use core::mem::offset_of;
@@ -42,6 +43,10 @@ pub struct Contents<'a> {
     pub preopens: &'a [u8],
     /// Endpoints, in the format of [`endpoints`].
     pub endpoints: &'a [u8],
+    /// Rules of what it may reach ([`abi::reach`]), each terminated by NUL.
+    pub net: &'a [u8],
+    /// Listeners that it starts with ([`abi::reach::listener`]), each terminated by NUL.
+    pub listen: &'a [u8],
     /// BLAKE3 of the .wasm file.
     pub source: [u8; 32],
     /// The compiled code, at a multiple of [`IMAGE_ALIGN`] in the file.
@@ -61,12 +66,22 @@ impl<'a> Contents<'a> {
         preopens(self.preopens).flatten()
     }
 
+    pub fn net(&self) -> impl Iterator<Item = &'a [u8]> {
+        strings(self.net)
+    }
+
     pub fn endpoints(&self) -> impl Iterator<Item = Endpoint<'a>> {
         endpoints(self.endpoints).flatten()
     }
 
-    fn strings(&self) -> [&'a [u8]; 4] {
-        [self.arguments, self.environment, self.preopens, self.endpoints]
+    /// Iterates over the ports of the listeners.
+    pub fn listen(&self) -> impl Iterator<Item = u16> {
+        strings(self.listen).filter_map(listener)
+    }
+
+    fn strings(&self) -> [&'a [u8]; 6] {
+        let Contents { arguments, environment, preopens, endpoints, net, listen, .. } = *self;
+        [arguments, environment, preopens, endpoints, net, listen]
     }
 
     fn is_valid(&self) -> bool {
@@ -77,6 +92,10 @@ impl<'a> Contents<'a> {
             && parts.iter().all(|part| are_whole(part))
             && preopens(self.preopens).all(|found| found.is_some())
             && endpoints(self.endpoints).all(|found| found.is_some())
+            && strings(self.net).all(|rule| Rule::parse(rule).is_some())
+            && strings(self.net).count() <= RULES
+            && strings(self.listen).all(|text| listener(text).is_some())
+            && (self.rights & right::NET == 0 || self.net.is_empty())
             && !self.code.is_empty()
     }
 }
@@ -183,6 +202,8 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
     let environment = take(head.environment)?;
     let preopens = take(head.preopens)?;
     let endpoints = take(head.endpoints)?;
+    let net = take(head.net)?;
+    let listen = take(head.listen)?;
     let code = usize::try_from(head.code).ok()?;
     let placed = head.code.is_multiple_of(IMAGE_ALIGN) && code >= at;
     let whole = head.code.checked_add(head.code_bytes) == Some(head.bytes);
@@ -199,6 +220,8 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
         environment,
         preopens,
         endpoints,
+        net,
+        listen,
         source: head.source,
         code,
     })
@@ -235,6 +258,8 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         tree_processes: image.tree_processes,
         tree_files: image.tree_files,
         source: image.source,
+        net: image.net.len() as u32,
+        listen: image.listen.len() as u32,
     };
     let mut file = Vec::with_capacity(bytes);
     file.extend_from_slice(head.as_bytes());

@@ -24,6 +24,8 @@ fn image(code: &[u8]) -> Contents<'_> {
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0r /bin=tools=old\0+rw /etc=/etc\0",
         endpoints: b"-5 echo.v1\x000 disk\0",
+        net: b"",
+        listen: b"",
         source: [9; 32],
         code,
     }
@@ -55,6 +57,8 @@ fn a_sealed_image_passes_the_check() {
         environment: none,
         preopens: none,
         endpoints: none,
+        net: b"",
+        listen: b"",
         ..image(code)
     };
     let file = seal(&bare, &KEY).unwrap();
@@ -131,13 +135,15 @@ fn the_words_before_the_seal_are_sealed() {
 fn an_invalid_image_with_a_valid_seal_is_refused() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
-    let defects: [(usize, &[u8]); 9] = [
+    let defects: [(usize, &[u8]); 11] = [
         (offset_of!(ImageHead, code), &[1, 0, 0, 0, 0, 0, 0, 0]),
         (offset_of!(ImageHead, code), &[0; 8]),
         (offset_of!(ImageHead, code), &[0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
         (offset_of!(ImageHead, code_bytes), &[0xff; 8]),
         (offset_of!(ImageHead, class), &[3, 0, 0, 0]),
-        (offset_of!(ImageHead, rights), &[4, 0, 0, 0]),
+        (offset_of!(ImageHead, rights), &[8, 0, 0, 0]),
+        (offset_of!(ImageHead, net), &[1, 0, 0, 0]),
+        (offset_of!(ImageHead, listen), &[1, 0, 0, 0]),
         (offset_of!(ImageHead, arguments), &[0xff; 4]),
         (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
         (offset_of!(ImageHead, endpoints), &[2, 0, 0, 0]),
@@ -161,6 +167,9 @@ fn invalid_contents_are_not_sealed() {
     for wrong in [
         Contents { class: 0, ..image },
         Contents { rights: 1 << 31, ..image },
+        Contents { net: b"bind:80\0", ..image },
+        Contents { listen: b"udp:80\0", ..image },
+        Contents { net: b"listen:80\0", rights: right::NET, ..image },
         Contents { code: b"", ..image },
         Contents { arguments: b"no end", ..image },
         Contents { arguments: &long, ..image },

@@ -17,18 +17,23 @@
 //! - [`served`]: one service: requests, steps, counters
 //! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
-//! - [`wakes`]: wakes of parked callers, here and on other kernels
+//! - [`wakes`]: wakes of parked callers, here and on other kernels; `woken`: which of them count
+//! - [`any`]: one wait for several requests; [`polling`]: polls of files and sockets
 //! - [`frames`]: the service of shared frames
 //! - `longest`: the longest step, for measurements
 
+mod alone;
+mod any;
 mod caller;
 mod frames;
 mod guard;
 #[cfg(feature = "trials")]
 mod longest;
 mod patience;
+mod polling;
 mod served;
 mod wakes;
+mod woken;
 
 use ::processes::Processes;
 use abi::boot::{BLOCK, Blob};
@@ -38,7 +43,7 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 pub use caller::Caller;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use frames::SharedFrames;
 pub use frames::kind as frames_kind;
 pub use guard::ArenaGuard;
@@ -54,6 +59,7 @@ pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
 use share::{Mailboxes, Mode, Token, codec};
+use woken::Woken;
 
 /// Why a request to a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,9 +146,8 @@ pub struct Services {
     /// For each kernel, the epoch that [`Services::keep`] saw last; 0 if it did not run.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
-    /// For each thread, the sequence number of its latest request that was woken. A wake may come
-    /// before the caller sleeps, and the scheduler's permit may be used up by another wait.
-    woken: Box<[AtomicU32; MAX_THREADS]>,
+    /// For each thread, whether a request was woken that it waits for.
+    woken: Box<[Woken]>,
     /// How often all parked callers were woken.
     all_woken: AtomicU64,
     /// Kernels that a wake could not be sent to, one bit each.
@@ -185,7 +190,7 @@ impl Services {
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
             sequence: AtomicU64::new(1),
-            woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
+            woken: (0..MAX_THREADS).map(|_| Woken::default()).collect(),
             all_woken: AtomicU64::new(0),
             owed: AtomicU64::new(0),
             given: Mailboxes::new(MAX_THREADS),
@@ -216,13 +221,20 @@ impl Services {
     /// Returns a token for the next request of the calling thread.
     #[inline]
     fn token(&self, platform: &Platform) -> Token {
-        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
+        self.tokens(platform, 1)
+    }
+
+    /// Returns the first token of the next `count` requests of the calling thread; the others have
+    /// the sequence numbers that follow.
+    #[inline]
+    fn tokens(&self, platform: &Platform, count: usize) -> Token {
+        let sequence = self.sequence.fetch_add(count as u64, Ordering::Relaxed) as u32;
         let thread = platform.scheduler.current().token();
         Token::new(platform.me, platform.epoch, thread, sequence)
     }
 
     #[inline]
-    fn woken(&self, token: Token) -> &AtomicU32 {
+    fn woken(&self, token: Token) -> &Woken {
         &self.woken[place_of(token)]
     }
 
@@ -230,7 +242,13 @@ impl Services {
     /// wakes do not count. Returns the argument `all_woken` of [`Services::sleep`].
     #[inline]
     fn expect_wake(&self, token: Token) -> u64 {
-        self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
+        self.expect_wakes(token, 1)
+    }
+
+    /// The same for `count` requests, of which `token` is the first one's.
+    #[inline]
+    fn expect_wakes(&self, token: Token, count: usize) -> u64 {
+        self.woken(token).expect(token.sequence, count);
         self.all_woken.load(Ordering::Relaxed)
     }
 
@@ -240,8 +258,20 @@ impl Services {
     #[inline]
     fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
         self.given.open(place_of(token), token.sequence);
+        self.sleep_until_woken(platform, token, all_woken, patience);
+    }
+
+    /// The same without a mailbox.
+    #[inline]
+    fn sleep_until_woken(
+        &self,
+        platform: &Platform,
+        token: Token,
+        all_woken: u64,
+        patience: &Patience<'_>,
+    ) {
         platform.scheduler.wait_for(&self.parked, patience.next_look(), || {
-            self.woken(token).load(Ordering::Relaxed) == token.sequence
+            self.woken(token).is_set()
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
         });

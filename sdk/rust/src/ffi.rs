@@ -12,11 +12,12 @@ pub use wasi::*;
 mod wasi {
     use crate::Errno;
     use crate::layout::{
-        Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, Spawn, Subscription,
+        Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, SocketAddress, Spawn,
+        Subscription,
     };
 
     mod penumbra {
-        use crate::layout::{Ended, Identity, Listed, Spawn};
+        use crate::layout::{Ended, Identity, Listed, SocketAddress, Spawn};
         #[link(wasm_import_module = "penumbra")]
         unsafe extern "C" {
             pub fn spawn(what: *const Spawn, pid: *mut u32) -> u32;
@@ -31,6 +32,37 @@ mod wasi {
             pub fn pipe(ends: *mut u32) -> u32;
             pub fn dup(descriptor: u32, new: *mut u32) -> u32;
             pub fn terminal(descriptor: u32, mode: u32, group: u32) -> u32;
+            pub fn socket(family: u32, kind: u32, flags: u32, new: *mut u32) -> u32;
+            pub fn bind(descriptor: u32, address: *const SocketAddress) -> u32;
+            pub fn listen(descriptor: u32, backlog: u32) -> u32;
+            pub fn connect(descriptor: u32, address: *const SocketAddress) -> u32;
+            pub fn accept(
+                descriptor: u32,
+                flags: u32,
+                address: *mut SocketAddress,
+                new: *mut u32,
+            ) -> u32;
+            pub fn send_to(
+                descriptor: u32,
+                pieces: *const [u32; 2],
+                count: u32,
+                flags: u32,
+                address: *const SocketAddress,
+                sent: *mut u32,
+            ) -> u32;
+            pub fn recv_from(
+                descriptor: u32,
+                pieces: *const [u32; 2],
+                count: u32,
+                flags: u32,
+                address: *mut SocketAddress,
+                received: *mut u32,
+                found: *mut u16,
+            ) -> u32;
+            pub fn local_address(descriptor: u32, address: *mut SocketAddress) -> u32;
+            pub fn peer_address(descriptor: u32, address: *mut SocketAddress) -> u32;
+            pub fn get_option(descriptor: u32, option: u32, value: *mut u32) -> u32;
+            pub fn set_option(descriptor: u32, option: u32, value: u32) -> u32;
         }
     }
 
@@ -44,6 +76,7 @@ mod wasi {
         use crate::layout::{Event, Fdstat, Filestat, Subscription};
         #[link(wasm_import_module = "wasi_snapshot_preview1")]
         unsafe extern "C" {
+            pub fn sock_shutdown(fd: u32, how: u32) -> u32;
             pub fn fd_close(fd: u32) -> u32;
             pub fn fd_read(fd: u32, pieces: *const [u32; 2], count: u32, done: *mut u32) -> u32;
             pub fn fd_write(fd: u32, pieces: *const [u32; 2], count: u32, done: *mut u32) -> u32;
@@ -162,6 +195,97 @@ mod wasi {
         check(unsafe { penumbra::terminal(descriptor, mode, group) })
     }
 
+    /// Creates a socket of this kind.
+    pub fn socket(family: u32, kind: u32) -> Result<u32, Errno> {
+        let mut new = 0;
+        // SAFETY: `new` is valid for writes.
+        check(unsafe { penumbra::socket(family, kind, 0, &mut new) }).map(|()| new)
+    }
+
+    /// Gives a socket a local address.
+    pub fn bind(descriptor: u32, address: &SocketAddress) -> Result<(), Errno> {
+        // SAFETY: `address` is valid.
+        check(unsafe { penumbra::bind(descriptor, address) })
+    }
+
+    /// Makes a socket accept connections.
+    pub fn listen(descriptor: u32, backlog: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { penumbra::listen(descriptor, backlog) })
+    }
+
+    /// Connects a socket.
+    pub fn connect(descriptor: u32, address: &SocketAddress) -> Result<(), Errno> {
+        // SAFETY: `address` is valid.
+        check(unsafe { penumbra::connect(descriptor, address) })
+    }
+
+    /// Takes a connection. Returns its descriptor and the peer's address.
+    pub fn accept(descriptor: u32) -> Result<(u32, SocketAddress), Errno> {
+        let (mut new, mut peer) = (0, SocketAddress::default());
+        // SAFETY: `peer` and `new` are valid for writes, and every bit pattern of them is a value.
+        let error = unsafe { penumbra::accept(descriptor, 0, &mut peer, &mut new) };
+        check(error).map(|()| (new, peer))
+    }
+
+    /// Sends to an address, or to the peer. Returns how many bytes.
+    pub fn send(descriptor: u32, data: &[u8], to: Option<&SocketAddress>) -> Result<usize, Errno> {
+        let (piece, mut done) = (place(data), 0);
+        let to = to.map_or(core::ptr::null(), |to| to as *const SocketAddress);
+        // SAFETY: `piece` points to `data`, which is borrowed; `to` is valid or null; so is `done`.
+        let error = unsafe { penumbra::send_to(descriptor, &piece, 1, 0, to, &mut done) };
+        check(error).map(|()| (done as usize).min(data.len()))
+    }
+
+    /// Receives. Returns how many bytes, and the address of the sender.
+    pub fn receive(
+        descriptor: u32,
+        into: &mut [u8],
+        flags: u32,
+    ) -> Result<(usize, SocketAddress), Errno> {
+        let (piece, mut done, mut found) = (place(into), 0, 0);
+        let mut from = SocketAddress::default();
+        // SAFETY: `piece` points to `into`, which is borrowed for writes; the others are valid for
+        // writes, and every bit pattern of them is a value.
+        let error = unsafe {
+            penumbra::recv_from(descriptor, &piece, 1, flags, &mut from, &mut done, &mut found)
+        };
+        check(error).map(|()| ((done as usize).min(into.len()), from))
+    }
+
+    /// Closes directions of a stream.
+    pub fn shutdown(descriptor: u32, how: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { preview1::sock_shutdown(descriptor, how) })
+    }
+
+    /// Returns the address of a socket.
+    pub fn local_address(descriptor: u32) -> Result<SocketAddress, Errno> {
+        let mut address = SocketAddress::default();
+        // SAFETY: `address` is valid for writes, and every bit pattern of it is a value.
+        check(unsafe { penumbra::local_address(descriptor, &mut address) }).map(|()| address)
+    }
+
+    /// Returns the address of its peer.
+    pub fn peer_address(descriptor: u32) -> Result<SocketAddress, Errno> {
+        let mut address = SocketAddress::default();
+        // SAFETY: `address` is valid for writes, and every bit pattern of it is a value.
+        check(unsafe { penumbra::peer_address(descriptor, &mut address) }).map(|()| address)
+    }
+
+    /// Returns an option of a socket.
+    pub fn get_option(descriptor: u32, option: u32) -> Result<u32, Errno> {
+        let mut value = 0;
+        // SAFETY: `value` is valid for writes.
+        check(unsafe { penumbra::get_option(descriptor, option, &mut value) }).map(|()| value)
+    }
+
+    /// Changes an option of a socket.
+    pub fn set_option(descriptor: u32, option: u32, value: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { penumbra::set_option(descriptor, option, value) })
+    }
+
     /// Makes the calling thread's next `pthread_create` create a light thread.
     pub fn next_thread_is_light() {
         // SAFETY: sets a thread-local variable of the C library.
@@ -274,86 +398,5 @@ mod wasi {
     }
 }
 
-/// The same calls where there is no Penumbra: each returns an error.
 #[cfg(not(target_os = "wasi"))]
-mod elsewhere {
-    #![allow(missing_docs, reason = "as in `wasi`")]
-    use crate::Errno;
-    use crate::layout::{
-        Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, Spawn, Subscription,
-    };
-
-    type Answer<T> = Result<T, Errno>;
-
-    /// Addresses do not fit into 32 bits here; nothing reads them.
-    pub fn place<T>(of: &[T]) -> [u32; 2] {
-        [0, of.len() as u32]
-    }
-    pub fn spawn(_: &Spawn, _: &[&[u8]], _: &[InheritedFile]) -> Answer<u32> {
-        Err(Errno::NOSYS)
-    }
-    pub fn wait(_: i32, _: u32) -> Answer<Ended> {
-        Err(Errno::NOSYS)
-    }
-    pub fn kill(_: i32, _: u32) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn move_to(_: u32, _: u32) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn group(_: u32, _: u32) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn who() -> Answer<Identity> {
-        Err(Errno::NOSYS)
-    }
-    pub fn list(_: u32, _: &mut [Listed]) -> Answer<usize> {
-        Err(Errno::NOSYS)
-    }
-    pub fn pipe() -> Answer<[u32; 2]> {
-        Err(Errno::NOSYS)
-    }
-    pub fn dup(_: u32) -> Answer<u32> {
-        Err(Errno::NOSYS)
-    }
-    pub fn terminal(_: u32, _: u32, _: u32) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn next_thread_is_light() {}
-    pub fn close(_: u32) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn read(_: u32, _: &mut [u8]) -> Answer<usize> {
-        Err(Errno::NOSYS)
-    }
-    pub fn write(_: u32, _: &[u8]) -> Answer<usize> {
-        Err(Errno::NOSYS)
-    }
-    pub fn seek(_: u32, _: i64, _: u32) -> Answer<u64> {
-        Err(Errno::NOSYS)
-    }
-    pub fn fdstat(_: u32) -> Answer<Fdstat> {
-        Err(Errno::NOSYS)
-    }
-    pub fn set_flags(_: u32, _: u16) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn prestat(_: u32) -> Answer<usize> {
-        Err(Errno::NOSYS)
-    }
-    pub fn prestat_name(_: u32, _: &mut [u8]) -> Answer<()> {
-        Err(Errno::NOSYS)
-    }
-    pub fn open(_: u32, _: &str, _: u16, _: [u64; 2], _: u16) -> Answer<u32> {
-        Err(Errno::NOSYS)
-    }
-    pub fn filestat(_: u32, _: &str, _: bool) -> Answer<Filestat> {
-        Err(Errno::NOSYS)
-    }
-    pub fn poll(_: &[Subscription], _: &mut [Event]) -> Answer<usize> {
-        Err(Errno::NOSYS)
-    }
-    pub fn clock(_: u32) -> Answer<u64> {
-        Err(Errno::NOSYS)
-    }
-}
+mod elsewhere;

@@ -54,6 +54,41 @@ pub struct InheritedFile {
     pub preopen: [u32; 2],
 }
 
+/// Family of IPv4 addresses.
+pub const INET: u16 = 1;
+
+/// Address of a socket.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketAddress {
+    /// [`INET`].
+    pub family: u16,
+    /// Number of the port.
+    pub port: u16,
+    /// 0.
+    pub flow: u32,
+    /// IPv4: the first four bytes.
+    pub address: [u8; 16],
+    /// 0.
+    pub scope: u32,
+}
+
+/// Options of sockets.
+pub mod option {
+    /// An error of a connection that no call has returned.
+    pub const ERROR: u32 = 1;
+    /// Small pieces are sent at once.
+    pub const NODELAY: u32 = 5;
+}
+
+/// Directions of a stream.
+pub mod shut {
+    /// Receiving.
+    pub const READ: u32 = 1;
+    /// Sending.
+    pub const WRITE: u32 = 2;
+}
+
 /// How a child ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,9 +1,11 @@
-//! What Penumbra offers a WASI program beyond WASI: processes, pipes, duplicated descriptors.
+//! What Penumbra offers a WASI program beyond WASI: processes, pipes, duplicated descriptors,
+//! sockets.
 //!
 //! - [`Command`]  starts a program: path, arguments, environment, files, preopens, kernel, group
 //! - [`Child`]    waits for it or signals it; [`Ended`] is the result
 //! - [`process`]  the caller's identity, the list of processes, signals, groups
 //! - [`File`]     an owned descriptor: pipes, duplicates, paths, readiness
+//! - [`net`]      sockets: streams and datagrams
 //! - [`light`]    threads on the weak kernel
 //! - [`layout`]   layouts of the structures that are passed to the system
 //!
@@ -16,6 +18,8 @@
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod command;
 mod errno;
@@ -24,6 +28,7 @@ mod ffi;
 mod file;
 pub mod layout;
 pub mod light;
+pub mod net;
 pub mod process;
 pub mod ready;
 

@@ -23,6 +23,7 @@ fn fields_lie_where_the_system_has_them() {
         descriptors, reserved);
     same!(layout::InheritedFile, abi::program::InheritedFile: descriptor, becomes, preopen);
     same!(layout::Ended, abi::program::Ended: pid, kind, status, reserved, cpu, memory);
+    same!(layout::SocketAddress, abi::program::SocketAddress: family, port, flow, address, scope);
     same!(layout::Identity, abi::program::Identity: pid, parent, group, kernel);
     same!(layout::Listed, abi::process::Listed:
         pid, parent, group, kernel, state, kind, status, began, cpu, memory, messages, name);
@@ -32,6 +33,11 @@ fn fields_lie_where_the_system_has_them() {
 fn numbers_are_the_same() {
     assert_eq!(layout::ANY_KERNEL, abi::program::ANY_KERNEL);
     assert_eq!(layout::NEW_GROUP, u32::from(abi::process::flag::NEW_GROUP));
+    assert_eq!(layout::INET, abi::program::family::INET);
+    assert_eq!(layout::option::ERROR, u32::from(abi::net::option::ERROR));
+    assert_eq!(layout::option::NODELAY, u32::from(abi::net::option::NODELAY));
+    assert_eq!(layout::shut::READ, abi::net::shut::READ);
+    assert_eq!(layout::shut::WRITE, abi::net::shut::WRITE);
     assert_eq!(layout::NAME, abi::process::NAME);
     assert_eq!(layout::FILES, abi::program::BEGIN_FILES);
     assert_eq!(layout::ARGUMENTS, abi::program::ARGUMENTS);
@@ -67,6 +73,31 @@ fn errors_have_the_numbers_of_wasi() {
         (Errno::NOSYS, Theirs::Nosys),
         (Errno::PERM, Theirs::Perm),
         (Errno::SRCH, Theirs::Srch),
+        (Errno::STALE, Theirs::Restarted),
+    ];
+    pairs.iter().for_each(|(ours, theirs)| assert_eq!(ours.number(), theirs.wasi()));
+}
+
+#[test]
+fn errors_of_sockets_have_the_numbers_of_wasi() {
+    use abi::net::Errno as Theirs;
+    use penumbra::Errno;
+    let pairs = [
+        (Errno::ADDRINUSE, Theirs::Addrinuse),
+        (Errno::ADDRNOTAVAIL, Theirs::Addrnotavail),
+        (Errno::AGAIN, Theirs::Again),
+        (Errno::CONNREFUSED, Theirs::Connrefused),
+        (Errno::CONNRESET, Theirs::Connreset),
+        (Errno::DESTADDRREQ, Theirs::Destaddrreq),
+        (Errno::INPROGRESS, Theirs::Inprogress),
+        (Errno::ISCONN, Theirs::Isconn),
+        (Errno::MSGSIZE, Theirs::Msgsize),
+        (Errno::NETUNREACH, Theirs::Netunreach),
+        (Errno::NFILE, Theirs::Nfile),
+        (Errno::NOBUFS, Theirs::Nobufs),
+        (Errno::NOPROTOOPT, Theirs::Noprotoopt),
+        (Errno::NOTCONN, Theirs::Notconn),
+        (Errno::PIPE, Theirs::Pipe),
         (Errno::STALE, Theirs::Restarted),
     ];
     pairs.iter().for_each(|(ours, theirs)| assert_eq!(ours.number(), theirs.wasi()));

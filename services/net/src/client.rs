@@ -3,7 +3,7 @@
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
 //! the service parks the request. This module does not depend on how that happens.
 
-use abi::net::{Errno, LOCALHOST, Op, Reply, Request, flag};
+use abi::net::{Errno, LOCALHOST, Op, Reply, Request, flag, shut};
 
 /// Sends a request with its bulk to the service and returns the reply.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
@@ -105,7 +105,8 @@ impl<'a> Client<'a> {
 
     /// Ends the sending direction of a stream.
     pub fn shut(&mut self, stream: u64) -> Result<()> {
-        self.ask(Request::new(Op::Shut, stream), &mut []).map(|_| ())
+        let request = Request { value: shut::WRITE, ..Request::new(Op::Shut, stream) };
+        self.ask(request, &mut []).map(|_| ())
     }
 
     pub fn close(&mut self, handle: u64) -> Result<()> {

@@ -4,7 +4,8 @@
 //! - [`device`]   the loopback device
 //! - [`stack`]    smoltcp's interface and sockets
 //! - [`sockets`]  handles and what they refer to
-//! - [`service`]  the state machine: requests and waiting callers; `operations`: each request
+//! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
+//!   request
 //! - [`client`]   the requests as functions
 //! - [`check`]    the self-test, over any carrier of requests
 //!
@@ -13,6 +14,7 @@
 
 extern crate alloc;
 
+mod about;
 pub mod check;
 pub mod client;
 pub mod device;

@@ -1,9 +1,9 @@
-//! The operations of the network service.
+//! The operations of the network service on streams, datagrams and listeners.
 
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Ended, Kind, Listener, Stream, is_connecting};
-use crate::stack::{SocketHandle, bytes_of, endpoint};
-use abi::net::{BACKLOG, DATAGRAM, Errno, Reply, State};
+use crate::sockets::{Ended, Kind, Listener, Owner, Stream, is_connecting};
+use crate::stack::{SocketHandle, bytes_of, endpoint, is_ours};
+use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, shut};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
@@ -30,15 +30,12 @@ impl Net {
         Ok((place, kind))
     }
 
-    pub(crate) fn do_udp(&mut self, call: &Call<'_>) -> Result<Reply> {
-        self.handles.room()?;
-        let socket = self.stack.add_udp()?;
-        let handle = self.handles.open(call.token, Kind::Udp(socket, 0))?;
-        Ok(Reply { handle, ..Reply::default() })
+    pub(crate) fn owner(call: &Call<'_>) -> Owner {
+        Owner { token: call.token, tree: call.request.tree }
     }
 
-    pub(crate) fn do_tcp(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let handle = self.handles.open(call.token, Kind::Fresh(0))?;
+    pub(crate) fn do_open(&mut self, call: &Call<'_>, kind: Kind) -> Result<Reply> {
+        let handle = self.handles.open(Net::owner(call), kind)?;
         Ok(Reply { handle, ..Reply::default() })
     }
 
@@ -54,32 +51,45 @@ impl Net {
     }
 
     pub(crate) fn do_bind(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let wanted = call.request.port;
-        let place = match self.entry(call)? {
-            (_, &mut Kind::Udp(socket, 0)) => return self.bind_udp(call, socket),
-            (place, Kind::Fresh(0)) => place,
+        let (wanted, address) = (call.request.port, call.request.address);
+        if !is_ours(address) {
+            return Err(Errno::Addrnotavail.into());
+        }
+        let (place, udp) = match self.entry(call)? {
+            (place, Kind::FreshUdp) => (place, true),
+            (place, Kind::Fresh(0)) => (place, false),
             (_, Kind::Udp(..) | Kind::Fresh(_)) => return Err(Errno::Inval.into()),
             _ => return Err(Errno::Isconn.into()),
         };
-        let port = self.port(wanted, false)?;
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Fresh(port);
+        let port = match udp {
+            true => self.bind_udp(place, wanted)?.1,
+            false => self.port(wanted, false)?,
+        };
+        if let Some(socket) = self.handles.socket_mut(place) {
+            socket.address = address;
+            if !udp {
+                socket.kind = Kind::Fresh(port);
+            }
         }
         Ok(at_port(port))
     }
 
-    fn bind_udp(&mut self, call: &Call<'_>, socket: SocketHandle) -> Result<Reply> {
-        let port = self.port(call.request.port, true)?;
-        self.stack.datagrams(socket).bind(port).map_err(|_| Errno::Inval)?;
-        let (_, kind) = self.entry(call)?;
-        *kind = Kind::Udp(socket, port);
-        Ok(at_port(port))
+    /// Gives a UDP socket without a port this one, or any. Returns it, and its port.
+    fn bind_udp(&mut self, place: u32, wanted: u16) -> Result<(SocketHandle, u16)> {
+        let port = self.port(wanted, true)?;
+        let socket = self.stack.add_udp()?;
+        // Cannot fail: the socket is new, and the port not 0.
+        let _ = self.stack.datagrams(socket).bind(port);
+        if let Some(kind) = self.handles.get_mut(place) {
+            *kind = Kind::Udp(socket, port);
+        }
+        Ok((socket, port))
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
         let place = match self.entry(call)? {
             (place, Kind::Fresh(_)) => place,
-            (_, Kind::Udp(..)) => return Err(Errno::Notsup.into()),
+            (_, Kind::Udp(..) | Kind::FreshUdp) => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Isconn.into()),
         };
         let port = match self.handles.get(place) {
@@ -103,15 +113,19 @@ impl Net {
         if listener.ready.is_empty() {
             return Err(Halt::Park(Key::Readable(place)));
         }
-        self.handles.room()?;
+        self.handles.room(call.request.tree)?;
         let Some(Kind::Listener(listener)) = self.handles.get_mut(place) else {
             return Err(Errno::Badf.into());
         };
         let socket = listener.ready.pop_front().ok_or(Errno::Again)?;
         let remote = self.stack.stream(socket).remote_endpoint();
         let stream = Stream { socket, bound: 0, connected: true, shut: false };
-        let handle = self.handles.open(call.token, Kind::Stream(stream))?;
+        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream))?;
         let (address, port) = remote.map_or(([0; 4], 0), |of| (bytes_of(of.addr), of.port));
+        let made = self.handles.place(handle)?;
+        if let Some(socket) = self.handles.socket_mut(made) {
+            (socket.address, socket.peer) = (LOCALHOST, Some((address, port)));
+        }
         Ok(Reply { handle, address, port, ..Reply::default() })
     }
 
@@ -119,7 +133,7 @@ impl Net {
         let (place, stream) = match self.entry(call)? {
             (place, &mut Kind::Fresh(bound)) => (place, self.begin(call, place, bound)?),
             (place, &mut Kind::Stream(stream)) => (place, stream),
-            (_, Kind::Udp(..)) => return Err(Errno::Notsup.into()),
+            (place, Kind::Udp(..) | Kind::FreshUdp) => return self.connect_udp(call, place),
             _ => return Err(Errno::Isconn.into()),
         };
         if stream.connected && !call.again {
@@ -130,13 +144,32 @@ impl Net {
             return Err(Halt::Park(Key::Writable(place)));
         }
         if !stream.connected && socket.state() == tcp::State::Closed {
-            self.stack.remove_tcp(stream.socket, true);
-            if let Some(kind) = self.handles.get_mut(place) {
-                *kind = Kind::Fresh(stream.bound);
-            }
+            self.refused(place, stream);
             return Err(Errno::Connrefused.into());
         }
         Ok(at_port(socket.local_endpoint().map_or(0, |own| own.port)))
+    }
+
+    /// Makes a stream that was refused a fresh one.
+    pub(crate) fn refused(&mut self, place: u32, stream: Stream) {
+        self.stack.remove_tcp(stream.socket, true);
+        if let Some(socket) = self.handles.socket_mut(place) {
+            (socket.kind, socket.peer) = (Kind::Fresh(stream.bound), None);
+        }
+    }
+
+    /// Sets the only peer of a UDP socket.
+    fn connect_udp(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
+        let (address, port) = (call.request.address, call.request.port);
+        let to = endpoint(address, port)?;
+        let own = match self.handles.get(place) {
+            Some(&Kind::Udp(_, own)) => own,
+            _ => self.bind_udp(place, 0)?.1,
+        };
+        if let Some(socket) = self.handles.socket_mut(place) {
+            (socket.address, socket.peer) = (LOCALHOST, Some((bytes_of(to.addr), port)));
+        }
+        Ok(at_port(own))
     }
 
     /// Starts a connection. On loopback it is usually complete when this returns.
@@ -150,17 +183,19 @@ impl Net {
         }
         self.stack.settle();
         let stream = Stream { socket, bound, connected: false, shut: false };
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Stream(stream);
+        if let Some(socket) = self.handles.socket_mut(place) {
+            (socket.kind, socket.address) = (Kind::Stream(stream), LOCALHOST);
+            socket.peer = Some((bytes_of(to.addr), to.port));
         }
         Ok(stream)
     }
 
     pub(crate) fn do_send(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
-            (place, &mut Kind::Udp(socket, port)) => {
-                return self.send_datagram(call, place, socket, port);
+            (place, &mut Kind::Udp(socket, _)) => {
+                return self.send_datagram(call, place, Some(socket));
             }
+            (place, Kind::FreshUdp) => return self.send_datagram(call, place, None),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (_, Kind::Ended(Ended { reset: true, .. })) => return Err(Errno::Connreset.into()),
             (_, Kind::Ended(_)) => return Err(Errno::Pipe.into()),
@@ -186,18 +221,23 @@ impl Net {
         &mut self,
         call: &Call<'_>,
         place: u32,
-        socket: SocketHandle,
-        port: u16,
+        socket: Option<SocketHandle>,
     ) -> Result<Reply> {
-        let to = endpoint(call.request.address, call.request.port)?;
+        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
+        let to = match (call.request.address, call.request.port, peer) {
+            ([0, 0, 0, 0], 0, Some((address, port))) => endpoint(address, port)?,
+            ([0, 0, 0, 0], 0, None) => return Err(Errno::Destaddrreq.into()),
+            (address, port, _) => endpoint(address, port)?,
+        };
         let length = call.request.length as usize;
         // A datagram is sent whole or not at all.
         if length > DATAGRAM || length > call.bulk.len() {
             return Err(Errno::Msgsize.into());
         }
-        if port == 0 {
-            self.bind_udp(&Call { request: unbound(call), bulk: &mut [], ..*call }, socket)?;
-        }
+        let socket = match socket {
+            Some(socket) => socket,
+            None => self.bind_udp(place, 0)?.0,
+        };
         match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
             Ok(()) => Ok(moved(length)),
             Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
@@ -207,20 +247,27 @@ impl Net {
 
     pub(crate) fn do_receive(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let length = call.length();
+        let peeks = call.request.flags & flag::PEEK != 0;
         let (place, stream) = match self.entry(call)? {
             (place, &mut Kind::Udp(socket, _)) => {
                 return self.receive_datagram(call, place, socket);
             }
-            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length]),
+            (place, Kind::FreshUdp) => {
+                let (socket, _) = self.bind_udp(place, 0)?;
+                return self.receive_datagram(call, place, socket);
+            }
+            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
+        let ends = self.handles.socket(place).is_some_and(|socket| socket.shut_read);
         let socket = self.stack.stream(stream.socket);
         if is_connecting(socket) || !stream.connected {
             return Err(Errno::Notconn.into());
         }
-        match socket.recv_slice(&mut call.bulk[..length]) {
-            Ok(0) if length > 0 => Err(Halt::Park(Key::Readable(place))),
+        let into = &mut call.bulk[..length];
+        match if peeks { socket.peek_slice(into) } else { socket.recv_slice(into) } {
+            Ok(0) if length > 0 && !ends => Err(Halt::Park(Key::Readable(place))),
             Ok(bytes) => Ok(filled(bytes)),
             Err(RecvError::Finished) => Ok(filled(0)),
             Err(RecvError::InvalidState) => Err(Errno::Connreset.into()),
@@ -233,77 +280,60 @@ impl Net {
         place: u32,
         socket: SocketHandle,
     ) -> Result<Reply> {
-        let length = call.length();
-        let Ok((datagram, from)) = self.stack.datagrams(socket).recv() else {
-            return Err(Halt::Park(Key::Readable(place)));
-        };
-        let some = datagram.len().min(length);
-        call.bulk[..some].copy_from_slice(&datagram[..some]);
-        let (address, port) = (bytes_of(from.endpoint.addr), from.endpoint.port);
-        Ok(Reply { filled: some as u32, address, port, ..moved(datagram.len()) })
-    }
-
-    pub(crate) fn do_shut(&mut self, call: &Call<'_>) -> Result<Reply> {
-        match self.entry(call)? {
-            (_, Kind::Stream(stream)) if stream.connected => {
-                stream.shut = true;
-                Ok(Reply::default())
+        let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
+        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
+        let socket = self.stack.datagrams(socket);
+        loop {
+            let Ok((_, from)) = socket.peek() else { return Err(Halt::Park(Key::Readable(place))) };
+            let (address, port) = (bytes_of(from.endpoint.addr), from.endpoint.port);
+            let wanted = peer.is_none_or(|peer| peer == (address, port));
+            let found = if peeks && wanted {
+                socket.peek().map(|(datagram, _)| datagram)
+            } else {
+                socket.recv().map(|(datagram, _)| datagram)
+            };
+            // Cannot fail: there is one.
+            let datagram = found.map_err(|_| Errno::Again)?;
+            // A connected socket receives from its peer alone.
+            if wanted {
+                let some = datagram.len().min(length);
+                call.bulk[..some].copy_from_slice(&datagram[..some]);
+                return Ok(Reply { filled: some as u32, address, port, ..moved(datagram.len()) });
             }
-            (_, Kind::Ended(ended)) if !ended.reset => Ok(Reply::default()),
-            (_, Kind::Udp(..)) => Err(Errno::Notsup.into()),
-            _ => Err(Errno::Notconn.into()),
         }
     }
 
-    pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let place = self.handles.place(call.request.handle)?;
-        let kind = self.handles.get(place).ok_or(Errno::Badf)?;
-        let (state, port, value) = match kind {
-            &Kind::Fresh(port) => (State::Fresh, port, 0),
-            &Kind::Udp(socket, port) => {
-                let waits = self.stack.see_datagrams(socket).recv_queue();
-                (State::Datagrams, port, waits)
-            }
-            Kind::Listener(of) => (State::Listening, of.port, of.ready.len()),
-            Kind::Ended(of) => {
-                let state = if of.reset { State::Reset } else { State::Ended };
-                (state, of.port, of.rest.len())
-            }
-            &Kind::Stream(stream) => {
-                let socket = self.stack.see_stream(stream.socket);
-                let port = socket.local_endpoint().map_or(stream.bound, |own| own.port);
-                (state_of(socket.state(), stream.shut), port, socket.recv_queue())
-            }
-        };
-        Ok(Reply { state: state as u16, port, value: value as u64, ..Reply::default() })
-    }
-}
-
-/// Returns the same request for any port.
-fn unbound(call: &Call<'_>) -> abi::net::Request {
-    abi::net::Request { port: 0, ..call.request }
-}
-
-fn state_of(state: tcp::State, shut: bool) -> State {
-    match state {
-        tcp::State::Established if shut => State::Shut,
-        tcp::State::CloseWait if shut => State::Ended,
-        tcp::State::SynSent | tcp::State::SynReceived => State::Connecting,
-        tcp::State::Established => State::Connected,
-        tcp::State::FinWait1 | tcp::State::FinWait2 => State::Shut,
-        tcp::State::CloseWait => State::Ending,
-        tcp::State::Closing | tcp::State::LastAck | tcp::State::TimeWait => State::Ended,
-        tcp::State::Closed | tcp::State::Listen => State::Reset,
+    pub(crate) fn do_shut(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let how = call.request.value;
+        if how == 0 || how & !(shut::READ | shut::WRITE) != 0 {
+            return Err(Errno::Inval.into());
+        }
+        let (place, kind) = self.entry(call)?;
+        match kind {
+            Kind::Stream(stream) if stream.connected => stream.shut |= how & shut::WRITE != 0,
+            Kind::Ended(ended) if !ended.reset => {}
+            Kind::Udp(..) | Kind::FreshUdp => return Err(Errno::Notsup.into()),
+            _ => return Err(Errno::Notconn.into()),
+        }
+        if how & shut::READ != 0
+            && let Some(socket) = self.handles.socket_mut(place)
+        {
+            socket.shut_read = true;
+        }
+        Ok(Reply::default())
     }
 }
 
 impl Ended {
-    fn receive(&mut self, into: &mut [u8]) -> Result<Reply> {
+    fn receive(&mut self, into: &mut [u8], peeks: bool) -> Result<Reply> {
         if self.rest.is_empty() && self.reset && !into.is_empty() {
             return Err(Errno::Connreset.into());
         }
         let bytes = into.len().min(self.rest.len());
-        into.iter_mut().zip(self.rest.drain(..bytes)).for_each(|(to, byte)| *to = byte);
+        into.iter_mut().zip(&self.rest).for_each(|(to, byte)| *to = *byte);
+        if !peeks {
+            self.rest.drain(..bytes);
+        }
         Ok(filled(bytes))
     }
 }

@@ -1,4 +1,4 @@
-//! The state machine of the network service: requests, waiting callers, owners.
+//! The state machine of the network service: requests, waiting callers, ends.
 //!
 //! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
 //! is malformed. After each event packets move until nothing moves, so what a caller sends has
@@ -10,8 +10,8 @@ use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
-/// Maximum number of waiting callers.
-pub const WAITS: usize = 256;
+/// Maximum number of keys that callers wait for.
+pub const WAITS: usize = 2048;
 /// Maximum rounds in one step, each of which moves packets and then updates the handles: a close
 /// causes an answer, which may cause another change.
 const LOOKS: usize = 6;
@@ -60,7 +60,9 @@ impl Call<'_> {
 pub struct Net {
     pub(crate) stack: Stack,
     pub(crate) handles: Handles,
-    parked: Parked<Key>,
+    pub(crate) parked: Parked<Key>,
+    /// The socket of a handle that this step has closed.
+    closed: Option<u32>,
 }
 
 const _: () = {
@@ -80,8 +82,11 @@ impl Net {
         self.parked.forget(call.token);
         let error = match self.perform(&mut call) {
             Ok(reply) => return Answer::Done(reply),
-            Err(Halt::Failed(error)) => error,
-            Err(Halt::Park(_)) if call.request.flags & flag::NONBLOCK != 0 => Errno::Again,
+            Err(Halt::Failed(error)) => self.reported(&call.request, error),
+            Err(Halt::Park(_)) if call.request.op == Op::Poll as u16 => return Answer::Parked,
+            Err(Halt::Park(key)) if self.must_not_wait(&call.request) => {
+                self.would_wait(&call.request, key)
+            }
             Err(Halt::Park(key)) => match self.parked.park(call.token, key) {
                 Some(()) => return Answer::Parked,
                 None => Errno::Nomem,
@@ -90,18 +95,31 @@ impl Net {
         Answer::Done(Reply::error(error))
     }
 
+    /// Notes that the caller learns of an error of its connection.
+    fn reported(&mut self, request: &Request, error: Errno) -> Errno {
+        let place = self.handles.place(request.handle);
+        if let (Errno::Connreset, Ok(place)) = (error, place)
+            && let Some(socket) = self.handles.socket_mut(place)
+        {
+            socket.error = None;
+        }
+        error
+    }
+
     fn perform(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
         let known = match op {
-            Op::Accept | Op::Connect | Op::Send | Op::Receive => flag::NONBLOCK,
+            Op::Accept | Op::Connect | Op::Send | Op::SetFlags => flag::NONBLOCK,
+            Op::Receive => flag::NONBLOCK | flag::PEEK,
+            Op::Poll => flag::WAIT,
             _ => 0,
         };
         if call.request.flags & !known != 0 {
             return Err(Errno::Inval.into());
         }
         match op {
-            Op::Udp => self.do_udp(call),
-            Op::Tcp => self.do_tcp(call),
+            Op::Udp => self.do_open(call, Kind::FreshUdp),
+            Op::Tcp => self.do_open(call, Kind::Fresh(0)),
             Op::Bind => self.do_bind(call),
             Op::Listen => self.do_listen(call),
             Op::Accept => self.do_accept(call),
@@ -110,49 +128,59 @@ impl Net {
             Op::Receive => self.do_receive(call),
             Op::Shut => self.do_shut(call),
             Op::State => self.do_state(call),
+            Op::Dup => self.do_dup(call),
+            Op::Poll => self.do_poll(call),
+            Op::Peer => self.do_peer(call),
+            Op::SetFlags => self.do_set_flags(call),
+            Op::GetOption => self.do_get_option(call),
+            Op::SetOption => self.do_set_option(call),
             Op::Close => {
-                let place = self.handles.place(call.request.handle)?;
-                self.close(place);
+                let (place, last) = self.handles.close(call.request.handle)?;
+                self.closed = Some(place);
+                self.end(last, false);
                 Ok(Reply::default())
             }
         }
     }
 
-    /// Frees a handle's slot, and closes what it refers to.
-    fn close(&mut self, place: u32) {
-        match self.handles.remove(place) {
+    /// Ends a socket whose last handle was closed. `lost`: with the kernel that had it, so the peer
+    /// of a stream is reset.
+    fn end(&mut self, last: Option<Kind>, lost: bool) {
+        match last {
             Some(Kind::Udp(socket, _)) => self.stack.remove_udp(socket),
             Some(Kind::Listener(listener)) => {
                 for socket in listener.waiting.into_iter().chain(listener.ready) {
                     self.stack.remove_tcp(socket, true);
                 }
             }
-            Some(Kind::Stream(Stream { socket, .. })) => self.stack.remove_tcp(socket, false),
-            Some(Kind::Fresh(_) | Kind::Ended(_)) | None => {}
+            Some(Kind::Stream(Stream { socket, .. })) => self.stack.remove_tcp(socket, lost),
+            Some(Kind::Ended(ended)) => self.stack.release(ended.charged),
+            Some(Kind::Fresh(_) | Kind::FreshUdp) | None => {}
         }
     }
 
-    /// Updates the handles after packets have moved. Returns whether there is more to send now,
+    /// Updates the sockets after packets have moved. Returns whether there is more to send now,
     /// such as an end or a reset.
     fn look(&mut self) -> bool {
         let (stack, mut news) = (&mut self.stack, false);
         for place in 0..self.handles.places() {
-            match self.handles.get_mut(place) {
-                Some(Kind::Listener(listener)) => news |= listener.settle(stack),
-                Some(kind) => {
-                    let Kind::Stream(stream) = kind else { continue };
+            let Some(socket) = self.handles.socket_mut(place) else { continue };
+            match &mut socket.kind {
+                Kind::Listener(listener) => news |= listener.settle(stack),
+                Kind::Stream(stream) => {
                     news |= stream.finish(stack);
                     if let Some(ended) = stream.settle(stack) {
-                        (*kind, news) = (Kind::Ended(ended), true);
+                        socket.error = ended.reset.then_some(Errno::Connreset);
+                        (socket.kind, news) = (Kind::Ended(ended), true);
                     }
                 }
-                None => {}
+                Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Ended(_) => {}
             }
         }
         news
     }
 
-    /// Moves packets, updates the handles, and wakes the callers that can continue.
+    /// Moves packets, updates the sockets, and wakes the callers that can continue.
     fn settle(&mut self, effects: &mut dyn Effects) {
         for _ in 0..LOOKS {
             self.stack.settle();
@@ -160,14 +188,28 @@ impl Net {
                 break;
             }
         }
+        if let Some(place) = self.closed.take() {
+            // One may have waited with the handle that was closed.
+            self.parked.wake(Key::Readable(place), effects);
+            self.parked.wake(Key::Writable(place), effects);
+        }
         let (handles, stack) = (&self.handles, &self.stack);
         let ready = |key: Key| match key {
-            Key::Readable(place) => handles.get(place).is_none_or(|kind| kind.readable(stack)),
+            Key::Readable(place) => handles
+                .socket(place)
+                .is_none_or(|socket| socket.shut_read || socket.kind.readable(stack)),
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
         };
         self.parked.wake_ready(ready, effects);
         effects.timer(self.stack.due());
     }
+}
+
+/// Returns whether a request can neither move a packet nor let another caller continue.
+fn is_quiet(request: &Request) -> bool {
+    use Op::{Dup, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
+    let op = Op::from_code(request.op);
+    matches!(op, None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp))
 }
 
 impl Service for Net {
@@ -181,6 +223,7 @@ impl Service for Net {
             stack: Stack::new(lives.into()),
             handles: Handles::new(lives),
             parked: Parked::new(WAITS),
+            closed: None,
         }
     }
 
@@ -199,21 +242,24 @@ impl Service for Net {
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         self.stack.at(now);
+        let again = matches!(event, Event::Again { .. });
         let answer = match event {
-            Event::Request { token, request, bulk } => {
-                self.answer(Call { token, request, bulk, again: false })
-            }
-            Event::Again { token, request, bulk } => {
-                self.answer(Call { token, request, bulk, again: true })
+            Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
+                let answer = self.answer(Call { token, request, bulk, again });
+                if is_quiet(&request) {
+                    return answer;
+                }
+                answer
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);
-                Answer::NoReply
+                return Answer::NoReply;
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 while let Some(place) = self.handles.owned(kernel.0, epoch.0) {
-                    self.close(place);
+                    let last = self.handles.close_at(place).and_then(|(_, last)| last);
+                    self.end(last, true);
                 }
                 Answer::NoReply
             }

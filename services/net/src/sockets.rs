@@ -9,18 +9,23 @@
 //!     +--------------+                          v
 //!                                           ended (or reset): data not read yet
 //! ```
-//! A handle is owned by the kernel, in one of its lives, that opened or accepted it, and is closed
-//! when that life ends. Until then any kernel may use it.
+//! A socket has one or more handles, and ends with the last of them. A handle is owned by the
+//! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
+//! kernel may use it. Handles are charged to the process tree that opened them.
 
-use crate::stack::{SocketHandle, Stack};
-use abi::net::Errno;
+use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack};
+use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
 
-/// Maximum number of handles.
-pub const HANDLES: u32 = 64;
+/// Maximum number of sockets with handles.
+const MOST: u32 = SOCKETS as u32;
+/// Handles, and sockets, that trees get only as long as they have fewer than [`SMALL`] handles.
+pub const RESERVED: u32 = 64;
+/// Handles that a tree can rely on while others use theirs.
+pub const SMALL: u32 = 16;
 
 /// A listening port.
 #[derive(Debug)]
@@ -28,7 +33,7 @@ pub struct Listener {
     pub port: u16,
     /// Maximum number of connections that wait to be accepted.
     pub backlog: usize,
-    /// Sockets for further connections.
+    /// A socket for a further connection, unless the backlog is full.
     pub waiting: Vec<SocketHandle>,
     /// Connections to be accepted, in order of arrival.
     pub ready: VecDeque<SocketHandle>,
@@ -53,15 +58,19 @@ pub struct Stream {
 pub struct Ended {
     /// Received data that were not read yet.
     pub rest: VecDeque<u8>,
+    /// Memory for them, as the stack counts it.
+    pub charged: usize,
     pub port: u16,
     /// Whether it was reset.
     pub reset: bool,
 }
 
-/// What a handle refers to.
+/// What a socket is.
 #[derive(Debug)]
 pub enum Kind {
-    /// A UDP socket, and its port; 0: not bound.
+    /// A UDP socket without a port, which needs no buffers yet.
+    FreshUdp,
+    /// A UDP socket, and its port.
     Udp(SocketHandle, u16),
     /// A TCP handle that is neither connected nor listening, and its port; 0: not bound.
     Fresh(u16),
@@ -71,72 +80,179 @@ pub enum Kind {
     Ended(Ended),
 }
 
+/// Address and port of a peer.
+pub type Peer = ([u8; 4], u16);
+
+/// A socket.
 #[derive(Debug)]
-struct Entry {
+pub struct Socket {
+    pub kind: Kind,
+    /// The number of its handles.
+    handles: u32,
+    /// Requests do not wait.
+    pub nonblock: bool,
+    /// Nothing more is received: what has arrived is read, then the stream is at its end.
+    pub shut_read: bool,
+    /// Address that it was bound to.
+    pub address: [u8; 4],
+    /// The peer: of a stream, as it was connected; of datagrams, the only one.
+    pub peer: Option<Peer>,
+    /// Options that are set, one bit each; without an effect on loopback.
+    pub options: u16,
+    /// An error that no request has reported.
+    pub error: Option<Errno>,
+}
+
+impl Socket {
+    fn new(kind: Kind) -> Socket {
+        Socket {
+            kind,
+            handles: 1,
+            nonblock: false,
+            shut_read: false,
+            address: [0; 4],
+            peer: None,
+            options: 0,
+            error: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Opening {
     kernel: u8,
     epoch: u16,
-    kind: Kind,
+    /// The process tree that it is charged to; 0: the system.
+    tree: u32,
+    /// The place of its socket.
+    socket: u32,
+}
+
+/// The owner of a new handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    pub token: Token,
+    /// The process tree that it is charged to; 0: the system.
+    pub tree: u32,
 }
 
 #[derive(Debug)]
 pub struct Handles {
     life: u64,
-    entries: Table<Entry>,
+    openings: Table<Opening>,
+    sockets: Table<Socket>,
 }
 
 impl Handles {
     /// Creates an empty table for this life of the service.
     pub fn new(lives: u32) -> Handles {
-        Handles { life: table::life(lives), entries: Table::new(HANDLES) }
+        let (openings, sockets) = (Table::new(HANDLES), Table::new(MOST));
+        Handles { life: table::life(lives), openings, sockets }
     }
 
-    /// Checks that a handle can be added.
-    pub fn room(&mut self) -> Result<(), Errno> {
-        self.entries.room(1).ok_or(Errno::Nfile)
+    /// Checks that process tree `tree` may have a further handle, and that there is one.
+    pub fn room(&mut self, tree: u32) -> Result<(), Errno> {
+        if tree != 0 {
+            let own = self.openings().filter(|opening| opening.tree == tree).count() as u32;
+            let left = HANDLES - self.openings.count() as u32;
+            let left = left.min(MOST - self.sockets.count() as u32);
+            if own >= TREE_HANDLES || (left <= RESERVED && own >= SMALL) {
+                return Err(Errno::Nfile);
+            }
+        }
+        self.openings.room(1).ok_or(Errno::Nfile)
     }
 
-    /// Adds a handle that the caller owns.
-    pub fn open(&mut self, token: Token, kind: Kind) -> Result<u64, Errno> {
-        let entry = Entry { kernel: token.kernel, epoch: token.epoch, kind };
-        let place = self.entries.insert(entry).ok_or(Errno::Nfile)?;
-        self.entries.handle(self.life, place).ok_or(Errno::Badf)
+    fn openings(&self) -> impl Iterator<Item = &Opening> {
+        (0..self.openings.places()).filter_map(|place| self.openings.get(place))
     }
 
-    /// Returns the slot of a handle.
-    pub fn place(&self, handle: u64) -> Result<u32, Errno> {
-        let place = self.entries.find(self.life, handle).map_err(|stale| match stale {
+    fn add(&mut self, owner: Owner, socket: u32) -> Result<u64, Errno> {
+        let (kernel, epoch) = (owner.token.kernel, owner.token.epoch);
+        let opening = Opening { kernel, epoch, tree: owner.tree, socket };
+        let place = self.openings.insert(opening).ok_or(Errno::Nfile)?;
+        self.openings.handle(self.life, place).ok_or(Errno::Badf)
+    }
+
+    /// Adds a socket with one handle.
+    pub fn open(&mut self, owner: Owner, kind: Kind) -> Result<u64, Errno> {
+        self.room(owner.tree)?;
+        self.sockets.room(1).ok_or(Errno::Nfile)?;
+        let place = self.sockets.insert(Socket::new(kind)).ok_or(Errno::Nfile)?;
+        self.add(owner, place)
+    }
+
+    /// Adds a handle of the socket at `place`.
+    pub fn dup(&mut self, owner: Owner, place: u32) -> Result<u64, Errno> {
+        self.room(owner.tree)?;
+        let handle = self.add(owner, place)?;
+        self.socket_mut(place).ok_or(Errno::Badf)?.handles += 1;
+        Ok(handle)
+    }
+
+    fn opening(&self, handle: u64) -> Result<u32, Errno> {
+        self.openings.find(self.life, handle).map_err(|stale| match stale {
             Stale::Unknown => Errno::Badf,
             Stale::Restarted => Errno::Restarted,
-        })?;
-        self.get(place).map(|_| place).ok_or(Errno::Badf)
+        })
     }
 
+    /// Returns the place of a handle's socket.
+    pub fn place(&self, handle: u64) -> Result<u32, Errno> {
+        let opening = self.openings.get(self.opening(handle)?).ok_or(Errno::Badf)?;
+        Ok(opening.socket)
+    }
+
+    /// Returns the socket at `place`.
+    pub fn socket(&self, place: u32) -> Option<&Socket> {
+        self.sockets.get(place)
+    }
+
+    pub fn socket_mut(&mut self, place: u32) -> Option<&mut Socket> {
+        self.sockets.get_mut(place)
+    }
+
+    /// Returns what the socket at `place` is.
     pub fn get(&self, place: u32) -> Option<&Kind> {
-        self.entries.get(place).map(|entry| &entry.kind)
+        self.socket(place).map(|socket| &socket.kind)
     }
 
     pub fn get_mut(&mut self, place: u32) -> Option<&mut Kind> {
-        self.entries.get_mut(place).map(|entry| &mut entry.kind)
+        self.socket_mut(place).map(|socket| &mut socket.kind)
     }
 
-    pub fn remove(&mut self, place: u32) -> Option<Kind> {
-        self.entries.remove(place).map(|entry| entry.kind)
+    /// Closes a handle. Returns the place of its socket, and what the socket was if this was its
+    /// last handle.
+    pub fn close(&mut self, handle: u64) -> Result<(u32, Option<Kind>), Errno> {
+        let place = self.opening(handle)?;
+        self.close_at(place).ok_or(Errno::Badf)
     }
 
-    /// Returns the number of slots, free ones included.
+    /// Closes the handle at `place` of the table of handles.
+    pub fn close_at(&mut self, place: u32) -> Option<(u32, Option<Kind>)> {
+        let place = self.openings.remove(place)?.socket;
+        let socket = self.sockets.get_mut(place)?;
+        socket.handles = socket.handles.saturating_sub(1);
+        if socket.handles > 0 {
+            return Some((place, None));
+        }
+        Some((place, self.sockets.remove(place).map(|socket| socket.kind)))
+    }
+
+    /// Returns the number of places of sockets, free ones included.
     pub fn places(&self) -> u32 {
-        self.entries.places()
+        self.sockets.places()
     }
 
     /// Returns the number of handles.
     pub fn count(&self) -> usize {
-        self.entries.count()
+        self.openings.count()
     }
 
-    /// Returns the first slot of this owner.
+    /// Returns the place of the first handle of this owner.
     pub fn owned(&self, kernel: u8, epoch: u16) -> Option<u32> {
-        let mine = |entry: &Entry| entry.kernel == kernel && entry.epoch == epoch;
-        (0..self.places()).find(|&place| self.entries.get(place).is_some_and(mine))
+        let mine = |opening: &Opening| opening.kernel == kernel && opening.epoch == epoch;
+        (0..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
     /// Returns whether a UDP socket has this port.
@@ -150,7 +266,7 @@ impl Handles {
             Kind::Fresh(taken) => *taken == port,
             Kind::Listener(listener) => listener.port == port,
             Kind::Stream(stream) => stream.bound == port,
-            Kind::Udp(..) | Kind::Ended(..) => false,
+            Kind::FreshUdp | Kind::Udp(..) | Kind::Ended(..) => false,
         })
     }
 
@@ -179,18 +295,19 @@ impl Listener {
             }
             false
         });
-        // To have one socket, a closed one may be dropped; for more, it may not.
-        while self.waiting.len() + self.ready.len() < self.backlog
-            && (stack.has_room() || self.waiting.is_empty())
-            && self.add(stack).is_ok()
-        {}
+        // One is enough: no step makes more than one connection. To have it, a closed one may be
+        // dropped.
+        if self.waiting.is_empty() && self.ready.len() < self.backlog {
+            // Without memory, connections are refused until there is some.
+            let _ = self.add(stack);
+        }
         gone
     }
 
     /// Adds a socket for a further connection.
     pub fn add(&mut self, stack: &mut Stack) -> Result<(), Errno> {
         self.waiting.try_reserve(1).map_err(|_| Errno::Nomem)?;
-        self.ready.try_reserve(self.backlog).map_err(|_| Errno::Nomem)?;
+        self.ready.try_reserve(self.waiting.len() + 1).map_err(|_| Errno::Nomem)?;
         let socket = stack.add_tcp()?;
         // Cannot fail: the socket is new, and the port of a listener is not 0.
         let _ = stack.stream(socket).listen(self.port);
@@ -209,6 +326,7 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_recv() || !socket.may_recv() && !is_connecting(socket)
             }
+            Kind::FreshUdp => false,
             Kind::Fresh(_) | Kind::Ended(..) => true,
         }
     }
@@ -221,7 +339,60 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_send() || !socket.may_send() && !is_connecting(socket)
             }
-            Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(..) => true,
+            Kind::Listener(_) => false,
+            Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,
+        }
+    }
+
+    /// Returns whether a stream has no direction left.
+    pub fn is_over(&self, stack: &Stack) -> bool {
+        match self {
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
+            }
+            Kind::Ended(_) => true,
+            Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Listener(_) => false,
+        }
+    }
+
+    /// Returns how many bytes can be read, or connections accepted.
+    pub fn waiting(&self, stack: &Stack) -> usize {
+        match self {
+            Kind::FreshUdp | Kind::Fresh(_) => 0,
+            Kind::Udp(socket, _) => stack.see_datagrams(*socket).recv_queue(),
+            Kind::Listener(listener) => listener.ready.len(),
+            Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
+            Kind::Ended(ended) => ended.rest.len(),
+        }
+    }
+
+    /// Returns how many bytes can be sent.
+    pub fn space(&self, stack: &Stack) -> usize {
+        match self {
+            Kind::Udp(..) | Kind::FreshUdp => DATAGRAM,
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                socket.send_capacity().saturating_sub(socket.send_queue())
+            }
+            Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => 0,
+        }
+    }
+
+    /// Returns the capacities of its buffers: to receive, and to send.
+    pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
+        match self {
+            Kind::Udp(socket, _) => {
+                let socket = stack.see_datagrams(*socket);
+                (socket.payload_recv_capacity(), socket.payload_send_capacity())
+            }
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                (socket.recv_capacity(), socket.send_capacity())
+            }
+            Kind::FreshUdp | Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => {
+                (LARGEST, LARGEST)
+            }
         }
     }
 }
@@ -247,17 +418,20 @@ impl Stream {
             return None;
         }
         let port = socket.local_endpoint().map_or(self.bound, |own| own.port);
-        let mut rest = VecDeque::with_capacity(socket.recv_queue());
+        let charged = socket.recv_queue();
+        let mut rest = VecDeque::with_capacity(charged);
         while let Ok(some @ 1..) = socket.recv(|bytes| {
             rest.extend(&*bytes);
             (bytes.len(), bytes.len())
         }) {
-            debug_assert!(some <= crate::stack::STREAM);
+            debug_assert!(some <= LARGEST);
         }
+        // A reset after the peer's end changes nothing for a reader.
         let reset = state == tcp::State::Closed
             && socket.recv(|_| (0, ())) != Err(tcp::RecvError::Finished);
         stack.remove_tcp(self.socket, false);
-        Some(Ended { rest, port, reset })
+        stack.charge(charged);
+        Some(Ended { rest, charged, port, reset })
     }
 }
 

@@ -1,8 +1,10 @@
 //! smoltcp with a loopback device: its sockets, and the movement of packets.
 //!
-//! Contract: there are at most [`SOCKETS`] sockets, with buffers of fixed size. A closed stream
-//! with unsent data stays until the data are sent; when its slot is needed, the oldest of those is
-//! reset. Nothing here waits. Time is passed in and never runs backwards.
+//! Contract: there are at most [`SOCKETS`] sockets. Their buffers share [`BUFFERS`] bytes: the
+//! first ones get [`LARGEST`], and later ones less, so that streams alone always find memory for
+//! [`SOCKETS`] of them, with [`SMALLEST`]. A closed stream with unsent data stays until the data
+//! are sent; when its slot is needed, the oldest of those is reset. Nothing here waits. Time is
+//! passed in and never runs backwards.
 
 use crate::device::{Loopback, PACKETS};
 use abi::net::{DATAGRAM, Errno, LOCALHOST};
@@ -17,11 +19,17 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address}
 pub use smoltcp::iface::SocketHandle;
 
 /// Maximum number of sockets, including closed ones whose connections have not ended yet.
-pub const SOCKETS: usize = 64;
-/// Size of a stream's buffer in each direction, in bytes.
-pub const STREAM: usize = 8 * 1024;
-/// Size of the buffers for datagrams, in bytes.
-pub const DATAGRAMS: usize = 8 * 1024;
+pub const SOCKETS: usize = 1024;
+/// Largest buffer of a socket in one direction, in bytes.
+pub const LARGEST: usize = 8 * 1024;
+/// Smallest buffer of a stream.
+pub const SMALLEST: usize = 256;
+/// Size of a buffer for datagrams that must hold any one of them.
+const ONE_DATAGRAM: usize = 2 * DATAGRAM;
+/// Memory for all buffers, in bytes.
+pub const BUFFERS: usize = 1056 * 1024;
+/// The buffer of a new stream is at most this fraction of the memory that is not reserved.
+const PART: usize = 16;
 /// Maximum number of buffered datagrams.
 pub const WAITING: usize = 16;
 /// Maximum rounds of packets in one step; the rest moves in the next step.
@@ -36,6 +44,8 @@ pub struct Stack {
     sockets: SocketSet<'static>,
     device: Loopback,
     count: usize,
+    /// Bytes of all buffers.
+    used: usize,
     /// Closed streams that have not ended yet, the oldest first.
     ending: VecDeque<SocketHandle>,
     now: Instant,
@@ -49,14 +59,25 @@ fn zeros(bytes: usize) -> Result<Vec<u8>, Errno> {
     Ok(buffer)
 }
 
-fn datagrams() -> Result<udp::PacketBuffer<'static>, Errno> {
+fn datagrams(bytes: usize) -> Result<udp::PacketBuffer<'static>, Errno> {
     let mut heads = Vec::new();
     heads.try_reserve_exact(WAITING).map_err(|_| Errno::Nomem)?;
     heads.resize(WAITING, udp::PacketMetadata::EMPTY);
-    Ok(udp::PacketBuffer::new(heads, zeros(DATAGRAMS)?))
+    Ok(udp::PacketBuffer::new(heads, zeros(bytes)?))
 }
 
-const _: () = assert!(2 * DATAGRAM <= DATAGRAMS, "one fits wherever the ring begins");
+const _: () = assert!(ONE_DATAGRAM <= LARGEST, "one fits wherever the ring begins");
+const _: () = assert!(SOCKETS * 2 * SMALLEST < BUFFERS);
+
+/// Returns the size of each buffer of a new stream, when the buffers of `sockets` others have
+/// `used` bytes.
+fn stream_buffer(sockets: usize, used: usize) -> usize {
+    let others = SOCKETS.saturating_sub(sockets + 1) * 2 * SMALLEST;
+    let spare = BUFFERS.saturating_sub(used + others);
+    let part = (spare / PART).clamp(SMALLEST, LARGEST);
+    // The largest power of two.
+    1 << part.ilog2()
+}
 
 impl Stack {
     /// Creates a stack without sockets. `seed` makes its sequence numbers differ from those of
@@ -77,6 +98,7 @@ impl Stack {
             sockets: SocketSet::new(Vec::with_capacity(SOCKETS)),
             device,
             count: 0,
+            used: 0,
             ending: VecDeque::with_capacity(SOCKETS),
             now,
             next_port: *ANY.start(),
@@ -111,26 +133,52 @@ impl Stack {
     }
 
     fn drop_socket(&mut self, socket: SocketHandle) {
-        self.sockets.remove(socket);
+        let buffers = match self.sockets.remove(socket) {
+            Socket::Tcp(socket) => socket.recv_capacity() + socket.send_capacity(),
+            Socket::Udp(socket) => socket.payload_recv_capacity() + socket.payload_send_capacity(),
+        };
+        self.used -= buffers;
         self.count -= 1;
     }
 
-    /// Creates a UDP socket.
+    /// Creates a UDP socket. [`Errno::Nobufs`]: the memory is reserved for streams.
     pub fn add_udp(&mut self) -> Result<SocketHandle, Errno> {
         self.make_room()?;
-        let socket = udp::Socket::new(datagrams()?, datagrams()?);
+        // Half of the streams can rely on their memory.
+        let streams = SOCKETS.saturating_sub(self.count + 1) * SMALLEST;
+        let spare = BUFFERS.saturating_sub(self.used + streams);
+        let bytes = LARGEST + ONE_DATAGRAM;
+        if bytes > spare {
+            return Err(Errno::Nobufs);
+        }
+        let socket = udp::Socket::new(datagrams(LARGEST)?, datagrams(ONE_DATAGRAM)?);
+        self.used += bytes;
         self.count += 1;
         Ok(self.sockets.add(socket))
     }
 
-    /// Creates a TCP socket.
+    /// Counts memory for data of a stream that has ended.
+    pub fn charge(&mut self, bytes: usize) {
+        self.used += bytes;
+    }
+
+    pub fn release(&mut self, bytes: usize) {
+        self.used -= bytes;
+    }
+
+    /// Creates a TCP socket. [`Errno::Nobufs`]: ended streams have the memory.
     pub fn add_tcp(&mut self) -> Result<SocketHandle, Errno> {
         self.make_room()?;
-        let buffer = || Ok(tcp::SocketBuffer::new(zeros(STREAM)?));
+        let bytes = stream_buffer(self.count, self.used);
+        if self.used + 2 * bytes > BUFFERS {
+            return Err(Errno::Nobufs);
+        }
+        let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));
         let mut socket = tcp::Socket::new(buffer()?, buffer()?);
         // The receiver acknowledges within the same step, so there is nothing to wait for.
         socket.set_ack_delay(None);
         socket.set_nagle_enabled(false);
+        self.used += 2 * bytes;
         self.count += 1;
         Ok(self.sockets.add(socket))
     }
@@ -264,9 +312,14 @@ pub fn bytes_of(address: IpAddress) -> [u8; 4] {
     address.octets()
 }
 
+/// Returns whether `address` is one of this chip.
+pub fn is_ours(address: [u8; 4]) -> bool {
+    address == LOCALHOST || address == [0; 4]
+}
+
 /// Converts `address` and `port`; only this chip can be reached.
 pub fn endpoint(address: [u8; 4], port: u16) -> Result<IpEndpoint, Errno> {
-    if address != LOCALHOST && address != [0; 4] {
+    if !is_ours(address) {
         return Err(Errno::Netunreach);
     }
     if port == 0 {

@@ -6,6 +6,7 @@
 /// ```text
 ///   D a directory   F a file         p a path   l its bytes      i pieces   n how many of them
 ///   o a result      b s a buffer, its bytes     q a subscription            S a Spawn
+///   X a socket      a an address of a socket            h a result of two bytes
 ///   0 1 9 this number of 32 bits                Z 0 of 64 bits
 /// ```
 pub const IMPORTS: &[(&str, &str)] = &[
@@ -51,10 +52,10 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("proc_raise", "0"),
     ("random_get", "bs"),
     ("sched_yield", ""),
-    ("sock_accept", "F0o"),
-    ("sock_recv", "Fin0oo"),
-    ("sock_send", "Fin0o"),
-    ("sock_shutdown", "F0"),
+    ("sock_accept", "X0o"),
+    ("sock_recv", "Xin0oh"),
+    ("sock_send", "Xin0o"),
+    ("sock_shutdown", "X0"),
     ("spawn", "So"),
     ("wait", "01o"),
     ("kill", "90"),
@@ -66,10 +67,21 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("pipe", "o"),
     ("dup", "Fo"),
     ("terminal", "F00"),
+    ("socket", "160o"),
+    ("bind", "Xa"),
+    ("listen", "X1"),
+    ("connect", "Xa"),
+    ("accept", "X0oo"),
+    ("send_to", "Xin0ao"),
+    ("recv_from", "Xin0ooh"),
+    ("local_address", "Xo"),
+    ("peer_address", "Xo"),
+    ("get_option", "X2o"),
+    ("set_option", "X21"),
 ];
 
 /// Imports that are not WASI's.
-pub const OWN: [&str; 11] = [
+pub const OWN: [&str; 22] = [
     "spawn",
     "wait",
     "kill",
@@ -81,6 +93,17 @@ pub const OWN: [&str; 11] = [
     "pipe",
     "dup",
     "terminal",
+    "socket",
+    "bind",
+    "listen",
+    "connect",
+    "accept",
+    "send_to",
+    "recv_from",
+    "local_address",
+    "peer_address",
+    "get_option",
+    "set_option",
 ];
 
 #[cfg(test)]

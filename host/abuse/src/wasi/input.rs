@@ -79,6 +79,16 @@ fn given(all: &[(u32, u32)]) -> Vec<u8> {
     pieces(&all.iter().flat_map(|&file| [file, (PLACES[1], file.0 % 2)]).collect::<Vec<_>>())
 }
 
+/// Returns an address of this chip; port 0 is that of the listener.
+fn address(port: u16) -> Vec<u8> {
+    let port = if port == 0 { super::world::PORT } else { port };
+    let mut bytes = vec![0; 28];
+    bytes[0] = 1;
+    bytes[2..4].copy_from_slice(&port.to_le_bytes());
+    bytes[8..12].copy_from_slice(&[127, 0, 0, 1]);
+    bytes
+}
+
 /// Returns a subscription to a clock or a descriptor.
 fn subscription(kind: u8, what: u32) -> Vec<u8> {
     let mut bytes = vec![0; 48];
@@ -123,7 +133,7 @@ impl<'a> Input<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let which = usize::from(self.byte()) % 72;
+        let which = usize::from(self.byte()) % 84;
         let mut deed = Deed::default();
         let Some(function) = FUNCTIONS.get(which) else {
             deed.writes.push((self.place(), self.contents()));
@@ -154,6 +164,8 @@ impl<'a> Input<'a> {
         match kind {
             'D' => [3, 3, 3, 4, 5][contents % 5],
             'F' => [4, 5, 6, 7, 8, 1, 0, 3][contents % 8],
+            'X' => [5, 6, 7, 8, 5, 6, 9, 4][contents % 8],
+            'a' => put(address(contents as u16 % 4)),
             'p' => {
                 let text = TEXTS[contents % TEXTS.len()];
                 *length = text.len() as u64;
@@ -169,7 +181,7 @@ impl<'a> Input<'a> {
             'l' => *length,
             'n' => 1 + contents as u64 % 2,
             's' => contents as u64,
-            'o' | 'b' => u64::from(at),
+            'o' | 'h' | 'b' => u64::from(at),
             'Z' => [0, 0, 1, 100, u64::MAX, 0x0fff_ffff, 0x0fff_ffff, 0x66][contents % 8],
             '9' => contents as u64 % 8,
             digit if contents.is_multiple_of(2) => u64::from(digit.to_digit(10).unwrap_or(0)),

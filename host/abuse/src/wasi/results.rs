@@ -30,6 +30,12 @@ pub fn of(name: &str, numbers: &[u64], memory: &[u8]) -> Ranges {
         "sock_accept" => vec![(2, 4)],
         "sock_recv" => vec![(4, 4), (5, 2)],
         "sock_send" => vec![(4, 4)],
+        "send_to" => vec![(5, 4)],
+        "accept" => vec![(2, 28), (3, 4)],
+        "recv_from" => vec![(4, 28), (5, 4), (6, 2)],
+        "local_address" | "peer_address" => vec![(1, 28)],
+        "get_option" => vec![(2, 4)],
+        "socket" => vec![(3, 4)],
         "spawn" | "dup" => vec![(1, 4)],
         "wait" => vec![(2, 32)],
         "self" => vec![(0, 16)],
@@ -39,7 +45,7 @@ pub fn of(name: &str, numbers: &[u64], memory: &[u8]) -> Ranges {
     };
     let mut ranges: Ranges =
         all.into_iter().map(|(number, bytes)| clipped(numbers[number], bytes)).collect();
-    if ["fd_read", "fd_pread", "sock_recv"].contains(&name) {
+    if ["fd_read", "fd_pread", "sock_recv", "recv_from"].contains(&name) {
         ranges.extend(pieces(numbers[1], numbers[2], memory));
     }
     ranges

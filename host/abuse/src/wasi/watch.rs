@@ -3,6 +3,7 @@
 use super::results::Ranges;
 use super::world::{SECRET, World};
 use super::{INSTALLED, MEMORY};
+use kernel_process::wasi::rights;
 use kernel_process::{Bytes, GuestMemory, Process, SCRATCH};
 
 /// A descriptor's rights and type.
@@ -19,6 +20,9 @@ const PIECE: usize = 512;
 const _: () = assert!(MEMORY.is_multiple_of(PIECE));
 /// File types reachable through a preopened directory: directory, file, link.
 const NAMED: [u8; 3] = [3, 4, 7];
+
+/// File types of sockets.
+const SOCKETS: [u8; 2] = [5, 6];
 
 impl Rights {
     /// Returns whether a descriptor with rights `self` may be derived from one with these rights.
@@ -68,6 +72,10 @@ impl Watch {
                 first.is_some_and(|from| now.within(from.inheriting, from.inheriting))
             }
             ("dup", None) => first == Some(now),
+            ("accept" | "sock_accept", None) => {
+                first.is_some_and(|from| now.kind == from.kind && now.within(from.base, 0))
+            }
+            ("socket", None) => SOCKETS.contains(&now.kind) && now.within(rights::SOCKET, 0),
             ("fd_renumber", _) => first == Some(now) && numbers[1] == number as u64,
             ("pipe", None) => !NAMED.contains(&now.kind) && now.inheriting == 0,
             ("fd_fdstat_set_rights", Some(before)) => {

@@ -2,6 +2,7 @@
 //! has files, and ends when its parent waits for it.
 
 use abi::fs::{Errno, Reply, Request, flag};
+use abi::net;
 use abi::process::{self, End, Op};
 use abi::quota::Quota;
 use base::id::{DomainId, Epoch};
@@ -9,10 +10,11 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
 use kernel_process::errno::Interrupted;
-use kernel_process::{Process, System};
+use kernel_process::{Process, System, Wait};
 use processes::Processes;
 use processes::client::{Account, Client as Table, News};
 use share::{Answer, Effects, Event, Service, Token};
+use zerocopy::IntoBytes;
 
 /// Contents of the files outside, and of nothing else.
 pub const SECRET: &[u8] = b"a secret of the test";
@@ -32,9 +34,13 @@ fn token(thread: u64) -> Token {
     Token::new(KERNEL, Epoch(1), thread, 0)
 }
 
+/// Port of the listener that the process has.
+pub const PORT: u16 = 5;
+
 /// The kernel.
 pub struct World {
     vfs: Vfs,
+    net: ::net::Net,
     table: Processes,
     now: u64,
     prng: Prng,
@@ -45,6 +51,8 @@ pub struct World {
     children: Vec<u32>,
     /// The other ends of the process's streams, and the root.
     mine: Vec<u64>,
+    /// Sockets of the process's peers.
+    far: Vec<u64>,
     root: u64,
 }
 
@@ -53,6 +61,7 @@ impl World {
     pub fn new() -> World {
         let mut world = World {
             vfs: Vfs::with_budget(3, 1 << 20),
+            net: ::net::Net::start(1),
             table: Processes::start(1),
             now: 1_000_000,
             prng: Prng::new(1),
@@ -60,6 +69,7 @@ impl World {
             quota: Quota::default(),
             children: vec![],
             mine: vec![],
+            far: vec![],
             root: 0,
         };
         world.root = world.with(|client| client.root()).unwrap();
@@ -110,6 +120,27 @@ impl World {
             self.mine.push(if writes { read } else { write });
             if writes { write } else { read }
         })
+    }
+
+    /// Returns a listener, and an end of a connection whose other end echoes.
+    pub fn connection(&mut self) -> [u64; 2] {
+        let mut ask = |request: net::Request, bulk: &mut [u8]| {
+            let event = Event::Request { token: token(3), request, bulk };
+            match self.net.step(self.now, event, &mut Nobody) {
+                Answer::Done(reply) => reply,
+                _ => net::Reply::error(net::Errno::Again),
+            }
+        };
+        let mut client = ::net::client::Client::hasty(&mut ask);
+        let listener = client.listen(PORT, 8).unwrap();
+        let (near, port) = (client.connect(PORT).unwrap(), PORT);
+        let far = client.accept(listener).unwrap();
+        client.send(far, &mut [b'-'; 100]).unwrap();
+        // Further connections wait.
+        let others = [client.connect(port).unwrap(), client.connect(port).unwrap()];
+        self.far.extend(others);
+        self.far.push(far);
+        [listener, near]
     }
 
     /// Returns a handle of the directory that the process may use.
@@ -231,6 +262,11 @@ impl World {
         for handle in mine {
             self.with(|client| client.close(handle)).unwrap();
         }
+        for handle in std::mem::take(&mut self.far) {
+            let request = net::Request::new(net::Op::Close, handle);
+            assert_eq!(self.sockets(request, &mut []).map(|reply| reply.error), Ok(0));
+        }
+        assert_eq!(self.net.census(), [0, 0, 0, 0], "sockets and waiting callers");
         assert_eq!(self.vfs.census(), (0, 0), "handles and waiting callers");
         assert_eq!(self.vfs.accounts(), 0, "what handles are charged to");
     }
@@ -252,6 +288,48 @@ impl System for World {
             self.now = self.now.max(deadline.min(self.now + (1 << 40)));
         }
         Ok(reply)
+    }
+
+    fn sockets(
+        &mut self,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Result<net::Reply, Interrupted> {
+        let event = Event::Request { token: token(1), request, bulk };
+        match self.net.step(self.now, event, &mut Nobody) {
+            Answer::Done(reply) => Ok(reply),
+            Answer::Parked => {
+                self.net.step(self.now, Event::Cancel(token(1)), &mut Nobody);
+                Err(Interrupted)
+            }
+            Answer::NoReply => panic!("a request was only heard"),
+        }
+    }
+
+    fn poll(
+        &mut self,
+        files: &mut [net::Poll],
+        sockets: &mut [net::Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, kernel_process::Errno>, Interrupted> {
+        let mut count = 0;
+        for piece in files.chunks_mut(net::POLLS) {
+            let length = size_of_val(piece) as u64;
+            let request = Request { length, ..Request::new(abi::fs::Op::Poll, 0) };
+            count += self.files(request, piece.as_mut_bytes())?.value;
+        }
+        for piece in sockets.chunks_mut(net::POLLS) {
+            let length = size_of_val(piece) as u32;
+            let request = net::Request { length, ..net::Request::new(net::Op::Poll, 0) };
+            count += self.sockets(request, piece.as_mut_bytes())?.value;
+        }
+        match wait {
+            _ if count != 0 => {}
+            Wait::Not => {}
+            Wait::Until(deadline) => self.now = self.now.max(deadline.min(self.now + (1 << 40))),
+            Wait::Endless => return Err(Interrupted),
+        }
+        Ok(Ok(count))
     }
 
     fn processes(

@@ -38,6 +38,11 @@ const PROFILE_SETTINGS: &[&str] = &[
 /// The same for clang, which also compiles what each program begins with.
 const CLANG_SETTINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"];
 
+/// Where the headers and functions of POSIX are that WASI's C library lacks.
+pub const POSIX: &str = "sdk/posix";
+/// What C of a program is compiled with in addition, so that it finds them.
+const CLANG_POSIX: &[&str] = &["-Isdk/posix/include", "-Isdk/posix"];
+
 /// Further settings for a program that computes: unrolled loops, more inlining, functions
 /// specialised for constant arguments, jump threading in state machines. The program is larger.
 const CLANG_SPEED: &[&str] = &[
@@ -78,6 +83,8 @@ pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
     let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
     let all = all.chain(links(app)).chain(&[WRAPPED, MOST_MEMORY]);
+    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_));
+    let all = all.chain(CLANG_POSIX.iter().filter(|_| is_c));
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 
@@ -166,7 +173,7 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
         Source::C { folder, defines, libraries, speed, threads } => {
             let files = c_files(&place.root.join(folder))?;
             let flags = flags(defines, *speed);
-            let variant = if *threads { with_threads(place, tools)? } else { plain(tools) };
+            let variant = if *threads { with_threads(place, tools)? } else { plain(place, tools)? };
             c(place, app, &variant, &files, &flags, libraries)
         }
     }
@@ -197,7 +204,7 @@ fn published_c(
         [] => files.extend(c_files(&folder)?),
         named => files.extend(named.iter().map(|file| folder.join(file))),
     }
-    c(place, app, &plain(tools), &files, &flags, &published.libraries)
+    c(place, app, &plain(place, tools)?, &files, &flags, &published.libraries)
 }
 
 /// What differs between programs with threads and without.
@@ -208,10 +215,31 @@ struct Variant {
     links: Vec<String>,
     /// Linked first.
     start: PathBuf,
+    /// The functions of [`POSIX`], before the C library.
+    posix: PathBuf,
 }
 
-fn plain(tools: &Tools) -> Variant {
-    Variant { flags: vec![], links: vec![], start: tools.start.clone() }
+fn plain(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
+    let posix = posix(place, "posix", &[])?;
+    Ok(Variant { flags: vec![], links: vec![], start: tools.start.clone(), posix })
+}
+
+/// Makes a library of the functions of [`POSIX`].
+fn posix(place: &Place, name: &str, flags: &[OsString]) -> Result<PathBuf, AppError> {
+    let folder = place.target.join("apps").join(format!("{name}.objects"));
+    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
+    let library = folder.join("libposix.a");
+    let mut archive = Command::new("ar");
+    archive.arg("rcs").arg(&library);
+    for file in c_files(&place.root.join(POSIX))? {
+        let object = folder.join(file.with_extension("o").file_name().unwrap_or_default());
+        let mut clang = clang(place);
+        clang.args(CLANG_POSIX).args(flags).arg("-c").arg(&file).arg("-o").arg(&object);
+        run(clang, POSIX)?;
+        archive.arg(object);
+    }
+    run(archive, POSIX)?;
+    Ok(library)
 }
 
 fn with_threads(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
@@ -221,7 +249,8 @@ fn with_threads(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
     let mut links: Vec<String> = LINKS_THREADS.iter().map(|link| (*link).to_string()).collect();
     links.push(format!("-Wl,{MOST_MEMORY}"));
     let start = start(place, "start-threads.o", &flags)?;
-    Ok(Variant { flags, links, start })
+    let posix = posix(place, "posix-threads", &flags)?;
+    Ok(Variant { flags, links, start, posix })
 }
 
 /// A program of these files.
@@ -242,12 +271,20 @@ fn c(
     for (number, file) in files.iter().enumerate() {
         let object = folder.join(format!("{number}.o"));
         let mut clang = clang(place);
-        clang.args(&variant.flags).args(flags).arg("-c").arg(file).arg("-o").arg(&object);
+        clang
+            .args(CLANG_POSIX)
+            .args(&variant.flags)
+            .args(flags)
+            .arg("-c")
+            .arg(file)
+            .arg("-o")
+            .arg(&object);
         run(clang, &app.name)?;
         link.arg(object);
     }
     let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
-    link.args(libraries.iter().map(|library| format!("-l{library}"))).arg("-o").arg(&made);
+    link.arg(&variant.posix).args(libraries.iter().map(|library| format!("-l{library}")));
+    link.arg("-o").arg(&made);
     run(link, &app.name)?;
     Ok(made)
 }

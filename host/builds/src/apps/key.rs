@@ -32,9 +32,11 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     };
     let threads =
         matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
+    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_));
+    let posix = is_c.then(|| PathBuf::from(super::compile::POSIX));
     let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);
-    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(own);
+    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(posix).chain(own);
     Ok(text + &sums(place, roots)?)
 }

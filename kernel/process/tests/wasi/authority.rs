@@ -4,6 +4,7 @@ use crate::common::*;
 use abi::fs::{Op, Request, flag};
 use abi::program::{BEGIN_AUTHORITY, BEGIN_DIRECTORY};
 use base::prng::Prng;
+use kernel_process::Object;
 use kernel_process::authority::{Authority, Rights};
 use kernel_process::begin::{PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
@@ -34,7 +35,13 @@ impl Parent {
     fn holds(&mut self, path: &str, (rights, inheriting): Rights, descriptor: u32) {
         let (root, flags) = (self.root, flag::READ | flag::DIRECTORY);
         let handle = self.world.with(|c| c.open(root, path.as_bytes(), flags)).unwrap();
-        self.files.push(PassedFile { handle, rights, inheriting, descriptor, name: None });
+        self.files.push(PassedFile {
+            object: Object::File(handle),
+            rights,
+            inheriting,
+            descriptor,
+            name: None,
+        });
     }
 
     fn open(&mut self, path: &str, rights: Rights) -> Result<u64, Errno> {
@@ -114,11 +121,11 @@ fn no_link_leads_out_of_the_parents_directory() {
 fn handles_that_are_closed_or_no_directories_have_no_authority() {
     let mut parent = Parent::new(&["data"]);
     parent.holds("data", WRITE, 3);
-    let handle = parent.files[0].handle;
+    let handle = parent.files[0].object.file().unwrap();
     parent.close(handle);
     assert_eq!(parent.open("/data", READ), Err(Errno::NOTCAPABLE));
     let (reader, _) = parent.world.with(|c| c.pipe(0)).unwrap();
-    parent.files[0].handle = reader;
+    parent.files[0].object = Object::File(reader);
     assert_eq!(parent.open("/data", READ), Err(Errno::NOTCAPABLE));
 }
 

@@ -3,13 +3,19 @@
 use crate::common::*;
 use abi::program::{ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_ROOT, Begin};
 use base::prng::Prng;
+use kernel_process::Object;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno, Halt, Installed, Process};
 use zerocopy::{FromBytes, IntoBytes};
 
-const GIVEN: PassedFile<'static> =
-    PassedFile { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
+const GIVEN: PassedFile<'static> = PassedFile {
+    object: Object::File(1),
+    rights: rights::FILE,
+    inheriting: 0,
+    descriptor: 0,
+    name: None,
+};
 
 const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
 
@@ -17,9 +23,11 @@ const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals
 fn encoded_start_data_decode_to_the_same() {
     let files = [
         GIVEN,
-        PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
-        PassedFile { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
-        PassedFile { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
+        PassedFile { object: Object::File(2), descriptor: 3, name: Some(b"/"), ..GIVEN },
+        PassedFile { object: Object::File(9), descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile {
+            object: Object::File(3), descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN
+        },
     ];
     let plan = Plan {
         path: b"bin/ls",
@@ -27,6 +35,7 @@ fn encoded_start_data_decode_to_the_same() {
         environment: b"A=1\0",
         limits: Limits { memory: 77, descriptors: 9 },
         signals: true,
+        net: Some(b"listen:80\0"),
         folders: Folders::Wanted,
         files: &files,
     };
@@ -38,6 +47,7 @@ fn encoded_start_data_decode_to_the_same() {
     );
     assert_eq!((found.limits, found.directory()), (plan.limits, Some(9)));
     assert_eq!((found.signals, found.folders), (true, Folders::Wanted));
+    assert_eq!(found.net, plan.net);
     assert_eq!(found.files().collect::<Vec<_>>(), files);
     let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
     assert_eq!(decode(&bare).unwrap().directory(), None);
@@ -79,7 +89,8 @@ fn inconsistent_start_data_are_refused() {
 
 #[test]
 fn decoding_arbitrary_bytes_never_panics() {
-    let files = [GIVEN, PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
+    let files =
+        [GIVEN, PassedFile { object: Object::File(2), descriptor: 3, name: Some(b"/"), ..GIVEN }];
     let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
     let good = encode(&plan).unwrap();
     for length in 0..good.len() {
@@ -114,10 +125,21 @@ fn a_process_starts_with_duplicated_handles() {
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census().0;
     let files = [
-        PassedFile { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
-        PassedFile { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
-        PassedFile { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
-        PassedFile { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile {
+            object: Object::File(reader),
+            descriptor: 0,
+            rights: rights::FD_READ,
+            ..GIVEN
+        },
+        PassedFile { object: Object::File(writer), descriptor: 7, rights: rights::ALL, ..GIVEN },
+        PassedFile {
+            object: Object::File(root),
+            descriptor: 3,
+            rights: ALL,
+            inheriting: ALL,
+            name: Some(b"/"),
+        },
+        PassedFile { object: Object::File(root), descriptor: BEGIN_DIRECTORY, ..GIVEN },
     ];
     let plan = Plan {
         path: b"x",
@@ -198,7 +220,8 @@ fn a_wanted_root_is_a_wanted_folder() {
 fn a_manifest_with_directories_excludes_the_root() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
-    let named = |descriptor, name| PassedFile { handle: root, descriptor, name, ..GIVEN };
+    let named =
+        |descriptor, name| PassedFile { object: Object::File(root), descriptor, name, ..GIVEN };
     // Under any name, and without one.
     let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
     let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
@@ -222,11 +245,14 @@ fn a_failed_start_leaks_no_handle() {
     let mut world = World::new();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census();
-    let good = PassedFile { handle: reader, ..GIVEN };
+    let good = PassedFile { object: Object::File(reader), ..GIVEN };
     for (bad, expected) in [
-        (PassedFile { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
-        (PassedFile { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
-        (PassedFile { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
+        (PassedFile { object: Object::File(12345), descriptor: 1, ..GIVEN }, Errno::BADF),
+        (PassedFile { object: Object::File(writer), descriptor: 8, ..GIVEN }, Errno::BADF),
+        (
+            PassedFile { object: Object::File(writer), descriptor: 1, name: Some(b"/"), ..GIVEN },
+            Errno::NOTDIR,
+        ),
     ] {
         let files = [good, bad];
         let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();

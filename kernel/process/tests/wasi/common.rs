@@ -1,17 +1,10 @@
-//! A kernel for one process, and a program that calls functions by name.
+//! A program that calls functions by name, in its kernel.
 
-use abi::fs::{Errno, Op, Reply, Request, flag};
-use abi::process;
-use base::id::{DomainId, Epoch};
-use base::prng::Prng;
-use fs::Vfs;
-use fs::client::Client;
-use kernel_process::errno::Interrupted;
+pub use crate::world::World;
+use abi::fs::{Op, flag};
 use kernel_process::wasi::rights;
-use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop, System};
-use share::{Answer, Effects, Event, Service, Token};
+use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 
 pub const BADF: u16 = 8;
 pub const FAULT: u16 = 21;
@@ -32,176 +25,7 @@ pub const OTHER: u64 = 0x2000;
 pub const LIST: u64 = 0x3000;
 pub const RESULT: u64 = 0x6000;
 pub const BUFFER: u64 = 0x8000;
-pub const MEMORY: usize = 0x60000;
-
-struct Nobody;
-
-impl Effects for Nobody {
-    fn wake(&mut self, _token: Token) {}
-    fn wake_all(&mut self) {}
-    fn timer(&mut self, _at: u64) {}
-}
-
-/// An action of another process.
-pub type Deed = Box<dyn FnOnce(&mut Client<'_>)>;
-
-pub struct World {
-    pub vfs: Vfs,
-    pub now: u64,
-    pub prng: Prng,
-    /// Actions of other processes while this one waits, one per wait. When none is left, the
-    /// process is interrupted.
-    pub meanwhile: VecDeque<Deed>,
-    /// Maximum bulk of a request.
-    pub most: usize,
-    pub requests: Vec<u16>,
-    /// Requests to the process table, and its replies.
-    pub asked: Vec<(process::Request, Vec<u8>)>,
-    pub answers: VecDeque<process::Reply>,
-    /// Data that the table writes at the start of the bulk.
-    pub filled: Vec<u8>,
-    pub yields: u32,
-}
-
-impl World {
-    pub fn new() -> World {
-        World {
-            vfs: Vfs::with_budget(3, 4 << 20),
-            now: 1_000_000,
-            prng: Prng::new(1),
-            meanwhile: VecDeque::new(),
-            most: usize::MAX,
-            requests: Vec::new(),
-            asked: Vec::new(),
-            answers: VecDeque::new(),
-            filled: Vec::new(),
-            yields: 0,
-        }
-    }
-
-    /// Whatever a program does, it never sends a request reserved for kernels.
-    fn note(&mut self, request: &Request) {
-        let allowed = Op::from_code(request.op).is_some_and(Op::is_for_programs);
-        assert!(allowed, "{request:?}");
-        self.requests.push(request.op);
-    }
-
-    fn step(&mut self, thread: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
-        let most = self.most.min(bulk.len());
-        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
-        match self.vfs.step(self.now, event, &mut Nobody) {
-            Answer::Done(reply) => Some(reply),
-            Answer::Parked => {
-                self.vfs.step(self.now, Event::Cancel(token), &mut Nobody);
-                None
-            }
-            Answer::NoReply => panic!("a request was only heard"),
-        }
-    }
-
-    /// Sends a request of another process.
-    pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
-        let mut ask = |request: Request, bulk: &mut [u8]| {
-            self.step(2, request, bulk).unwrap_or(Reply::error(Errno::Again))
-        };
-        what(&mut Client(&mut ask))
-    }
-}
-
-impl System for World {
-    fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
-        self.note(&request);
-        loop {
-            if let Some(reply) = self.step(1, request, bulk) {
-                return Ok(reply);
-            }
-            let deed = self.meanwhile.pop_front().ok_or(Interrupted)?;
-            self.with(deed);
-        }
-    }
-
-    fn files_until(
-        &mut self,
-        request: Request,
-        bulk: &mut [u8],
-        deadline: u64,
-    ) -> Result<Option<Reply>, Interrupted> {
-        self.note(&request);
-        loop {
-            if let Some(reply) = self.step(1, request, bulk) {
-                return Ok(Some(reply));
-            }
-            let Some(deed) = self.meanwhile.pop_front() else {
-                self.now = self.now.max(deadline);
-                return Ok(None);
-            };
-            self.with(deed);
-        }
-    }
-
-    fn processes(
-        &mut self,
-        request: process::Request,
-        bulk: &mut [u8],
-    ) -> Result<process::Reply, Interrupted> {
-        let op = process::Op::from_code(request.op);
-        assert!(op.is_some_and(process::Op::is_for_programs), "{request:?}");
-        self.asked.push((request, bulk.to_vec()));
-        let reply = self.answers.pop_front().ok_or(Interrupted)?;
-        let filled = bulk.len().min(reply.filled as usize);
-        bulk[..filled].fill(0x5a);
-        bulk[..self.filled.len()].copy_from_slice(&std::mem::take(&mut self.filled));
-        Ok(reply)
-    }
-
-    fn place(
-        &mut self,
-        requested: u32,
-        _directory: u64,
-        path: &[u8],
-    ) -> Result<Result<u16, process::Errno>, Interrupted> {
-        assert!(!path.is_empty());
-        Ok(match requested {
-            abi::program::ANY_KERNEL => Ok(1),
-            0 | 1 => Ok(requested as u16),
-            _ => Err(process::Errno::Hostunreach),
-        })
-    }
-
-    fn monotonic(&mut self) -> u64 {
-        self.now = self.now.saturating_add(1);
-        self.now
-    }
-
-    fn realtime(&mut self) -> u64 {
-        self.now.saturating_add(1 << 60)
-    }
-
-    fn cpu_time(&mut self) -> u64 {
-        self.now / 2
-    }
-
-    fn random(&mut self, into: &mut [u8]) {
-        into.fill_with(|| self.prng.next() as u8);
-    }
-
-    fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
-        // Wakes up halfway first: a sleep may return early.
-        let half = self.now + deadline.saturating_sub(self.now) / 2;
-        self.now = if half == self.now { deadline } else { half };
-        Ok(())
-    }
-
-    fn yield_now(&mut self) -> Result<(), Interrupted> {
-        self.yields += 1;
-        Ok(())
-    }
-
-    fn pid(&self) -> u32 {
-        PID
-    }
-}
+pub const MEMORY: usize = 0x80000;
 
 /// Memory that is only copied to and from, and the number of bytes that were copied out.
 pub struct Cells(pub RefCell<Vec<u8>>, pub Cell<usize>);
@@ -424,6 +248,7 @@ impl Program {
             self.world.with(|c| c.close(handle)).unwrap();
         }
         assert_eq!(self.world.vfs.census(), (0, 0));
+        assert_eq!(self.world.net.census(), [0, 0, 0, 0]);
     }
 
     /// Returns how often the file service got this request since the last call.

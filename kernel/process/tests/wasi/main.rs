@@ -13,3 +13,5 @@ mod opening;
 mod paths;
 mod polling;
 mod simple;
+mod sockets;
+mod world;

@@ -96,7 +96,8 @@ fn an_invalid_subscription_is_reported_in_its_event() {
     subscribe(&mut program, &[Sub::File(3, 0)]);
     assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 1, RESULT]), INVAL);
     assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 0, RESULT]), INVAL);
-    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 1025, RESULT]), INVAL);
+    let most = 2 * 1024 + 64;
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, most + 1, RESULT]), INVAL);
     let end = MEMORY as u64;
     for numbers in
         [[end - 47, BUFFER, 1, RESULT], [BUFFER, end - 31, 1, RESULT], [BUFFER, BUFFER, 1, end - 3]]
@@ -146,11 +147,40 @@ fn many_descriptors_are_polled_at_once() {
     let mut program = Program::new();
     program.world.most = 3900;
     let fd = program.file("file", b"");
-    let subs: Vec<_> = (0..128).map(|_| Sub::File(READ, fd)).collect();
-    assert_eq!(poll(&mut program, &subs).len(), 128);
-    let subs: Vec<_> = (0..129).map(|_| Sub::File(READ, fd)).collect();
+    program.ok("socket", &[1, 5, 0, RESULT]);
+    let socket = u64::from(program.u32(RESULT));
+    let one = |index| if index % 2 == 0 { fd } else { socket };
+    let subs: Vec<_> = (0..2048).map(|index| Sub::File(WRITE, one(index))).collect();
+    assert_eq!(poll(&mut program, &subs).len(), 2048);
+    let subs: Vec<_> = (0..2049).map(|_| Sub::File(READ, fd)).collect();
     subscribe(&mut program, &subs);
-    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 129, RESULT]), INVAL);
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 2049, RESULT]), INVAL);
     let clocks: Vec<_> = (0..1024).map(|_| Sub::Clock(1, 10, 0)).collect();
     assert_eq!(poll(&mut program, &clocks).len(), 1024);
+}
+
+#[test]
+fn a_pipe_a_socket_and_a_timer_are_waited_for_at_once() {
+    let mut program = Program::new();
+    program.ok("socket", &[1, 6, 0, RESULT]);
+    let listener = u64::from(program.u32(RESULT));
+    program.ok("listen", &[listener, 5]);
+    program.ok("local_address", &[listener, RESULT]);
+    let port = u16::from_le_bytes(program.get(RESULT + 2, 2).try_into().unwrap());
+    let all = |program: &mut Program| {
+        poll(program, &[Sub::File(READ, 0), Sub::File(READ, listener), Sub::Clock(1, 5000, 0)])
+    };
+    let start = program.world.now;
+    assert_eq!(all(&mut program), [(2, 0, 0, 0, 0)]);
+    assert!(program.world.now >= start + 5000);
+    let connect = move |c: &mut net::client::Client<'_>| assert!(c.connect(port).is_ok());
+    program.world.meanwhile_net.push_back(Box::new(connect));
+    assert_eq!(all(&mut program), [(1, 0, 1, 1, 0)]);
+    let input = program.input;
+    program.world.with(|c| c.write(input, b"ab")).unwrap();
+    assert_eq!(all(&mut program), [(0, 0, 1, 2, 0), (1, 0, 1, 1, 0)]);
+    program.ok("fd_close", &[listener]);
+    program.read(0, 10).unwrap();
+    let events = all(&mut program);
+    assert_eq!(events[0], (1, BADF, 1, 0, 0));
 }

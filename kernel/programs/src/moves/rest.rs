@@ -1,6 +1,6 @@
 //! What a process has besides its memory, as bytes ([`abi::moves::Rest`] and what follows it).
 
-use abi::moves::{Image, Kin, Rest as Head};
+use abi::moves::{Image, Kin, Rest as Head, right};
 use abi::program::{ARGUMENTS, IMAGE_STRINGS};
 use abi::quota::HANDLES;
 use alloc::vec::Vec;
@@ -37,6 +37,7 @@ pub struct Rest {
     signals: bool,
     arguments: Vec<u8>,
     environment: Vec<u8>,
+    net: Option<Vec<u8>>,
 }
 
 impl Rest {
@@ -56,14 +57,17 @@ impl Rest {
             called: *called,
             memory: parts.limits.memory,
             descriptors: parts.limits.descriptors,
-            signals: parts.signals.into(),
+            rights: set(parts.signals, right::SIGNALS)
+                | set(parts.net.is_some(), right::RESTRICTED),
             area: [unwound.area.at, unwound.area.bytes],
             globals: unwound.globals.len() as u32,
             images: images.len() as u32,
             children: children.len() as u32,
             arguments: parts.arguments.len() as u32,
             environment: parts.environment.len() as u32,
+            net: parts.net.map_or(0, <[u8]>::len) as u32,
             table: table.len() as u32,
+            reserved: 0,
         };
         let pieces = [
             head.as_bytes(),
@@ -72,6 +76,7 @@ impl Rest {
             children.as_bytes(),
             parts.arguments,
             parts.environment,
+            parts.net.unwrap_or_default(),
             table,
         ];
         let length = pieces.iter().map(|piece| piece.len()).sum();
@@ -100,9 +105,10 @@ impl Rest {
                 children: list(bytes, head.children)?,
             },
             limits: Limits { memory: head.memory, descriptors: head.descriptors },
-            signals: head.signals != 0,
+            signals: head.rights & right::SIGNALS != 0,
             arguments: list(bytes, head.arguments)?,
             environment: list(bytes, head.environment)?,
+            net: restricted(head.rights, list(bytes, head.net)?)?,
             table: list(bytes, head.table)?,
         };
         let is_whole = bytes.is_empty() && rest.held.images.len() <= IMAGES;
@@ -110,8 +116,21 @@ impl Rest {
     }
 
     pub fn parts(&self) -> Parts<'_> {
-        let Rest { limits, signals, arguments, environment, .. } = self;
-        Parts { arguments, environment, limits: *limits, signals: *signals }
+        let Rest { limits, signals, arguments, environment, net, .. } = self;
+        let (limits, signals, net) = (*limits, *signals, net.as_deref());
+        Parts { arguments, environment, limits, signals, net }
+    }
+}
+
+fn set(is_set: bool, right: u32) -> u32 {
+    if is_set { right } else { 0 }
+}
+
+/// Returns the rules of a process that has some.
+fn restricted(rights: u32, rules: Vec<u8>) -> Option<Option<Vec<u8>>> {
+    match rights & right::RESTRICTED != 0 {
+        true => Some(Some(rules)),
+        false => rules.is_empty().then_some(None),
     }
 }
 
@@ -133,8 +152,9 @@ mod tests {
 
     fn bytes() -> Vec<u8> {
         let limits = Limits { memory: 1 << 20, descriptors: 9 };
-        let parts =
-            Parts { arguments: b"a\0bc\0", environment: b"HOME=/\0", limits, signals: true };
+        let (arguments, environment) = (b"a\0bc\0", b"HOME=/\0");
+        let net = Some(&b"listen:80\0"[..]);
+        let parts = Parts { arguments, environment, limits, signals: true, net };
         let unwound = Unwound { globals: vec![1, u64::MAX], area: Area { at: 65536, bytes: 8 } };
         let images = vec![Image { handle: 5, isa: 1, reserved: 0 }];
         let children = vec![Kin { pid: 2, group: 3, kernel: 1, epoch: 4 }; 3];
@@ -154,6 +174,7 @@ mod tests {
         assert_eq!((parts.arguments, parts.environment), (&b"a\0bc\0"[..], &b"HOME=/\0"[..]));
         assert_eq!((parts.limits.memory, parts.limits.descriptors), (1 << 20, 9));
         assert!(parts.signals && rest.table == [7; 40]);
+        assert_eq!(parts.net, Some(&b"listen:80\0"[..]));
     }
 
     #[test]

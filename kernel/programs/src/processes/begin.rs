@@ -22,6 +22,7 @@ use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
 use abi::quota::Quota;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -229,7 +230,7 @@ fn share(
     process: &Process,
     (peer, beginning): (DomainId, &StartData<'_>),
 ) -> Result<(), Errno> {
-    guest.share_handles(process, peer)?;
+    guest.share_objects(process, peer)?;
     let isa = guest.kernel().blob.domains()[peer.index()].isa;
     let session = Session::at(guest.kernel(), Level(0));
     // Without one, it has no light threads there.
@@ -243,36 +244,27 @@ fn share(
 }
 
 impl Guest {
-    /// Makes the handles of a process's descriptors valid on kernel `peer`.
-    pub(super) fn share_handles(&mut self, process: &Process, peer: DomainId) -> Result<(), Errno> {
-        let mut handles = Vec::new();
-        process.table().each(&mut |number, it| handles.push((number, it.handle)));
-        for (number, handle) in handles {
-            let there = self.handle_at(peer.0.into(), handle).map_err(|_| Errno::Intr)?;
-            let there = there.map_err(|why| Errno::from_code(why as u16).unwrap_or(Errno::Io))?;
-            if there != handle {
-                self.replace(process, number, there)?;
-                // The last one frees the private pipe, which has its own handles of the service's.
-                close(self, handle);
+    /// Makes the objects of a process's descriptors valid on kernel `peer`.
+    pub(super) fn share_objects(&mut self, process: &Process, peer: DomainId) -> Result<(), Errno> {
+        let mut objects = Vec::new();
+        process.table().each(&mut |number, it| objects.push((number, it.object)));
+        for (number, object) in objects {
+            let there = object.at(self, peer.0.into()).map_err(errno)?;
+            if there == object {
+                continue;
             }
+            // A private pipe that has left: its own handles are for all that have used it.
+            let own = there.dup(self).map_err(errno)?;
+            let changed = process.table().change(number, |it| {
+                it.object = own;
+                Ok(())
+            });
+            let unused = if changed.is_ok() { object } else { own };
+            // Fails only if the service has restarted.
+            let _ = unused.close(self);
+            changed.map_err(|_| Errno::Badf)?;
         }
         Ok(())
-    }
-
-    /// Makes a duplicate of a handle the handle of a descriptor.
-    fn replace(&mut self, process: &Process, number: u32, handle: u64) -> Result<(), Errno> {
-        let dup = self.files(Request::new(Op::Dup, handle), &mut []).map_err(|_| Errno::Intr)?;
-        if dup.error != 0 {
-            return Err(Errno::from_code(dup.error).unwrap_or(Errno::Io));
-        }
-        let changed = process.table().change(number, |it| {
-            it.handle = dup.handle;
-            Ok(())
-        });
-        changed.map_err(|_| {
-            close(self, dup.handle);
-            Errno::Badf
-        })
     }
 }
 
@@ -325,7 +317,46 @@ fn apply_manifest(
         let number = number.inspect_err(|_| close(guest, handle))?;
         process.give(guest, number, handle, given, Some(&directory.name))?;
     }
+    open_listeners(guest, &manifest.listen, process)?;
+    if let Some(rules) = &manifest.net {
+        process.restrict(rules).inspect_err(|_| {
+            let pid = guest.pid();
+            kernel_node::log!("process {pid}: its parent may not reach what its manifest names");
+        })?;
+    }
     Ok(())
+}
+
+/// Opens the listeners of the manifest, with the parent's authority, after the directories: the C
+/// library looks for those until it finds a descriptor that is none. The environment says where
+/// they are.
+fn open_listeners(guest: &mut Guest, ports: &[u16], process: &mut Process) -> Result<(), Halt> {
+    if ports.is_empty() {
+        return Ok(());
+    }
+    let first = free_row(process, ports.len() as u32)?;
+    for (number, &port) in (first..).zip(ports) {
+        process.open_listener(guest, number, port).inspect_err(|why| {
+            let pid = guest.pid();
+            kernel_node::log!("process {pid}: its manifest's listener at port {port}: {why:?}");
+        })?;
+    }
+    let count = ports.len();
+    let told = format!("LISTEN_FDS={count}\0LISTEN_FDS_FIRST={first}\0");
+    Ok(process.add_environment(told.as_bytes())?)
+}
+
+/// Returns the first of `count` free descriptors that follow each other.
+fn free_row(process: &Process, count: u32) -> Result<u32, WasiErrno> {
+    let mut first = process.free_descriptor(FIRST_PREOPEN)?;
+    let mut number = first;
+    while number - first + 1 < count {
+        match process.free_descriptor(number + 1)? {
+            next if next == number + 1 => number = next,
+            next => (first, number) = (next, next),
+        }
+    }
+    Ok(first)
 }
 
 fn close(guest: &mut Guest, handle: u64) {

@@ -1,25 +1,26 @@
 //! What a program can call in its kernel: services, clocks, sleep, random bytes.
 //!
 //! Contract: a program reaches its kernel through `System` only. Requests to services must be ones
-//! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
-//! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
-//! program's memory that a request uses is touched before the request, so no step of a service
-//! faults on a page for which there is no memory. Handles that a request creates are charged to the
-//! process's quota (`abi::quota`).
+//! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`; all of `abi::net`); this
+//! module refuses all others. The kernel's own requests for a program use [`Guest::root`] and
+//! [`Guest::carry`]. The program's memory that a request uses is touched before the request, so no
+//! step of a service faults on a page for which there is no memory. Handles that a request creates
+//! are charged to the process's quota (`abi::quota`).
 
 mod engine;
 
-use super::threads::{self, Thread};
+use super::threads::Thread;
 use super::{LocalProcess, Processes, ask, moves, reports, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
+use abi::net;
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
-use kernel_process::{Interrupted, System, moved};
+use kernel_process::{Errno as WasiErrno, Interrupted, System, Wait, moved};
 use kernel_services::idle;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -77,6 +78,10 @@ impl Guest {
         self.session.kernel
     }
 
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
     pub(super) fn life(&self) -> &Arc<LocalProcess> {
         &self.life
     }
@@ -105,6 +110,20 @@ impl Guest {
     /// Returns when the present call began; 0 if that does not matter.
     pub(super) fn called(&self) -> u64 {
         self.called.unwrap_or(0)
+    }
+
+    pub(super) fn thread(&self) -> &Arc<Thread> {
+        &self.thread
+    }
+
+    /// Returns the first process of its tree.
+    pub(super) fn tree(&self) -> u32 {
+        self.life.quota().tree.owner
+    }
+
+    /// Counts a request to a service.
+    pub(super) fn count_message(&self) {
+        self.life.messages.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Enters the process's turn.
@@ -149,6 +168,11 @@ impl Guest {
         self.is_stopped() || self.waits_for_others && self.life.journey.is_called_away()
     }
 
+    /// Returns whether a wait for others must end.
+    pub(super) fn must_end_wait(&self) -> bool {
+        self.is_stopped() || self.life.journey.is_called_away()
+    }
+
     /// Makes a request that may wait for others.
     #[inline]
     fn waiting<R>(&mut self, work: impl FnOnce(&mut Guest) -> R) -> R {
@@ -187,12 +211,6 @@ impl Guest {
             return Ok(Some(fs::Reply::error(FileError::Perm)));
         }
         if !touch(bulk) {
-            return Ok(Some(fs::Reply::error(FileError::Nomem)));
-        }
-        let is_poll = request.op == fs::Op::Poll as u16;
-        // It counts the poll until this returns.
-        let polled = is_poll.then(|| threads::poll(self.processes, &self.life, &self.thread, bulk));
-        if matches!(polled, Some(None)) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
         }
         match self.by_pipe(request, bulk, deadline)? {
@@ -285,7 +303,7 @@ impl Guest {
 
     /// Sleeps until `deadline`, unless the process must end or is to move.
     fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
-        let must_return = || self.is_stopped() || self.life.journey.is_called_away();
+        let must_return = || self.must_end_wait();
         let scheduler = &self.session.kernel.scheduler;
         self.thread.sleep(scheduler, deadline, must_return);
         if must_return() { Err(Interrupted) } else { Ok(()) }
@@ -330,6 +348,31 @@ impl System for Guest {
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted> {
         self.waiting(|guest| guest.ask_files(request, bulk, Some(deadline)))
+    }
+
+    fn sockets(
+        &mut self,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Result<net::Reply, Interrupted> {
+        self.ask_sockets(request, bulk)
+    }
+
+    fn poll(
+        &mut self,
+        files: &mut [net::Poll],
+        sockets: &mut [net::Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        self.poll_all(files, sockets, wait)
+    }
+
+    fn socket_at(
+        &mut self,
+        kernel: u16,
+        _handle: u64,
+    ) -> Result<Result<(), net::Errno>, Interrupted> {
+        Ok(self.share_sockets(kernel))
     }
 
     fn processes(

@@ -6,6 +6,7 @@ use super::{place, with_table};
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
+use kernel_process::Object;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
 use kernel_process::wasi::rights;
 use kernel_services::services::Patience;
@@ -49,14 +50,14 @@ impl Launch<'_> {
     fn encoded(&self) -> Result<Vec<u8>, Errno> {
         let [input, out, err] = self.streams;
         let stream = |descriptor, handle| PassedFile {
-            handle,
+            object: Object::File(handle),
             rights: rights::STREAM,
             inheriting: 0,
             descriptor,
             name: None,
         };
         let directory = |descriptor, handle, name| PassedFile {
-            handle,
+            object: Object::File(handle),
             rights: rights::DIRECTORY,
             inheriting: rights::INHERITING,
             descriptor,
@@ -73,6 +74,7 @@ impl Launch<'_> {
             environment: self.environment,
             limits: Limits::default(),
             signals: true,
+            net: None,
             folders: if has_root { Folders::WantedWithRoot } else { Folders::Wanted },
             files: &files,
         };

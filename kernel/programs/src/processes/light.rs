@@ -22,6 +22,7 @@ use crate::programs::has_room;
 use abi::boot::role;
 use abi::light::{BeginLight, LightNotice, notice};
 use abi::moves::Image;
+use abi::net;
 use abi::process::{Errno, signal};
 use abi::program::trap;
 use abi::quota::Quota;
@@ -33,7 +34,7 @@ use kernel_engine::{End, Limits, Start};
 use kernel_msg::{Level, Refusal, Request};
 use kernel_platform::Platform;
 use kernel_platform::peers::{CallFailure, Procedure};
-use kernel_process::{Interrupted, Process};
+use kernel_process::{Interrupted, Object, Process};
 use kernel_services::files::with_files;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::Session;
@@ -122,6 +123,7 @@ fn request(
         number,
         argument,
         descriptors: DESCRIPTORS,
+        restricted: running.process.is_restricted().into(),
         memory: running.limits.memory,
         image,
         quota: life.quota().words(),
@@ -217,7 +219,11 @@ fn satellite(
     let turn = Arc::new(Turn::weak(ask.pid, (from, home), memory));
     let region = programs.region_in(&loaded, turn.memory.clone()).ok_or(Errno::Noexec)?;
     turn.set_region(&region);
-    let process = Process::new(ask.descriptors.min(DESCRIPTORS)).map_err(|_| Errno::Nomem)?;
+    let process = Process::new(ask.descriptors.min(DESCRIPTORS));
+    let mut process = process.map_err(|_| Errno::Nomem)?;
+    if ask.restricted != 0 {
+        process.restrict(&[]).map_err(|_| Errno::Nomem)?;
+    }
     let process = Arc::new(process);
     turn.set_process(&process);
     let ids = Ids { pid: ask.pid, parent: 0, group: 0, watcher: 0 };
@@ -330,9 +336,15 @@ fn dissolve(kernel: &'static Kernel, processes: &Processes, life: &LocalProcess)
 fn close_files(kernel: &'static Kernel, life: &LocalProcess) {
     let Some(running) = life.running.get() else { return };
     let (session, mut handles) = (Session::at(kernel, Level(0)), Vec::new());
-    running.process.table().each(&mut |_, descriptor| handles.push(descriptor.handle));
-    for handle in handles {
-        let _ = with_files(&session, |client| client.close(handle));
+    running.process.table().each(&mut |_, descriptor| handles.push(descriptor.object));
+    for object in handles {
+        match object {
+            Object::File(handle) => drop(with_files(&session, |client| client.close(handle))),
+            Object::Socket(handle) => {
+                let close = net::Request::new(net::Op::Close, handle);
+                let _ = kernel.services.net.ask(&session, close, &mut []);
+            }
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl Guest {
         let running = life.running.get().ok_or(Errno::Inval)?;
         let isa = kernel.blob.domains().get(to.index()).ok_or(Errno::Hostunreach)?.isa;
         let image = life.image(isa).ok_or(Errno::Noent)?;
-        self.share_handles(process, to)?;
+        self.share_objects(process, to)?;
         let table = process.table().save().map_err(|why| why.to_table())?;
         let used = account(&kernel.scheduler, life);
         let held = Held {

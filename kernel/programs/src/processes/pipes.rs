@@ -17,7 +17,6 @@ use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
 use kernel_process::Interrupted;
 use kernel_sched::{Deadline, WaitQueue};
 use kernel_services::kernel::Kernel;
-use zerocopy::{FromBytes, IntoBytes};
 
 struct Place {
     pipe: Lock<PrivatePipe>,
@@ -81,7 +80,6 @@ impl Guest {
         }
         match Op::from_code(request.op) {
             Some(Op::Pipe) => Ok(self.open_pipe(request)),
-            Some(Op::Poll) => self.poll_pipes(request, bulk),
             _ => Ok(Way::Service(request)),
         }
     }
@@ -202,16 +200,17 @@ impl Guest {
 
     /// Prepares a poll, which the service executes for all its handles: private pipes among them
     /// leave.
-    fn poll_pipes(&mut self, request: Request, bulk: &mut [u8]) -> Result<Way, Interrupted> {
-        for bytes in bulk.chunks_exact_mut(size_of::<Poll>()) {
-            let Ok(mut poll) = Poll::read_from_bytes(bytes) else { continue };
+    pub(super) fn poll_pipes(
+        &mut self,
+        polls: &mut [Poll],
+    ) -> Result<Result<(), Errno>, Interrupted> {
+        for poll in polls {
             match self.for_others(poll.handle)? {
                 Ok(handle) => poll.handle = handle,
-                Err(why) => return Ok(Way::Here(Some(Reply::error(why)))),
+                Err(why) => return Ok(Err(why)),
             }
-            bytes.copy_from_slice(poll.as_bytes());
         }
-        Ok(Way::Service(request))
+        Ok(Ok(()))
     }
 
     /// Moves a pipe into the file service, unless it has left meanwhile.

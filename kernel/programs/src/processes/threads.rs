@@ -364,10 +364,10 @@ pub fn poll(
     processes: &Processes,
     life: &Arc<LocalProcess>,
     me: &Arc<Thread>,
-    polls: &[u8],
+    polls: usize,
 ) -> Option<Polled> {
     let is_main = life.threads.main().is_some_and(|main| Arc::ptr_eq(&main, me));
-    let count = if is_main { 0 } else { (polls.len() / size_of::<abi::fs::Poll>()) as u32 };
+    let count = if is_main { 0 } else { polls as u32 };
     life.threads.polled.fetch_add(count, Ordering::Relaxed);
     let polled = Polled { life: life.clone(), count };
     let of_tree = |other: &LocalProcess| other.threads.polled.load(Ordering::Relaxed);

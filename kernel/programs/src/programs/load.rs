@@ -10,7 +10,7 @@ use super::seam::{self, Buffer, Frozen};
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
-use abi::program::{IMAGE_BYTES, ImageHead};
+use abi::program::{IMAGE_BYTES, ImageHead, right};
 use abi::quota::Budget;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -42,6 +42,10 @@ pub struct Manifest {
     /// `NAME=VALUE`, each ends with a NUL.
     pub environment: Vec<u8>,
     pub preopens: Vec<Directory>,
+    /// Rules of what it may reach, each NUL terminated; `None`: what its parent may.
+    pub net: Option<Vec<u8>>,
+    /// Ports of the listeners that it starts with.
+    pub listen: Vec<u16>,
     /// Limit on memory in bytes; 0 for the default.
     pub memory: u64,
     /// Limit on descriptors; 0 for the default.
@@ -283,6 +287,8 @@ impl Manifest {
             arguments: image.arguments.to_vec(),
             environment: image.environment.to_vec(),
             preopens: preopens.collect(),
+            listen: image.listen().collect(),
+            net: (image.rights & right::NET == 0).then(|| image.net.to_vec()),
             memory: image.memory,
             files: image.files,
             tree: Budget { owner: 0, processes, handles },

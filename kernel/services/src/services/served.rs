@@ -1,9 +1,10 @@
 //! One service as this kernel reaches it: requests, which are executed here or sent to the home,
 //! and counters.
 
+use super::alone::{device_of, has_device, start};
 use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
-use abi::boot::{Blob, device};
+use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use arch::lock::Once;
@@ -30,7 +31,7 @@ const FIRST_LOCK: usize = 8;
 const TRIES: usize = 8;
 
 /// A service whose steps this kernel executes.
-type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
+pub(super) type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
 /// The effects that a step requests, and its device.
 struct Asked<'a> {
@@ -161,20 +162,9 @@ impl<S: Service + Shareable> Served<S> {
         let mut again = false;
         loop {
             let all_woken = services.expect_wake(token);
-            let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0)
-            {
-                Route::Local => {
-                    count(&self.here);
-                    self.step(services, platform, event(again, token, request, bulk))?
-                }
-                Route::Remote(home) => {
-                    count(&self.away);
-                    self.send(caller, home, (asked(again), token), request, bulk)?
-                }
-            };
-            match answer {
+            match self.try_once(caller, (token, again), request, bulk)? {
                 Answer::Done(reply) => return Ok(Some(reply)),
-                Answer::Parked => count(&self.parked),
+                Answer::Parked => {}
                 Answer::NoReply => return Err(ServiceFailure::Nonsense),
             }
             services.sleep(platform, token, all_woken, patience);
@@ -187,6 +177,32 @@ impl<S: Service + Shareable> Served<S> {
             }
             again = true;
         }
+    }
+
+    /// Makes or repeats a request, which may be parked.
+    #[inline]
+    pub(super) fn try_once(
+        &self,
+        caller: &Caller,
+        (token, again): (Token, bool),
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let (platform, services) = (caller.platform, caller.services);
+        let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+            Route::Local => {
+                count(&self.here);
+                self.step(services, platform, event(again, token, request, bulk))?
+            }
+            Route::Remote(home) => {
+                count(&self.away);
+                self.send(caller, home, (asked(again), token), request, bulk)?
+            }
+        };
+        if matches!(answer, Answer::Parked) {
+            count(&self.parked);
+        }
+        Ok(answer)
     }
 
     /// Makes a request that may be executed twice: again, if the service restarts without its
@@ -208,7 +224,7 @@ impl<S: Service + Shareable> Served<S> {
     }
 
     /// Cancels the request parked under `token`.
-    fn cancel(
+    pub(super) fn cancel(
         &self,
         caller: &Caller,
         token: Token,
@@ -430,18 +446,6 @@ impl<S: Service + Shareable> Registered for Served<S> {
     }
 }
 
-/// Returns the kind of device that a service drives.
-fn device_of(service: &str) -> Option<u32> {
-    abi::service::ALL.into_iter().find(|kind| kind.name == service)?.drives
-}
-
-/// Returns whether domain `me` can drive a device of this kind alone. The DMA engine has a part for
-/// each.
-fn has_device(blob: &Blob, kind: u32, me: DomainId) -> bool {
-    let is_ours = |home| kind == device::DMA || home == u32::from(me.0);
-    blob.devices().iter().any(|found| found.kind == kind && is_ours(found.home))
-}
-
 /// Returns the arena of a service in the shared block (offset and size in `share`), with its lock
 /// between kernels. `index` is the service's in the board's list.
 pub fn shared_arena(
@@ -471,25 +475,4 @@ fn zeroed(bytes: usize) -> Result<Vec<u8>, Refusal> {
     let mut room = with_room(bytes)?;
     room.resize(bytes, 0);
     Ok(room)
-}
-
-/// Starts a service in an arena of local memory. Returns `None` without memory, if the service's
-/// state is shared, or if the service exists only where it is shared.
-fn start<S: Service + Shareable>(blob: &Blob, mode: Mode, epoch: Epoch) -> Option<Local<S>> {
-    if mode.is_shared() {
-        return None;
-    }
-    let Some((_, bytes)) = share_of(blob, S::NAME) else {
-        // It exists only where it is shared.
-        return None;
-    };
-    let Some(arena) = arenas::local(bytes) else {
-        kernel_node::log!("service {} not started: no memory for its arena", S::NAME);
-        return None;
-    };
-    let instance = Instance::new(ArenaGuard::alone(epoch, arena));
-    arch::hold::begin();
-    let started = instance.start();
-    let _ = arch::hold::end();
-    started.is_ok().then_some(instance)
 }

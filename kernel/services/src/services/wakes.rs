@@ -37,10 +37,7 @@ impl Services {
             self.notify(platform, token.kernel(), token);
             platform.peers.wake_sleeper(platform, token.kernel());
         } else if token.epoch() == platform.epoch {
-            // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
-            let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
-            let order = Ordering::Relaxed;
-            let _ = self.woken(token).compare_exchange(before, now, order, order);
+            self.woken(token).note(token.sequence);
             platform.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }

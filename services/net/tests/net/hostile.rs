@@ -1,11 +1,10 @@
 //! Random bit patterns as requests. Each is answered, and all tables stay within their limits.
 
 use crate::common::{Solo, token};
-use abi::net::{Op, Request};
+use abi::net::{HANDLES, Op, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use net::service::WAITS;
-use net::sockets::HANDLES;
 use net::stack::SOCKETS;
 use share::Event;
 use zerocopy::FromBytes;
@@ -33,7 +32,9 @@ impl Attack {
         }
         request.op = 1 + self.random.below(Op::ALL.len() as u64) as u16;
         request.handle = self.handle();
-        request.flags &= u16::from(self.random.chance(1, 2));
+        request.flags &= [0, 1, 3, 4][self.random.below(4) as usize];
+        request.option &= 15;
+        request.tree &= 3;
         if self.random.chance(3, 4) {
             (request.address, request.port) = ([127, 0, 0, 1], self.random.below(6) as u16);
         }

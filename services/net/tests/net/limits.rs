@@ -1,8 +1,9 @@
 //! Every table has a limit, and reaching it is an error.
 
 use crate::common::{Solo, connect, token};
-use abi::net::{Errno, Op, Request, State};
-use net::sockets::HANDLES;
+use abi::net::{Errno, HANDLES, Op, Request, State, TREE_HANDLES};
+use net::client::Client;
+use net::sockets::{RESERVED, SMALL};
 use net::stack::SOCKETS;
 
 #[test]
@@ -64,23 +65,49 @@ fn data_sent_before_the_end_stay_readable() {
     assert_eq!(solo.net.census(), [2, 0, 0, 0], "an ended connection has no socket");
 }
 
-#[test]
-fn a_full_table_is_an_error_and_usable_afterwards() {
-    let mut solo = Solo::new();
+/// Opens until that fails; then closes everything. Returns how many there were, and the error.
+fn fill(solo: &mut Solo, open: impl Fn(&mut Client<'_>) -> Result<u64, Errno>) -> (usize, Errno) {
     let mut handles = Vec::new();
     let full = loop {
-        match solo.with(|c| c.udp(0)) {
+        match solo.with(&open) {
             Ok(handle) => handles.push(handle),
             Err(why) => break why,
         }
     };
-    assert!(matches!(full, Errno::Nfile | Errno::Nobufs));
-    assert_eq!(handles.len(), SOCKETS.min(HANDLES as usize));
-    for handle in handles.drain(..) {
-        solo.with(|c| c.close(handle)).unwrap();
+    for handle in &handles {
+        solo.with(|c| c.close(*handle)).unwrap();
     }
     assert_eq!(solo.net.census(), [0, 0, 0, 0]);
+    (handles.len(), full)
+}
+
+#[test]
+fn a_full_table_is_an_error_and_usable_afterwards() {
+    let mut solo = Solo::new();
+    let (datagrams, full) = fill(&mut solo, |c| c.udp(0));
+    assert!(full == Errno::Nobufs && datagrams > 70, "{datagrams} {full:?}");
+    assert_eq!(fill(&mut solo, |c| c.listen(0, 1)), (SOCKETS, Errno::Nfile));
     solo.connection();
+}
+
+#[test]
+fn a_tree_leaves_handles_for_others() {
+    let mut solo = Solo::new();
+    let open = |solo: &mut Solo, tree| {
+        let request = Request { tree, ..Request::new(Op::Tcp, 0) };
+        solo.ask(token(0, 0), request, &mut []).unwrap()
+    };
+    let greedy = (0..).take_while(|_| open(&mut solo, 7).error == 0).count();
+    assert_eq!(greedy, SOCKETS - RESERVED as usize);
+    let modest = (0..).take_while(|_| open(&mut solo, 8).error == 0).count();
+    assert_eq!(modest, SMALL as usize);
+    assert_eq!(open(&mut solo, 0).error, 0, "the system");
+    assert_eq!(open(&mut solo, 7).errno(), Errno::Nfile);
+    let first = open(&mut solo, 0).handle;
+    let dup = |tree| Request { tree, ..Request::new(Op::Dup, first) };
+    let dups =
+        (0..HANDLES).take_while(|_| solo.ask(token(0, 0), dup(9), &mut []).unwrap().error == 0);
+    assert!(dups.count() <= TREE_HANDLES as usize);
 }
 
 #[test]
@@ -89,15 +116,15 @@ fn closed_sockets_give_way_to_new_ones() {
     let listener = solo.with(|c| c.listen(80, 1)).unwrap();
     let mut far = Vec::new();
     // One end is closed and the other is not, so their sockets cannot end.
-    for _ in 0..40 {
+    for _ in 0..600 {
         let near = solo.with(|c| c.connect(80)).unwrap();
         far.push(solo.with(|c| c.accept(listener)).unwrap());
         solo.with(|c| c.close(near)).unwrap();
     }
     let [handles, sockets, ending, _] = solo.net.census();
-    assert!(handles == 41 && sockets <= SOCKETS && ending > 0, "{handles} {sockets} {ending}");
+    assert!(handles == 601 && sockets <= SOCKETS && ending > 0, "{handles} {sockets} {ending}");
     assert_eq!(solo.state(far[0]), State::Ended, "the other end was dropped");
-    assert_eq!(solo.state(far[39]), State::Ending);
+    assert_eq!(solo.state(far[599]), State::Ending);
     solo.event(share::Event::Gone(base::id::DomainId(0), base::id::Epoch(1)));
     assert_eq!(solo.net.census(), [0, 0, 0, 0]);
 }

@@ -1,6 +1,7 @@
 //! Tests of the network service: a model, hostile requests, and callers in two kernels.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod about;
 mod common;
 mod hostile;
 mod limits;

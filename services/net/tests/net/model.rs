@@ -5,7 +5,7 @@ use crate::common::Solo;
 use abi::net::{DATAGRAM, Errno};
 use base::prng::Prng;
 use net::check::check;
-use net::stack::STREAM;
+use net::stack::LARGEST;
 use std::collections::VecDeque;
 
 /// One direction of a connection.
@@ -66,10 +66,10 @@ impl Trial {
                 self.bytes += sent;
             }
             Err(Errno::Pipe) => assert!(way.shut),
-            Err(Errno::Again) => assert!(!way.shut && way.under_way.len() >= STREAM),
+            Err(Errno::Again) => assert!(!way.shut && way.under_way.len() >= LARGEST),
             Err(why) => panic!("{why:?}"),
         }
-        assert!(way.under_way.len() <= 2 * STREAM);
+        assert!(way.under_way.len() <= 2 * LARGEST);
     }
 
     /// Everything that was sent is received at once and in order, followed by the end if it was

@@ -1,0 +1,193 @@
+//! What a descriptor refers to: a file of the file service or a socket of the network service.
+//!
+//! Contract: this module, `transfer` and `sockets` decide which service a request goes to; all
+//! other code of the crate handles descriptors of both kinds alike, or asks for a file
+//! ([`Object::file`]). A further kind of object is a further variant here.
+//!
+//! ```text
+//!   Descriptor --object--> File(handle)   --> System::files      abi::fs
+//!                     \--> Socket(handle) --> System::sockets    abi::net
+//! ```
+
+use crate::errno::{Done, Errno, Halt};
+use crate::system::{System, ask, ask_net};
+use crate::wasi::{fdflags, filetype};
+use abi::fs::{Op, Request, Stat, flag};
+use abi::net;
+use alloc::vec::Vec;
+
+/// An object, by its handle, which a process owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// Of the file service: a file, directory, pipe or terminal.
+    File(u64),
+    /// Of the network service.
+    Socket(u64),
+}
+
+impl Object {
+    /// Returns the handle, and whether it is of a socket.
+    pub const fn parts(self) -> (u64, bool) {
+        match self {
+            Object::File(handle) => (handle, false),
+            Object::Socket(handle) => (handle, true),
+        }
+    }
+
+    pub const fn of_parts(handle: u64, is_socket: bool) -> Object {
+        if is_socket { Object::Socket(handle) } else { Object::File(handle) }
+    }
+
+    /// Returns the handle of a file, for what only files have.
+    #[inline]
+    pub fn file(self) -> Result<u64, Errno> {
+        match self {
+            Object::File(handle) => Ok(handle),
+            Object::Socket(_) => Err(Errno::INVAL),
+        }
+    }
+
+    pub fn close(self, system: &mut dyn System) -> Done {
+        match self {
+            Object::File(handle) => ask(system, Request::new(Op::Close, handle), &mut []).map(drop),
+            Object::Socket(handle) => {
+                ask_net(system, net::Request::new(net::Op::Close, handle), &mut []).map(drop)
+            }
+        }
+    }
+
+    /// Returns a further handle of the same object.
+    pub fn dup(self, system: &mut dyn System) -> Result<Object, Halt> {
+        match self {
+            Object::File(handle) => {
+                let reply = ask(system, Request::new(Op::Dup, handle), &mut [])?;
+                Ok(Object::File(reply.handle))
+            }
+            Object::Socket(handle) => {
+                let request = net::Request::new(net::Op::Dup, handle);
+                Ok(Object::Socket(ask_net(system, request, &mut [])?.handle))
+            }
+        }
+    }
+
+    /// Returns its metadata, and its WASI flags without those that the descriptor keeps.
+    pub fn stat(self, system: &mut dyn System) -> Result<(Stat, u16), Halt> {
+        let handle = match self {
+            Object::File(handle) => {
+                let reply = ask(system, Request::new(Op::Stat, handle), &mut [])?;
+                return Ok((reply.stat, from_service(reply.flags)));
+            }
+            Object::Socket(handle) => handle,
+        };
+        let request = net::Request::new(net::Op::State, handle);
+        let reply = ask_net(system, request, &mut [])?;
+        let datagrams = reply.state == net::State::Datagrams as u16;
+        let kind = if datagrams { filetype::DATAGRAMS } else { filetype::STREAM };
+        let stat = Stat { kind, links: 1, size: reply.value, ..Stat::default() };
+        let is_set = reply.flags & net::flag::NONBLOCK != 0;
+        Ok((stat, if is_set { fdflags::NONBLOCK } else { 0 }))
+    }
+
+    /// Replaces its flags, WASI's; those that it does not have are ignored.
+    pub fn set_flags(self, system: &mut dyn System, flags: u16) -> Done {
+        match self {
+            Object::File(handle) => {
+                let request = Request::new(Op::SetFlags, handle);
+                ask(system, Request { flags: to_service(flags), ..request }, &mut []).map(drop)
+            }
+            Object::Socket(handle) => {
+                let flags = nonblock(flags);
+                let request = net::Request::new(net::Op::SetFlags, handle);
+                ask_net(system, net::Request { flags, ..request }, &mut []).map(drop)
+            }
+        }
+    }
+
+    /// Returns the object as kernel `kernel` knows it.
+    pub fn at(self, system: &mut dyn System, kernel: u16) -> Result<Object, Halt> {
+        match self {
+            Object::File(handle) => {
+                let handle = system.handle_at(kernel, handle)?;
+                Ok(Object::File(handle.map_err(Errno::from)?))
+            }
+            Object::Socket(handle) => {
+                system.socket_at(kernel, handle)?.map_err(Errno::from)?;
+                Ok(self)
+            }
+        }
+    }
+
+    /// Returns whether it is a directory.
+    pub fn is_directory(self, system: &mut dyn System) -> Result<bool, Halt> {
+        match self {
+            Object::File(_) => Ok(self.stat(system)?.0.kind == filetype::DIRECTORY),
+            Object::Socket(_) => Ok(false),
+        }
+    }
+}
+
+/// Converts descriptor flags to those of the file service.
+pub(crate) fn to_service(flags: u16) -> u16 {
+    let append = if flags & fdflags::APPEND != 0 { flag::APPEND } else { 0 };
+    let nonblock = if flags & fdflags::NONBLOCK != 0 { flag::NONBLOCK } else { 0 };
+    append | nonblock
+}
+
+/// Converts them back.
+fn from_service(flags: u16) -> u16 {
+    let append = if flags & flag::APPEND != 0 { fdflags::APPEND } else { 0 };
+    let nonblock = if flags & flag::NONBLOCK != 0 { fdflags::NONBLOCK } else { 0 };
+    append | nonblock
+}
+
+/// Converts descriptor flags to those of the network service.
+fn nonblock(flags: u16) -> u16 {
+    if flags & fdflags::NONBLOCK != 0 { net::flag::NONBLOCK } else { 0 }
+}
+
+/// Objects to wait for, by service.
+#[derive(Default)]
+pub(crate) struct Polls {
+    pub files: Vec<net::Poll>,
+    pub sockets: Vec<net::Poll>,
+}
+
+/// Where an object is in [`Polls`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Polled {
+    File(usize),
+    Socket(usize),
+}
+
+impl Polls {
+    /// Adds an object. Fails with `NOMEM`.
+    pub fn add(&mut self, object: Object, want: u16) -> Result<Polled, Errno> {
+        let (handle, is_socket) = object.parts();
+        let list = if is_socket { &mut self.sockets } else { &mut self.files };
+        list.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+        list.push(net::Poll { handle, want, ..net::Poll::default() });
+        let index = list.len() - 1;
+        Ok(if is_socket { Polled::Socket(index) } else { Polled::File(index) })
+    }
+
+    pub fn len(&self) -> usize {
+        self.files.len() + self.sockets.len()
+    }
+
+    /// Returns what the service found, or its error.
+    pub fn found(&self, at: Polled) -> Result<net::Poll, Errno> {
+        let (poll, error) = match at {
+            Polled::File(index) => {
+                let poll = self.files.get(index).ok_or(Errno::IO)?;
+                let reply = abi::fs::Reply { error: poll.error, ..abi::fs::Reply::default() };
+                (poll, Errno::from(reply.errno()))
+            }
+            Polled::Socket(index) => {
+                let poll = self.sockets.get(index).ok_or(Errno::IO)?;
+                let reply = net::Reply { error: poll.error, ..net::Reply::default() };
+                (poll, Errno::from(reply.errno()))
+            }
+        };
+        if poll.error == 0 { Ok(*poll) } else { Err(error) }
+    }
+}

@@ -1,0 +1,286 @@
+//! A kernel for one process, over the real services.
+
+use crate::common::PID;
+use abi::fs::{Errno, Op, Reply, Request};
+use abi::{net, process};
+use base::id::{DomainId, Epoch};
+use base::prng::Prng;
+use fs::Vfs;
+use fs::client::Client;
+use kernel_process::errno::Interrupted;
+use kernel_process::{System, Wait};
+use share::{Answer, Effects, Event, Service, Token};
+use std::collections::VecDeque;
+use zerocopy::IntoBytes;
+
+struct Nobody;
+
+impl Effects for Nobody {
+    fn wake(&mut self, _token: Token) {}
+    fn wake_all(&mut self) {}
+    fn timer(&mut self, _at: u64) {}
+}
+
+/// An action of another process.
+pub type Deed = Box<dyn FnOnce(&mut Client<'_>)>;
+/// The same at the network service.
+pub type NetDeed = Box<dyn FnOnce(&mut ::net::client::Client<'_>)>;
+
+pub struct World {
+    pub vfs: Vfs,
+    pub net: ::net::Net,
+    pub now: u64,
+    pub prng: Prng,
+    /// Actions of other processes while this one waits, one per wait. When none is left, the
+    /// process is interrupted.
+    pub meanwhile: VecDeque<Deed>,
+    pub meanwhile_net: VecDeque<NetDeed>,
+    /// Maximum bulk of a request.
+    pub most: usize,
+    pub requests: Vec<u16>,
+    /// Requests to the process table, and its replies.
+    pub asked: Vec<(process::Request, Vec<u8>)>,
+    pub answers: VecDeque<process::Reply>,
+    /// Data that the table writes at the start of the bulk.
+    pub filled: Vec<u8>,
+    pub yields: u32,
+}
+
+impl World {
+    pub fn new() -> World {
+        World {
+            vfs: Vfs::with_budget(3, 4 << 20),
+            net: ::net::Net::start(3),
+            now: 1_000_000,
+            prng: Prng::new(1),
+            meanwhile: VecDeque::new(),
+            meanwhile_net: VecDeque::new(),
+            most: usize::MAX,
+            requests: Vec::new(),
+            asked: Vec::new(),
+            answers: VecDeque::new(),
+            filled: Vec::new(),
+            yields: 0,
+        }
+    }
+
+    /// Whatever a program does, it never sends a request reserved for kernels.
+    fn note(&mut self, request: &Request) {
+        let allowed = Op::from_code(request.op).is_some_and(Op::is_for_programs);
+        assert!(allowed, "{request:?}");
+        self.requests.push(request.op);
+    }
+
+    fn step(&mut self, thread: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
+        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
+        let most = self.most.min(bulk.len());
+        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
+        match self.vfs.step(self.now, event, &mut Nobody) {
+            Answer::Done(reply) => Some(reply),
+            Answer::Parked => {
+                self.vfs.step(self.now, Event::Cancel(token), &mut Nobody);
+                None
+            }
+            Answer::NoReply => panic!("a request was only heard"),
+        }
+    }
+
+    fn step_net(
+        &mut self,
+        thread: u64,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Option<net::Reply> {
+        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
+        let most = self.most.min(bulk.len());
+        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
+        match self.net.step(self.now, event, &mut Nobody) {
+            Answer::Done(reply) => Some(reply),
+            Answer::Parked => {
+                self.net.step(self.now, Event::Cancel(token), &mut Nobody);
+                None
+            }
+            Answer::NoReply => panic!("a request was only heard"),
+        }
+    }
+
+    /// Sends a request of another process to the network service.
+    pub fn with_net<T>(&mut self, what: impl FnOnce(&mut ::net::client::Client<'_>) -> T) -> T {
+        let mut ask = |request: net::Request, bulk: &mut [u8]| {
+            self.step_net(2, request, bulk).unwrap_or(net::Reply::error(net::Errno::Again))
+        };
+        what(&mut ::net::client::Client::hasty(&mut ask))
+    }
+
+    /// Another process acts while this one waits. Returns false if none is left to act.
+    fn wait(&mut self) -> bool {
+        if let Some(deed) = self.meanwhile.pop_front() {
+            self.with(deed);
+        } else if let Some(deed) = self.meanwhile_net.pop_front() {
+            self.with_net(deed);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Polls each service without waiting; returns how many are ready.
+    fn look(&mut self, files: &mut [net::Poll], sockets: &mut [net::Poll]) -> u64 {
+        let mut count = 0;
+        for piece in files.chunks_mut(abi::net::POLLS) {
+            let length = size_of_val(piece) as u64;
+            let request = Request { length, ..Request::new(Op::Poll, 0) };
+            self.note(&request);
+            let reply = self.step(1, request, piece.as_mut_bytes()).unwrap();
+            assert_eq!(reply.error, 0);
+            count += reply.value;
+        }
+        for piece in sockets.chunks_mut(abi::net::POLLS) {
+            let length = size_of_val(piece) as u32;
+            let request = net::Request { length, ..net::Request::new(net::Op::Poll, 0) };
+            let reply = self.step_net(1, request, piece.as_mut_bytes()).unwrap();
+            assert_eq!(reply.error, 0);
+            count += reply.value;
+        }
+        count
+    }
+
+    /// Sends a request of another process.
+    pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        let mut ask = |request: Request, bulk: &mut [u8]| {
+            self.step(2, request, bulk).unwrap_or(Reply::error(Errno::Again))
+        };
+        what(&mut Client(&mut ask))
+    }
+}
+
+impl System for World {
+    fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
+        self.note(&request);
+        loop {
+            if let Some(reply) = self.step(1, request, bulk) {
+                return Ok(reply);
+            }
+            if !self.wait() {
+                return Err(Interrupted);
+            }
+        }
+    }
+
+    fn sockets(
+        &mut self,
+        request: net::Request,
+        bulk: &mut [u8],
+    ) -> Result<net::Reply, Interrupted> {
+        loop {
+            if let Some(reply) = self.step_net(1, request, bulk) {
+                return Ok(reply);
+            }
+            if !self.wait() {
+                return Err(Interrupted);
+            }
+        }
+    }
+
+    fn poll(
+        &mut self,
+        files: &mut [net::Poll],
+        sockets: &mut [net::Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, kernel_process::Errno>, Interrupted> {
+        loop {
+            let count = self.look(files, sockets);
+            if count != 0 || wait == Wait::Not {
+                return Ok(Ok(count));
+            }
+            match wait {
+                _ if self.wait() => {}
+                Wait::Until(deadline) => {
+                    self.now = self.now.max(deadline);
+                    return Ok(Ok(0));
+                }
+                _ => return Err(Interrupted),
+            }
+        }
+    }
+
+    fn files_until(
+        &mut self,
+        request: Request,
+        bulk: &mut [u8],
+        deadline: u64,
+    ) -> Result<Option<Reply>, Interrupted> {
+        self.note(&request);
+        loop {
+            if let Some(reply) = self.step(1, request, bulk) {
+                return Ok(Some(reply));
+            }
+            if !self.wait() {
+                self.now = self.now.max(deadline);
+                return Ok(None);
+            }
+        }
+    }
+
+    fn processes(
+        &mut self,
+        request: process::Request,
+        bulk: &mut [u8],
+    ) -> Result<process::Reply, Interrupted> {
+        let op = process::Op::from_code(request.op);
+        assert!(op.is_some_and(process::Op::is_for_programs), "{request:?}");
+        self.asked.push((request, bulk.to_vec()));
+        let reply = self.answers.pop_front().ok_or(Interrupted)?;
+        let filled = bulk.len().min(reply.filled as usize);
+        bulk[..filled].fill(0x5a);
+        bulk[..self.filled.len()].copy_from_slice(&std::mem::take(&mut self.filled));
+        Ok(reply)
+    }
+
+    fn place(
+        &mut self,
+        requested: u32,
+        _directory: u64,
+        path: &[u8],
+    ) -> Result<Result<u16, process::Errno>, Interrupted> {
+        assert!(!path.is_empty());
+        Ok(match requested {
+            abi::program::ANY_KERNEL => Ok(1),
+            0 | 1 => Ok(requested as u16),
+            _ => Err(process::Errno::Hostunreach),
+        })
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        self.now = self.now.saturating_add(1);
+        self.now
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.now.saturating_add(1 << 60)
+    }
+
+    fn cpu_time(&mut self) -> u64 {
+        self.now / 2
+    }
+
+    fn random(&mut self, into: &mut [u8]) {
+        into.fill_with(|| self.prng.next() as u8);
+    }
+
+    fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
+        // Wakes up halfway first: a sleep may return early.
+        let half = self.now + deadline.saturating_sub(self.now) / 2;
+        self.now = if half == self.now { deadline } else { half };
+        Ok(())
+    }
+
+    fn yield_now(&mut self) -> Result<(), Interrupted> {
+        self.yields += 1;
+        Ok(())
+    }
+
+    fn pid(&self) -> u32 {
+        PID
+    }
+}

@@ -1,0 +1,119 @@
+//! Sockets of programs, and polls over files and sockets, as parts of [`Guest`].
+//!
+//! Contract: as in [`super::guest`]. A wait leaves the process's turn, and ends when the process
+//! must end. New handles are charged to the process tree.
+
+use super::guest::Guest;
+use super::threads;
+use crate::programs;
+use abi::fs::STEP;
+use abi::net::{Errno, Op, Poll, Reply, Request};
+use kernel_process::{Errno as WasiErrno, Interrupted, Wait};
+use kernel_services::idle;
+use kernel_services::services::{Patience, ServiceFailure};
+use share::Mode;
+
+impl Guest {
+    /// Makes a request to the network service.
+    pub(super) fn ask_sockets(
+        &mut self,
+        mut request: Request,
+        bulk: &mut [u8],
+    ) -> Result<Reply, Interrupted> {
+        let closes = request.op == Op::Close as u16;
+        // One write of a program may be divided into many of these.
+        if self.is_stopped() && !closes {
+            return Err(Interrupted);
+        }
+        if !programs::touch(&bulk[..bulk.len().min(STEP)]) {
+            return Ok(Reply::error(Errno::Nomem));
+        }
+        request.tree = self.tree();
+        let was_inside = self.leave_turn();
+        let reply = self.carry_to_net(request, bulk);
+        if was_inside && self.enter_turn().is_err() {
+            // No descriptor gets what was opened.
+            if let Ok(reply) = reply
+                && reply.error == 0
+                && request.creates()
+            {
+                let _ = self.carry_to_net(Request::new(Op::Close, reply.handle), &mut []);
+            }
+            return Err(Interrupted);
+        }
+        reply
+    }
+
+    fn carry_to_net(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
+        self.count_message();
+        // A connection that was begun is not begun twice.
+        let op = Op::from_code(request.op);
+        let waits = matches!(op, Some(Op::Accept | Op::Receive | Op::Send));
+        let is_over = || if waits { self.must_end_wait() } else { self.is_stopped() };
+        let patience = Patience::unless(&is_over);
+        let services = &self.kernel().services;
+        let answer = services.net.request_until(self.session(), request, bulk, &patience);
+        idle::to_program(self.kernel());
+        match answer {
+            Ok(reply) => reply.ok_or(Interrupted),
+            Err(ServiceFailure::Restarted) => Ok(Reply::error(Errno::Restarted)),
+            Err(_) => Ok(Reply::error(Errno::Io)),
+        }
+    }
+
+    /// Checks that programs of kernel `kernel` can use sockets of this one.
+    pub(super) fn share_sockets(&self, kernel: u16) -> Result<(), Errno> {
+        let is_one =
+            matches!(self.kernel().services.net.mode(), Mode::Shadowed | Mode::Delegated(_));
+        let is_here = usize::from(kernel) == self.kernel().me.index();
+        if is_one || is_here { Ok(()) } else { Err(Errno::Notsup) }
+    }
+
+    /// Waits for files and sockets at once.
+    pub(super) fn poll_all(
+        &mut self,
+        files: &mut [Poll],
+        sockets: &mut [Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        let was_inside = self.leave_turn();
+        let found = self.poll_outside(files, sockets, wait);
+        if was_inside {
+            self.enter_turn()?;
+        }
+        found
+    }
+
+    fn poll_outside(
+        &mut self,
+        files: &mut [Poll],
+        sockets: &mut [Poll],
+        wait: Wait,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        // It counts the poll until this returns.
+        let count = files.len() + sockets.len();
+        let polled = threads::poll(self.processes, self.life(), self.thread(), count);
+        if polled.is_none() {
+            return Ok(Err(WasiErrno::NOMEM));
+        }
+        if let Err(why) = self.poll_pipes(files)? {
+            return Ok(Err(why.into()));
+        }
+        self.count_message();
+        let is_over = || self.must_end_wait();
+        let endless = Patience::unless(&is_over);
+        let patience = match wait {
+            Wait::Endless => endless,
+            Wait::Until(deadline) => endless.until(deadline),
+            Wait::Not => endless.until(0),
+        };
+        let services = &self.kernel().services;
+        let found = services.poll(self.session(), (files, sockets), &patience);
+        idle::to_program(self.kernel());
+        match found {
+            Ok(0) if is_over() => Err(Interrupted),
+            Ok(count) => Ok(Ok(count)),
+            Err(why) => Ok(Err(WasiErrno(why))),
+        }
+    }
+}

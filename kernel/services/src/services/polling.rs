@@ -1,0 +1,138 @@
+//! Polls of files and sockets in one wait.
+//!
+//! Each service gets requests of at most [`POLLS`] handles, as many as a message between kernels
+//! holds. All requests of a poll are parked at once, under numbers that follow each other.
+
+use super::any::{Requests, wait_for_any};
+use super::{Caller, Patience, Served, ServiceFailure, Services};
+use abi::net::{POLLS, Poll};
+use abi::{fs, net};
+use share::{Answer, Service, Shareable, Token};
+use zerocopy::IntoBytes;
+
+/// A poll by a thread.
+struct Polling<'a> {
+    caller: &'a Caller,
+    patience: &'a Patience<'a>,
+    files: &'a mut [Poll],
+    sockets: &'a mut [Poll],
+    /// Of the first request.
+    token: Token,
+    all_woken: u64,
+}
+
+/// Returns how many requests a list of handles needs.
+fn requests(polls: &[Poll]) -> usize {
+    polls.len().div_ceil(POLLS)
+}
+
+/// Returns part `index` of a list.
+fn part(polls: &mut [Poll], index: usize) -> &mut [Poll] {
+    polls.chunks_mut(POLLS).nth(index).unwrap_or_default()
+}
+
+/// Gives each handle an error, with which it counts as ready.
+fn fail(polls: &mut [Poll], error: u16) -> u64 {
+    polls.iter_mut().for_each(|poll| poll.error = error);
+    polls.len() as u64
+}
+
+impl Polling<'_> {
+    fn token(&self, index: usize) -> Token {
+        let sequence = self.token.sequence.wrapping_add(index as u32);
+        Token { sequence, ..self.token }
+    }
+}
+
+impl Requests for Polling<'_> {
+    /// The service has refused the request, with this error of WASI's.
+    type Failure = u16;
+
+    fn count(&self) -> usize {
+        requests(self.files) + requests(self.sockets)
+    }
+
+    fn expect(&mut self) {
+        self.all_woken = self.caller.services.expect_wakes(self.token, self.count());
+    }
+
+    fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Option<u64>, u16> {
+        let (token, first) = (self.token(index), requests(self.files));
+        let services = self.caller.services;
+        if index < first {
+            let polls = part(self.files, index);
+            let (flags, length) =
+                (if wait { fs::flag::WAIT } else { 0 }, size_of_val(polls) as u64);
+            let request = fs::Request { flags, length, ..fs::Request::new(fs::Op::Poll, 0) };
+            match ask(&services.fs, self.caller, (token, again), request, polls) {
+                Ok(None) => Ok(None),
+                Ok(Some(fs::Reply { error: 0, value, .. })) => Ok(Some(value)),
+                Ok(Some(reply)) => Err(reply.errno().wasi()),
+                Err(ServiceFailure::Restarted) => {
+                    Ok(Some(fail(polls, fs::Errno::Restarted as u16)))
+                }
+                Err(_) => Ok(Some(fail(polls, fs::Errno::Io as u16))),
+            }
+        } else {
+            let polls = part(self.sockets, index - first);
+            let (flags, length) =
+                (if wait { net::flag::WAIT } else { 0 }, size_of_val(polls) as u32);
+            let request = net::Request { flags, length, ..net::Request::new(net::Op::Poll, 0) };
+            match ask(&services.net, self.caller, (token, again), request, polls) {
+                Ok(None) => Ok(None),
+                Ok(Some(net::Reply { error: 0, value, .. })) => Ok(Some(value)),
+                Ok(Some(reply)) => Err(reply.errno().wasi()),
+                Err(ServiceFailure::Restarted) => {
+                    Ok(Some(fail(polls, net::Errno::Restarted as u16)))
+                }
+                Err(_) => Ok(Some(fail(polls, net::Errno::Io as u16))),
+            }
+        }
+    }
+
+    fn cancel(&mut self, index: usize) {
+        let (token, first) = (self.token(index), requests(self.files));
+        let services = self.caller.services;
+        // A service that fails has restarted, and no longer knows the request.
+        let _ = match index < first {
+            true => services.fs.cancel(self.caller, token, fs::Request::new(fs::Op::Poll, 0)),
+            false => services.net.cancel(self.caller, token, net::Request::new(net::Op::Poll, 0)),
+        };
+    }
+
+    fn sleep(&mut self) -> bool {
+        let Caller { platform, services, .. } = *self.caller;
+        services.sleep_until_woken(platform, self.token, self.all_woken, self.patience);
+        !self.patience.is_over()
+    }
+}
+
+/// Makes one request, which may be parked.
+fn ask<S: Service + Shareable>(
+    service: &Served<S>,
+    caller: &Caller,
+    (token, again): (Token, bool),
+    request: S::Request,
+    polls: &mut [Poll],
+) -> Result<Option<S::Reply>, ServiceFailure> {
+    match service.try_once(caller, (token, again), request, polls.as_mut_bytes())? {
+        Answer::Done(reply) => Ok(Some(reply)),
+        Answer::Parked => Ok(None),
+        Answer::NoReply => Err(ServiceFailure::Nonsense),
+    }
+}
+
+impl Services {
+    /// Waits until one of these files or sockets is ready or has an error, while `patience` lasts,
+    /// and fills in what is known of all of them. Returns how many are, or an error of WASI's.
+    pub fn poll(
+        &self,
+        caller: &Caller,
+        (files, sockets): (&mut [Poll], &mut [Poll]),
+        patience: &Patience<'_>,
+    ) -> Result<u64, u16> {
+        let count = requests(files) + requests(sockets);
+        let token = self.tokens(caller.platform, count);
+        wait_for_any(&mut Polling { caller, patience, files, sockets, token, all_woken: 0 })
+    }
+}

@@ -1,0 +1,333 @@
+//! Sockets: streams ([`TcpListener`], [`TcpStream`]) and datagrams ([`UdpSocket`]).
+//!
+//! Only this chip can be reached so far. With the feature `std`, streams implement
+//! `std::io::Read` and `std::io::Write`.
+//!
+//! ```ignore
+//! let listener = penumbra::net::TcpListener::bind("0.0.0.0:7".parse()?)?;
+//! let (stream, peer) = listener.accept()?;
+//! ```
+
+use crate::layout::{INET, SocketAddress, option, shut};
+use crate::{Errno, File, ffi};
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+/// Connections that may wait at a listener.
+const BACKLOG: u32 = 128;
+/// Kinds of sockets: WASI's file types.
+const DATAGRAMS: u32 = 5;
+const STREAM: u32 = 6;
+/// Flag of receiving: leave the data.
+const PEEK: u32 = 1;
+
+impl From<SocketAddrV4> for SocketAddress {
+    fn from(from: SocketAddrV4) -> SocketAddress {
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&from.ip().octets());
+        SocketAddress { family: INET, port: from.port(), flow: 0, address, scope: 0 }
+    }
+}
+
+impl From<SocketAddress> for SocketAddrV4 {
+    fn from(from: SocketAddress) -> SocketAddrV4 {
+        let [a, b, c, d, ..] = from.address;
+        SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), from.port)
+    }
+}
+
+/// Which directions of a stream to close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Receiving.
+    Read,
+    /// Sending: the peer reads to the end.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// A socket of any kind. Dropping it closes it.
+#[derive(Debug)]
+struct Socket(File);
+
+impl Socket {
+    fn new(kind: u32) -> Result<Socket, Errno> {
+        ffi::socket(INET.into(), kind).map(|number| Socket(File::adopt(number)))
+    }
+
+    fn number(&self) -> u32 {
+        self.0.number()
+    }
+
+    fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+        ffi::local_address(self.number()).map(SocketAddrV4::from)
+    }
+
+    fn peer_addr(&self) -> Result<SocketAddrV4, Errno> {
+        ffi::peer_address(self.number()).map(SocketAddrV4::from)
+    }
+
+    fn take_error(&self) -> Result<Option<Errno>, Errno> {
+        let number = ffi::get_option(self.number(), option::ERROR)?;
+        Ok(Errno::from_number(number as u16))
+    }
+
+    fn try_clone(&self) -> Result<Socket, Errno> {
+        self.0.duplicate().map(Socket)
+    }
+}
+
+/// Accepts connections at a port.
+#[derive(Debug)]
+pub struct TcpListener(Socket);
+
+impl TcpListener {
+    /// Listens at an address of this chip; port 0: any.
+    pub fn bind(address: SocketAddrV4) -> Result<TcpListener, Errno> {
+        let socket = Socket::new(STREAM)?;
+        ffi::bind(socket.number(), &address.into())?;
+        ffi::listen(socket.number(), BACKLOG)?;
+        Ok(TcpListener(socket))
+    }
+
+    /// Takes ownership of a listener that the program was started with.
+    pub const fn adopt(number: u32) -> TcpListener {
+        TcpListener(Socket(File::adopt(number)))
+    }
+
+    /// Waits for a connection. Returns it, and the address of its peer.
+    pub fn accept(&self) -> Result<(TcpStream, SocketAddrV4), Errno> {
+        let (number, peer) = ffi::accept(self.0.number())?;
+        Ok((TcpStream(Socket(File::adopt(number))), peer.into()))
+    }
+
+    /// Returns its address.
+    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+        self.0.local_addr()
+    }
+
+    /// With `on`, [`TcpListener::accept`] fails with [`Errno::AGAIN`] instead of waiting.
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
+        self.file().set_nonblocking(on)
+    }
+
+    /// Returns its descriptor, for [`crate::ready::wait`].
+    pub fn file(&self) -> &File {
+        &self.0.0
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct TcpStream(Socket);
+
+impl TcpStream {
+    /// Connects to a listener.
+    pub fn connect(address: SocketAddrV4) -> Result<TcpStream, Errno> {
+        let socket = Socket::new(STREAM)?;
+        ffi::connect(socket.number(), &address.into())?;
+        Ok(TcpStream(socket))
+    }
+
+    /// Takes ownership of a connection that the program was started with.
+    pub const fn adopt(number: u32) -> TcpStream {
+        TcpStream(Socket(File::adopt(number)))
+    }
+
+    /// Receives what has arrived, or waits for it. Returns 0 at the end of the stream.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.file().read(into)
+    }
+
+    /// Fills the buffer. Fails with [`Errno::IO`] if the stream ends before.
+    pub fn read_exact(&self, into: &mut [u8]) -> Result<(), Errno> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read(&mut into[filled..])? {
+                0 => return Err(Errno::IO),
+                some => filled += some,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`TcpStream::read`], and leaves what has arrived in the socket.
+    pub fn peek(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        ffi::receive(self.0.number(), into, PEEK).map(|(some, _)| some)
+    }
+
+    /// Sends bytes. Waits until all are sent, unless it must not wait. Returns how many.
+    pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
+        self.file().write(data)
+    }
+
+    /// Sends all bytes.
+    pub fn write_all(&self, data: &[u8]) -> Result<(), Errno> {
+        let mut sent = 0;
+        while sent < data.len() {
+            sent += self.write(&data[sent..])?;
+        }
+        Ok(())
+    }
+
+    /// Closes directions.
+    pub fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
+        let how = match how {
+            Shutdown::Read => shut::READ,
+            Shutdown::Write => shut::WRITE,
+            Shutdown::Both => shut::READ | shut::WRITE,
+        };
+        ffi::shutdown(self.0.number(), how)
+    }
+
+    /// Returns the address of this end.
+    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+        self.0.local_addr()
+    }
+
+    /// Returns the address of the other end.
+    pub fn peer_addr(&self) -> Result<SocketAddrV4, Errno> {
+        self.0.peer_addr()
+    }
+
+    /// Small pieces are sent at once in any case; the option is kept.
+    pub fn set_nodelay(&self, on: bool) -> Result<(), Errno> {
+        ffi::set_option(self.0.number(), option::NODELAY, on.into())
+    }
+
+    /// Returns an error of the connection that no call has returned yet.
+    pub fn take_error(&self) -> Result<Option<Errno>, Errno> {
+        self.0.take_error()
+    }
+
+    /// Returns a second descriptor of the same connection.
+    pub fn try_clone(&self) -> Result<TcpStream, Errno> {
+        self.0.try_clone().map(TcpStream)
+    }
+
+    /// With `on`, reads and writes fail with [`Errno::AGAIN`] instead of waiting.
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
+        self.file().set_nonblocking(on)
+    }
+
+    /// Returns its descriptor, for [`crate::ready::wait`].
+    pub fn file(&self) -> &File {
+        &self.0.0
+    }
+}
+
+#[cfg(feature = "std")]
+mod io {
+    use super::TcpStream;
+    use crate::Errno;
+    use std::io::{Error, Read, Result, Write};
+
+    fn error(errno: Errno) -> Error {
+        Error::from_raw_os_error(errno.number().into())
+    }
+
+    impl Read for &TcpStream {
+        fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+            TcpStream::read(self, into).map_err(error)
+        }
+    }
+
+    impl Write for &TcpStream {
+        fn write(&mut self, data: &[u8]) -> Result<usize> {
+            TcpStream::write(self, data).map_err(error)
+        }
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for TcpStream {
+        fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+            Read::read(&mut &*self, into)
+        }
+    }
+
+    impl Write for TcpStream {
+        fn write(&mut self, data: &[u8]) -> Result<usize> {
+            Write::write(&mut &*self, data)
+        }
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+}
+
+/// A socket for datagrams of at most 1,472 bytes.
+#[derive(Debug)]
+pub struct UdpSocket(Socket);
+
+impl UdpSocket {
+    /// Creates a socket at an address of this chip; port 0: any.
+    pub fn bind(address: SocketAddrV4) -> Result<UdpSocket, Errno> {
+        let socket = Socket::new(DATAGRAMS)?;
+        ffi::bind(socket.number(), &address.into())?;
+        Ok(UdpSocket(socket))
+    }
+
+    /// Sends one datagram.
+    pub fn send_to(&self, data: &[u8], to: SocketAddrV4) -> Result<usize, Errno> {
+        ffi::send(self.0.number(), data, Some(&to.into()))
+    }
+
+    /// Waits for a datagram. Returns how many bytes of it are in `into`, and where it came from.
+    pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddrV4), Errno> {
+        let (some, from) = ffi::receive(self.0.number(), into, 0)?;
+        Ok((some, from.into()))
+    }
+
+    /// Sets the only peer.
+    pub fn connect(&self, address: SocketAddrV4) -> Result<(), Errno> {
+        ffi::connect(self.0.number(), &address.into())
+    }
+
+    /// Sends one datagram to the peer.
+    pub fn send(&self, data: &[u8]) -> Result<usize, Errno> {
+        ffi::send(self.0.number(), data, None)
+    }
+
+    /// Waits for a datagram of the peer. Returns how many bytes of it are in `into`.
+    pub fn recv(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.recv_from(into).map(|(some, _)| some)
+    }
+
+    /// Returns its address.
+    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+        self.0.local_addr()
+    }
+
+    /// With `on`, calls fail with [`Errno::AGAIN`] instead of waiting.
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
+        self.file().set_nonblocking(on)
+    }
+
+    /// Returns its descriptor, for [`crate::ready::wait`].
+    pub fn file(&self) -> &File {
+        &self.0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_keep_their_bytes() {
+        let address = SocketAddrV4::new(Ipv4Addr::new(127, 1, 2, 3), 0x1234);
+        let raw = SocketAddress::from(address);
+        assert_eq!((raw.family, raw.port, &raw.address[..5]), (1, 0x1234, &[127, 1, 2, 3, 0][..]));
+        assert_eq!(SocketAddrV4::from(raw), address);
+    }
+
+    #[test]
+    fn elsewhere_there_are_no_sockets() {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
+        assert_eq!(TcpListener::bind(address).err(), Some(Errno::NOSYS));
+        assert_eq!(TcpStream::connect(address).err(), Some(Errno::NOSYS));
+        assert_eq!(UdpSocket::bind(address).err(), Some(Errno::NOSYS));
+    }
+}

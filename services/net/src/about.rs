@@ -1,0 +1,202 @@
+//! The operations of the network service that are about a socket: its state, its names, its
+//! options, and whether it is ready.
+
+use crate::service::{Call, Halt, Key, Net, Result};
+use crate::sockets::{Kind, is_connecting};
+use abi::net::{Errno, POLLS, Poll, Reply, Request, State, flag, option, ready};
+use alloc::vec::Vec;
+use smoltcp::socket::tcp;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Options that are kept and have no other effect on this device.
+const KEPT: [u16; 4] = [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST];
+
+impl Net {
+    pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        let (state, port) = match &socket.kind {
+            Kind::FreshUdp => (State::Datagrams, 0),
+            &Kind::Fresh(port) => (State::Fresh, port),
+            &Kind::Udp(_, port) => (State::Datagrams, port),
+            Kind::Listener(of) => (State::Listening, of.port),
+            Kind::Ended(of) => (if of.reset { State::Reset } else { State::Ended }, of.port),
+            &Kind::Stream(stream) => {
+                let of = self.stack.see_stream(stream.socket);
+                let port = of.local_endpoint().map_or(stream.bound, |own| own.port);
+                (state_of(of.state(), stream.shut), port)
+            }
+        };
+        let value = socket.kind.waiting(&self.stack) as u64;
+        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
+        let (state, address) = (state as u16, socket.address);
+        Ok(Reply { state, flags, address, port, value, ..Reply::default() })
+    }
+
+    pub(crate) fn do_peer(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        let (address, port) = socket.peer.ok_or(Errno::Notconn)?;
+        Ok(Reply { address, port, ..Reply::default() })
+    }
+
+    pub(crate) fn do_set_flags(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let socket = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
+        socket.nonblock = call.request.flags & flag::NONBLOCK != 0;
+        Ok(Reply::default())
+    }
+
+    pub(crate) fn do_dup(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let handle = self.handles.dup(Net::owner(call), place)?;
+        Ok(Reply { handle, ..Reply::default() })
+    }
+
+    pub(crate) fn do_get_option(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        let (receive, send) = socket.kind.buffers(&self.stack);
+        let value = match call.request.option {
+            option::ERROR => self.take_error(place) as u64,
+            option::RCVBUF => receive as u64,
+            option::SNDBUF => send as u64,
+            option::ACCEPTCONN => u64::from(matches!(socket.kind, Kind::Listener(_))),
+            kept if KEPT.contains(&kept) => u64::from(socket.options >> kept & 1),
+            _ => return Err(Errno::Noprotoopt.into()),
+        };
+        Ok(Reply { value, ..Reply::default() })
+    }
+
+    /// Returns the error of a connection that no request has reported yet.
+    fn take_error(&mut self, place: u32) -> Errno {
+        if let Some(&Kind::Stream(stream)) = self.handles.get(place) {
+            let state = self.stack.see_stream(stream.socket).state();
+            if !stream.connected && state == tcp::State::Closed {
+                self.refused(place, stream);
+                return Errno::Connrefused;
+            }
+        }
+        let error = self.handles.socket_mut(place).and_then(|socket| socket.error.take());
+        error.unwrap_or(Errno::Success)
+    }
+
+    pub(crate) fn do_set_option(&mut self, call: &Call<'_>) -> Result<Reply> {
+        let place = self.handles.place(call.request.handle)?;
+        let socket = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
+        match call.request.option {
+            option::RCVBUF | option::SNDBUF => {}
+            kept if KEPT.contains(&kept) => {
+                let bit = 1 << kept;
+                socket.options &= !bit;
+                if call.request.value != 0 {
+                    socket.options |= bit;
+                }
+            }
+            _ => return Err(Errno::Noprotoopt.into()),
+        }
+        Ok(Reply::default())
+    }
+
+    /// Fills in every entry; a handle with an error counts as ready. With WAIT and nothing ready,
+    /// the caller is parked at all sockets, and woken once.
+    pub(crate) fn do_poll(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let (length, one) = (call.length(), size_of::<Poll>());
+        if length == 0 || !length.is_multiple_of(one) || length / one > POLLS {
+            return Err(Errno::Inval.into());
+        }
+        let (mut polls, mut keys, mut count) = (Vec::new(), Vec::new(), 0);
+        polls.try_reserve_exact(length / one).map_err(|_| Errno::Nomem)?;
+        keys.try_reserve_exact(2 * (length / one)).map_err(|_| Errno::Nomem)?;
+        for piece in call.bulk[..length].chunks_exact(one) {
+            let mut poll = Poll::read_from_bytes(piece).map_err(|_| Errno::Inval)?;
+            count += u64::from(self.poll_one(&mut poll, &mut keys));
+            polls.push(poll);
+        }
+        if count == 0 && call.request.flags & flag::WAIT != 0 {
+            return Err(self.park_all(call, &keys));
+        }
+        call.bulk[..length].copy_from_slice(polls.as_bytes());
+        Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
+    }
+
+    /// Fills in one entry. Returns false, after adding the keys to wait for, if it is not ready.
+    fn poll_one(&self, poll: &mut Poll, keys: &mut Vec<Key>) -> bool {
+        (poll.got, poll.bytes, poll.error) = (0, 0, 0);
+        let place = match self.handles.place(poll.handle) {
+            Ok(place) => place,
+            Err(error) => {
+                poll.error = error as u16;
+                return true;
+            }
+        };
+        let Some(socket) = self.handles.socket(place) else { return false };
+        let reads = poll.want & ready::READ != 0;
+        if reads {
+            keys.push(Key::Readable(place));
+            if socket.shut_read || socket.kind.readable(&self.stack) {
+                poll.got |= ready::READ;
+                poll.bytes = socket.kind.waiting(&self.stack) as u64;
+            }
+        }
+        if poll.want & ready::WRITE != 0 {
+            keys.push(Key::Writable(place));
+            if socket.kind.writable(&self.stack) {
+                poll.got |= ready::WRITE;
+                poll.bytes = if reads { poll.bytes } else { socket.kind.space(&self.stack) as u64 };
+            }
+        }
+        if poll.got != 0 && socket.kind.is_over(&self.stack) {
+            poll.got |= ready::HANGUP;
+        }
+        poll.got != 0
+    }
+
+    fn park_all(&mut self, call: &Call<'_>, keys: &[Key]) -> Halt {
+        let mut last = Halt::Failed(Errno::Inval);
+        for &key in keys {
+            match self.parked.park(call.token, key) {
+                Some(()) => last = Halt::Park(key),
+                None => {
+                    self.parked.forget(call.token);
+                    return Halt::Failed(Errno::Nomem);
+                }
+            }
+        }
+        last
+    }
+
+    /// Returns whether the socket that a request is about, or the request, must not wait.
+    pub(crate) fn must_not_wait(&self, request: &Request) -> bool {
+        let place = self.handles.place(request.handle);
+        let socket = place.ok().and_then(|place| self.handles.socket(place));
+        request.flags & flag::NONBLOCK != 0 || socket.is_some_and(|socket| socket.nonblock)
+    }
+
+    /// Returns what a request that must not wait gets.
+    pub(crate) fn would_wait(&self, request: &Request, key: Key) -> Errno {
+        let (Key::Readable(place) | Key::Writable(place)) = key;
+        match self.handles.get(place) {
+            Some(Kind::Stream(stream))
+                if request.op == abi::net::Op::Connect as u16
+                    && is_connecting(self.stack.see_stream(stream.socket)) =>
+            {
+                Errno::Inprogress
+            }
+            _ => Errno::Again,
+        }
+    }
+}
+
+fn state_of(state: tcp::State, shut: bool) -> State {
+    match state {
+        tcp::State::Established if shut => State::Shut,
+        tcp::State::CloseWait if shut => State::Ended,
+        tcp::State::SynSent | tcp::State::SynReceived => State::Connecting,
+        tcp::State::Established => State::Connected,
+        tcp::State::FinWait1 | tcp::State::FinWait2 => State::Shut,
+        tcp::State::CloseWait => State::Ending,
+        tcp::State::Closing | tcp::State::LastAck | tcp::State::TimeWait => State::Ended,
+        tcp::State::Closed | tcp::State::Listen => State::Reset,
+    }
+}
