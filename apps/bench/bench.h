@@ -37,4 +37,7 @@ uint64_t spawn_rounds(uint32_t kernel, int rounds);
 /* The cases of `records files FOLDER`. */
 void files(const char *folder);
 
+/* The cases of `records net`. */
+void sockets(void);
+
 #endif

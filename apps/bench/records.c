@@ -3,6 +3,7 @@
  *   records calls          calls, memory, pipes, other processes
  *   records cross KERNEL   the same pipes and processes with another kernel
  *   records files FOLDER   eight files made in FOLDER
+ *   records net            a KiB from one socket to another
  *   records mark           what the compiler makes of a program, beside clang for the chip itself
  *   records echo, yield    the other process of a case
  *
@@ -322,10 +323,12 @@ int main(int count, char **words)
         cross((uint32_t)atoi(words[2]));
     else if (strcmp(what, "files") == 0 && count > 2)
         files(words[2]);
+    else if (strcmp(what, "net") == 0)
+        sockets();
     else if (strcmp(what, "mark") == 0)
         marks();
     else
-        must(1, "say what: calls, cross KERNEL, files FOLDER, mark");
+        must(1, "say what: calls, cross KERNEL, files FOLDER, net, mark");
     for (int i = 0; i < line_count; i++)
         fputs(lines[i], stdout);
     return 0;

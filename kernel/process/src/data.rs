@@ -2,10 +2,11 @@
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{GuestMemory, SCRATCH};
+use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
-use crate::transfer::{Channel, Transfer, Until, Way};
+use crate::transfer::{Channel, FileChannel, SocketChannel, Transfer, Until, Way};
 use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
 use abi::fs::{Op, Request, flag};
 
@@ -44,10 +45,14 @@ impl Process {
         {
             sync(system, op, descriptor.file()?)?;
         }
-        let channel = Channel::new(Way::In, &descriptor, offset);
-        let until = if descriptor.has_positions() { Until::End } else { Until::Once };
-        let mut transfer = Transfer { channel, until, system };
-        let moved = transfer.run(memory, list, count)?;
+        let moved = match descriptor.object {
+            Object::File(handle) => {
+                let channel = FileChannel::new(Way::In, handle, offset);
+                let until = if descriptor.has_positions() { Until::End } else { Until::Once };
+                Transfer { channel, until, system }.run(memory, list, count)?
+            }
+            Object::Socket(_) => by_socket(memory, system, (Way::In, &descriptor), (list, count))?,
+        };
         memory.store_u32(done, moved)?;
         Ok(())
     }
@@ -57,8 +62,16 @@ impl Process {
     pub fn complain(&self, system: &mut dyn System, text: &mut [u8]) {
         let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
         let length = text.len().min(SCRATCH);
-        let channel = Channel::new(Way::Out, &descriptor, None);
-        let _ = channel.send_now(system, &mut text[..length]);
+        let text = &mut text[..length];
+        let _ = match descriptor.object {
+            Object::File(handle) => FileChannel::new(Way::Out, handle, None).send_now(system, text),
+            Object::Socket(_) => SocketChannel::new(Way::Out, &descriptor)
+                .map_err(Halt::from)
+                .and_then(|mut channel| {
+                    channel.request.flags |= abi::net::flag::NONBLOCK;
+                    channel.step(system, text, false).map(drop)
+                }),
+        };
     }
 
     /// Writes a list of buffers.
@@ -72,10 +85,14 @@ impl Process {
         offset: Option<u64>,
     ) -> Done {
         memory.check(done, 4)?;
-        let channel = Channel::new(Way::Out, &descriptor, offset);
-        let until = if descriptor.has_positions() { Until::End } else { Until::All };
-        let mut transfer = Transfer { channel, until, system: &mut *system };
-        let moved = transfer.run(memory, list, count)?;
+        let moved = match descriptor.object {
+            Object::File(handle) => {
+                let channel = FileChannel::new(Way::Out, handle, offset);
+                let until = if descriptor.has_positions() { Until::End } else { Until::All };
+                Transfer { channel, until, system: &mut *system }.run(memory, list, count)?
+            }
+            Object::Socket(_) => by_socket(memory, system, (Way::Out, &descriptor), (list, count))?,
+        };
         if descriptor.syncs != 0
             && moved != 0
             && let Some(op) = durable(&descriptor, false)
@@ -269,6 +286,19 @@ impl Process {
         ask(system, Request { length: size, ..request }, &mut [])?;
         Ok(())
     }
+}
+
+/// Receives or sends a list of buffers.
+#[inline(never)]
+fn by_socket(
+    memory: &mut GuestMemory<'_>,
+    system: &mut dyn System,
+    (way, descriptor): (Way, &Descriptor),
+    (list, count): (u32, u32),
+) -> Result<u32, Halt> {
+    let channel = SocketChannel::new(way, descriptor)?;
+    let until = channel.until();
+    Transfer { channel, until, system }.run(memory, list, count)
 }
 
 fn seek(descriptor: &Descriptor) -> Result<Request, Errno> {

@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask_net};
 use crate::table::Descriptor;
-use crate::transfer::{Channel, Transfer, Until, Way};
+use crate::transfer::{SocketChannel, Transfer, Until, Way};
 use crate::wasi::{fdflags, filetype, riflags, rights};
 use abi::net::{BACKLOG, Op, Reply, Request, flag};
 use abi::program::{DONTWAIT, SocketAddress, family};
@@ -247,19 +247,15 @@ impl Process {
         check_address(memory, address)?;
         memory.check(received, 4)?;
         memory.check(found, 2)?;
-        let mut channel = Channel::new(Way::In, &descriptor, None);
-        if let Channel::Socket { request, .. } = &mut channel {
-            let peek = if flags & riflags::PEEK != 0 { flag::PEEK } else { 0 };
-            request.flags |= peek | must_not_wait(flags);
-        }
-        let is_stream = descriptor.kind == filetype::STREAM;
+        let mut channel = SocketChannel::new(Way::In, &descriptor)?;
+        let peek = if flags & riflags::PEEK != 0 { flag::PEEK } else { 0 };
+        channel.request.flags |= peek | must_not_wait(flags);
+        let is_stream = !channel.datagrams;
         let is_all = flags & !DONTWAIT == riflags::WAITALL && is_stream;
         let until = if is_all { Until::All } else { Until::Once };
         let mut transfer = Transfer { channel, until, system };
         let moved = transfer.run(memory, iovs, count)?;
-        let Channel::Socket { reply, .. } = transfer.channel else {
-            return Err(Errno::NOTSOCK.into());
-        };
+        let reply = transfer.channel.reply;
         let is_cut = !is_stream && reply.value > u64::from(moved);
         let result = if is_cut { riflags::TRUNCATED } else { 0 };
         match is_stream {
@@ -307,15 +303,14 @@ impl Process {
             return Err(Errno::INVAL.into());
         }
         memory.check(sent, 4)?;
-        let mut channel = Channel::new(Way::Out, &descriptor, None);
-        if let Channel::Socket { request, datagrams, .. } = &mut channel {
-            request.flags |= must_not_wait(flags);
-            if *datagrams && address != 0 {
-                (request.address, request.port) = endpoint(memory, address)?;
-                self.reach.connect(request.address, request.port)?;
-            }
+        let mut channel = SocketChannel::new(Way::Out, &descriptor)?;
+        channel.request.flags |= must_not_wait(flags);
+        if channel.datagrams && address != 0 {
+            let (address, port) = endpoint(memory, address)?;
+            self.reach.connect(address, port)?;
+            (channel.request.address, channel.request.port) = (address, port);
         }
-        let until = if descriptor.kind == filetype::STREAM { Until::All } else { Until::Once };
+        let until = channel.until();
         let moved = Transfer { channel, until, system }.run(memory, iovs, count)?;
         memory.store_u32(sent, moved)?;
         Ok(())

@@ -9,7 +9,6 @@
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
-use crate::object::Object;
 use crate::system::System;
 use crate::table::Descriptor;
 use crate::wasi::{IOVEC, IOVECS, filetype};
@@ -36,50 +35,55 @@ pub(crate) enum Way {
     Out,
 }
 
-/// A request of one of the services, which a transfer repeats.
-pub(crate) enum Channel {
-    File(Request),
-    /// Datagrams are sent and received one for each transfer, even one without bytes.
-    Socket {
-        request: net::Request,
-        datagrams: bool,
-        /// The answer to the latest request.
-        reply: net::Reply,
-    },
+/// What a transfer goes through: a request of one of the services, which it repeats.
+pub(crate) trait Channel {
+    fn reads(&self) -> bool;
+
+    /// Returns whether each transfer is one datagram, even one without bytes.
+    fn has_datagrams(&self) -> bool;
+
+    /// Sends one request; returns the number of bytes moved. One of a stream may wait for others.
+    fn step(
+        &mut self,
+        system: &mut dyn System,
+        bulk: &mut [u8],
+        is_stream: bool,
+    ) -> Result<u32, Halt>;
 }
 
-impl Channel {
-    /// Reads or writes at the position of a file, at an offset, or through a socket.
+/// A read or write of a file.
+pub(crate) struct FileChannel(Request);
+
+impl FileChannel {
+    /// Reads or writes at the position, or at an offset.
     #[inline]
-    pub fn new(way: Way, descriptor: &Descriptor, offset: Option<u64>) -> Channel {
-        match descriptor.object {
-            Object::File(handle) => {
-                let op = if way == Way::In { Op::Read } else { Op::Write };
-                let flags = if offset.is_some() { flag::AT } else { 0 };
-                let offset = offset.unwrap_or(0);
-                Channel::File(Request { flags, offset, ..Request::new(op, handle) })
-            }
-            Object::Socket(handle) => {
-                let op = if way == Way::In { net::Op::Receive } else { net::Op::Send };
-                let datagrams = descriptor.kind == filetype::DATAGRAMS;
-                let (request, reply) = (net::Request::new(op, handle), net::Reply::default());
-                Channel::Socket { request, datagrams, reply }
-            }
-        }
+    pub fn new(way: Way, handle: u64, offset: Option<u64>) -> FileChannel {
+        let op = if way == Way::In { Op::Read } else { Op::Write };
+        let flags = if offset.is_some() { flag::AT } else { 0 };
+        let offset = offset.unwrap_or(0);
+        FileChannel(Request { flags, offset, ..Request::new(op, handle) })
     }
 
+    /// Writes what can be written without waiting.
+    pub fn send_now(mut self, system: &mut dyn System, bulk: &mut [u8]) -> Result<(), Halt> {
+        self.0.length = bulk.len() as u64;
+        let now = system.monotonic();
+        system.files_until(self.0, bulk, now)?;
+        Ok(())
+    }
+}
+
+impl Channel for FileChannel {
+    #[inline]
     fn reads(&self) -> bool {
-        match self {
-            Channel::File(request) => request.op == Op::Read as u16,
-            Channel::Socket { request, .. } => request.op == net::Op::Receive as u16,
-        }
+        self.0.op == Op::Read as u16
     }
 
+    #[inline]
     fn has_datagrams(&self) -> bool {
-        matches!(self, Channel::Socket { datagrams: true, .. })
+        false
     }
 
-    /// Sends one request; returns the number of bytes moved.
     #[inline]
     fn step(
         &mut self,
@@ -87,51 +91,58 @@ impl Channel {
         bulk: &mut [u8],
         is_stream: bool,
     ) -> Result<u32, Halt> {
-        match self {
-            Channel::File(request) => {
-                request.length = bulk.len() as u64;
-                let moved = system.transfer(request, bulk, is_stream)?.map_err(Errno::from)?;
-                let moved = moved.min(bulk.len() as u64);
-                request.offset = request.offset.saturating_add(moved);
-                Ok(moved as u32)
-            }
-            Channel::Socket { .. } => self.step_socket(system, bulk),
-        }
+        self.0.length = bulk.len() as u64;
+        let moved = system.transfer(&self.0, bulk, is_stream)?.map_err(Errno::from)?;
+        let moved = moved.min(bulk.len() as u64);
+        self.0.offset = self.0.offset.saturating_add(moved);
+        Ok(moved as u32)
+    }
+}
+
+/// Receiving or sending by a socket.
+pub(crate) struct SocketChannel {
+    pub request: net::Request,
+    pub datagrams: bool,
+    /// The answer to the latest request.
+    pub reply: net::Reply,
+}
+
+impl SocketChannel {
+    /// Fails with [`Errno::NOTSOCK`] if this is no socket.
+    pub fn new(way: Way, descriptor: &Descriptor) -> Result<SocketChannel, Errno> {
+        let op = if way == Way::In { net::Op::Receive } else { net::Op::Send };
+        let datagrams = descriptor.kind == filetype::DATAGRAMS;
+        let request = net::Request::new(op, descriptor.socket()?);
+        Ok(SocketChannel { request, datagrams, reply: net::Reply::default() })
     }
 
-    #[inline(never)]
-    fn step_socket(&mut self, system: &mut dyn System, bulk: &mut [u8]) -> Result<u32, Halt> {
-        let reads = self.reads();
-        let Channel::Socket { request, datagrams, reply } = self else {
-            return Err(Errno::IO.into());
-        };
+    /// Returns when a transfer through it is complete.
+    pub fn until(&self) -> Until {
+        if self.datagrams || self.reads() { Until::Once } else { Until::All }
+    }
+}
+
+impl Channel for SocketChannel {
+    fn reads(&self) -> bool {
+        self.request.op == net::Op::Receive as u16
+    }
+
+    fn has_datagrams(&self) -> bool {
+        self.datagrams
+    }
+
+    fn step(&mut self, system: &mut dyn System, bulk: &mut [u8], _: bool) -> Result<u32, Halt> {
         let length = bulk.len().min(STEP);
-        request.length = length as u32;
-        *reply = system.sockets(*request, bulk.get_mut(..length).unwrap_or_default())?;
-        match reply.errno() {
+        self.request.length = length as u32;
+        self.reply = system.sockets(self.request, bulk.get_mut(..length).unwrap_or_default())?;
+        match self.reply.errno() {
             net::Errno::Success => {}
             // The connection ended with the state of the service.
-            net::Errno::Restarted if !*datagrams => return Err(Errno::CONNRESET.into()),
+            net::Errno::Restarted if !self.datagrams => return Err(Errno::CONNRESET.into()),
             error => return Err(Errno::from(error).into()),
         }
-        let moved = if reads { reply.filled.into() } else { reply.value };
+        let moved = if self.reads() { self.reply.filled.into() } else { self.reply.value };
         Ok(moved.min(length as u64) as u32)
-    }
-
-    /// Writes what can be written without waiting.
-    pub fn send_now(mut self, system: &mut dyn System, bulk: &mut [u8]) -> Result<(), Halt> {
-        match &mut self {
-            Channel::File(request) => {
-                request.length = bulk.len() as u64;
-                let now = system.monotonic();
-                system.files_until(*request, bulk, now)?;
-                Ok(())
-            }
-            Channel::Socket { request, .. } => {
-                request.flags |= net::flag::NONBLOCK;
-                self.step_socket(system, bulk).map(drop)
-            }
-        }
     }
 }
 
@@ -220,13 +231,13 @@ fn check_list(memory: &Bytes<'_>, list: u32, count: u32) -> Result<Buffers, Errn
 }
 
 /// A transfer.
-pub(crate) struct Transfer<'a> {
-    pub channel: Channel,
+pub(crate) struct Transfer<'a, C> {
+    pub channel: C,
     pub until: Until,
     pub system: &'a mut dyn System,
 }
 
-impl Transfer<'_> {
+impl<C: Channel> Transfer<'_, C> {
     /// Transfers the buffers of a list of `count` entries; returns the number of bytes.
     #[inline]
     pub fn run(
