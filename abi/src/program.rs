@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `kill(pid, signal)` | signals a process, or (negative pid) a group |
 /// | `group(pid, group)` | as `setpgid` |
 /// | `move(pid, kernel)` | moves a running process to another kernel ([`crate::moves`]) |
-/// | `move_point()` | returns nothing: the program may move here |
+/// | `move_point()` | nothing: the program may move here |
 /// | `self(what)` | stores an [`Identity`] at `what` |
 /// | `list(above, buffer, bytes, used)` | a [`crate::process::Listed`] of each pid above `above` |
 /// | `pipe(ends)` | creates a pipe; stores two descriptors (u32): read end, write end |

@@ -166,6 +166,7 @@ impl Points {
             .instruction(&Instruction::I32Const(ROUNDS))
             .instruction(&Instruction::GlobalSet(counter))
             .instruction(&Instruction::Call(point))
+            .instruction(&Instruction::Drop)
             .instruction(&Instruction::End);
     }
 
@@ -192,7 +193,7 @@ impl Reencode for Points {
             self.types += group?.types().len() as u32;
         }
         utils::parse_type_section(self, types, section)?;
-        types.ty().function([], []);
+        types.ty().function([], [ValType::I32]);
         Ok(())
     }
 
@@ -350,10 +351,10 @@ mod tests {
         let before = format!("(module {types} {IMPORT} (global i32 (i32.const 0)) {body})");
         let round = format!(
             "global.get 1 i32.const 1 i32.sub global.set 1 global.get 1 i32.eqz \
-             if i32.const {ROUNDS} global.set 1 call 1 end"
+             if i32.const {ROUNDS} global.set 1 call 1 drop end"
         );
         let after = format!(
-            r#"(module {types} (type (func)) {IMPORT} (import "penumbra" "move_point"
+            r#"(module {types} (type (func (result i32))) {IMPORT} (import "penumbra" "move_point"
                 (func (type 2))) (global i32 (i32.const 0)) (global (mut i32) (i32.const {ROUNDS}))
                 (func (type 1) loop {round} br 0 end call 2))"#
         );

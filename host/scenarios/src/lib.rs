@@ -90,6 +90,7 @@ const fn nightly(name: &'static str, board: &'static str, why: &'static str, run
 
 const CUTS: &str = "200 power cuts, each with two boots, instead of 12; the number so far is in \
                     `target/disk-cuts`, so an interrupted run continues and each run makes others";
+const MOVES: &str = "100 deaths, each with a boot, instead of 6";
 const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
 const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
@@ -242,7 +243,7 @@ pub const ALL: &[Scenario] = &[
     on("moves.delegated", "duo-delegated", moves::impossible),
     on("moves.others", "duo", moves::others),
     on("moves.lost", "duo", |rig| moves::lost(rig, 3)),
-    nightly("moves.lost-often", "duo", KILLS, |rig| moves::lost(rig, 50)),
+    nightly("moves.lost-often", "duo", MOVES, |rig| moves::lost(rig, 50)),
     on("programs.signals", "duo", allowed::signals),
     on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),

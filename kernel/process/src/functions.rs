@@ -107,7 +107,7 @@ macro_rules! for_each_function {
         own "wait" wait(pid: i32, flags: i32, ended: i32) -> i32;
         own "kill" kill(pid: i32, signal: i32) -> i32;
         own "move" move_to(pid: i32, kernel: i32) -> i32;
-        own "move_point" move_point();
+        own "move_point" move_point() -> i32;
         own "group" group(pid: i32, group: i32) -> i32;
         own "self" who(what: i32) -> i32;
         own "list" list(above: i32, buffer: i32, bytes: i32, used: i32) -> i32;
