@@ -117,6 +117,12 @@ impl Process {
         })
     }
 
+    /// Sets environment variables, in place of those that have the same names.
+    pub fn set_environment(&mut self, block: &[u8]) -> Result<(), Errno> {
+        block.split_inclusive(|byte| *byte == 0).for_each(|one| self.environment.remove(one));
+        self.environment.add(block)
+    }
+
     /// Gives the process a file as descriptor `number`. The rights are those of the descriptor
     /// and of files opened through it; rights that do not apply to the file type are removed. With
     /// a name it is a preopened directory.

@@ -259,7 +259,10 @@ impl Process {
         let is_cut = !is_stream && reply.value > u64::from(moved);
         let result = if is_cut { riflags::TRUNCATED } else { 0 };
         match is_stream {
-            true if address != 0 => self.peer_address(memory, transfer.system, fd, address)?,
+            // The bytes are taken: without a peer, they have no address.
+            true if address != 0 => {
+                let _ = self.peer_address(memory, transfer.system, fd, address);
+            }
             true => {}
             false => store_address(memory, address, &reply)?,
         }

@@ -12,6 +12,12 @@ pub(crate) struct Strings {
     count: u32,
 }
 
+/// Returns whether two variables have the same name.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let name = |text: &[u8]| text.iter().position(|byte| *byte == b'=');
+    name(one).is_some_and(|end| name(other) == Some(end) && one[..end] == other[..end])
+}
+
 impl Strings {
     /// Appends strings.
     pub fn add(&mut self, block: &[u8]) -> Result<(), Errno> {
@@ -35,9 +41,23 @@ impl Strings {
 
     /// Returns whether there is a variable of the same name (the part before `=`).
     pub fn names(&self, one: &[u8]) -> bool {
-        let name = |one: &[u8]| one.iter().position(|byte| *byte == b'=');
-        let Some(end) = name(one) else { return false };
-        strings(&self.bytes).any(|other| name(other) == Some(end) && other[..end] == one[..end])
+        strings(&self.bytes).any(|other| is_same(other, one))
+    }
+
+    /// Removes the variables of the same name.
+    pub fn remove(&mut self, one: &[u8]) {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            // Each ends with a NUL.
+            let length = strings(&self.bytes[at..]).next().map_or(0, <[u8]>::len) + 1;
+            let end = (at + length).min(self.bytes.len());
+            if is_same(&self.bytes[at..end], one) {
+                self.bytes.drain(at..end);
+                self.count -= 1;
+            } else {
+                at = end;
+            }
+        }
     }
 
     pub fn sizes(&self, memory: &mut GuestMemory<'_>, count: u32, bytes: u32) -> Done {
@@ -68,4 +88,21 @@ pub fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns whether every string of a block is NUL terminated.
 pub fn is_block(block: &[u8]) -> bool {
     block.last().is_none_or(|last| *last == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_removed_by_their_names() {
+        let mut some = Strings::default();
+        some.add(b"A=1\0AB=2\0A=3\0B\0").unwrap();
+        some.remove(b"A=9\0");
+        assert_eq!((some.bytes(), some.count), (&b"AB=2\0B\0"[..], 2));
+        some.remove(b"B=\0");
+        some.remove(b"AB=\0");
+        assert_eq!((some.bytes(), some.count), (&b"B\0"[..], 1));
+        Strings::default().remove(b"A=\0");
+    }
 }

@@ -363,7 +363,13 @@ impl<C: Channel> Transfer<'_, C> {
             Ok(moved)
         } else {
             gather(memory, all, bulk)?;
-            self.step(bulk)
+            match self.until {
+                // A stream that takes less now takes the rest later.
+                Until::All => self.repeat(length as u32, |this, done| {
+                    this.step(bulk.get_mut(done as usize..).unwrap_or_default())
+                }),
+                _ => self.step(bulk),
+            }
         }
     }
 }

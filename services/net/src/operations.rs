@@ -113,7 +113,7 @@ impl Net {
         if listener.ready.is_empty() {
             return Err(Halt::Park(Key::Readable(place)));
         }
-        self.handles.room(call.request.tree)?;
+        self.handles.room_for_socket(call.request.tree)?;
         let Some(Kind::Listener(listener)) = self.handles.get_mut(place) else {
             return Err(Errno::Badf.into());
         };

@@ -242,6 +242,7 @@ impl Service for Net {
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         self.stack.at(now);
+        self.handles.live = self.stack.live();
         let again = matches!(event, Event::Again { .. });
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {

@@ -141,13 +141,15 @@ pub struct Handles {
     life: u64,
     openings: Table<Opening>,
     sockets: Table<Socket>,
+    /// Sockets of the stack in use when the step began: also of connections that wait at listeners.
+    pub live: usize,
 }
 
 impl Handles {
     /// Creates an empty table for this life of the service.
     pub fn new(lives: u32) -> Handles {
         let (openings, sockets) = (Table::new(HANDLES), Table::new(MOST));
-        Handles { life: table::life(lives), openings, sockets }
+        Handles { life: table::life(lives), openings, sockets, live: 0 }
     }
 
     /// Checks that process tree `tree` may have a further handle, and that there is one.
@@ -156,11 +158,18 @@ impl Handles {
             let own = self.openings().filter(|opening| opening.tree == tree).count() as u32;
             let left = HANDLES - self.openings.count() as u32;
             let left = left.min(MOST - self.sockets.count() as u32);
+            let left = left.min(MOST.saturating_sub(self.live as u32));
             if own >= TREE_HANDLES || (left <= RESERVED && own >= SMALL) {
                 return Err(Errno::Nfile);
             }
         }
         self.openings.room(1).ok_or(Errno::Nfile)
+    }
+
+    /// The same for a socket with a handle.
+    pub fn room_for_socket(&mut self, tree: u32) -> Result<(), Errno> {
+        self.room(tree)?;
+        self.sockets.room(1).ok_or(Errno::Nfile)
     }
 
     fn openings(&self) -> impl Iterator<Item = &Opening> {
@@ -176,8 +185,7 @@ impl Handles {
 
     /// Adds a socket with one handle.
     pub fn open(&mut self, owner: Owner, kind: Kind) -> Result<u64, Errno> {
-        self.room(owner.tree)?;
-        self.sockets.room(1).ok_or(Errno::Nfile)?;
+        self.room_for_socket(owner.tree)?;
         let place = self.sockets.insert(Socket::new(kind)).ok_or(Errno::Nfile)?;
         self.add(owner, place)
     }
@@ -296,8 +304,10 @@ impl Listener {
             false
         });
         // One is enough: no step makes more than one connection. To have it, a closed one may be
-        // dropped.
-        if self.waiting.is_empty() && self.ready.len() < self.backlog {
+        // dropped. The last places are not for connections that nothing accepts.
+        let is_scarce = stack.live() + RESERVED as usize >= MOST as usize;
+        let most = if is_scarce { 1 } else { self.backlog };
+        if self.waiting.is_empty() && self.ready.len() < most {
             // Without memory, connections are refused until there is some.
             let _ = self.add(stack);
         }

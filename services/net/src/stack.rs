@@ -115,6 +115,11 @@ impl Stack {
         (self.count, self.ending.len())
     }
 
+    /// Returns the number of sockets that are not about to end.
+    pub fn live(&self) -> usize {
+        self.count - self.ending.len()
+    }
+
     /// Returns whether a slot is free.
     pub fn has_room(&self) -> bool {
         self.count < SOCKETS
@@ -220,6 +225,30 @@ impl Stack {
         self.ending.push_back(handle);
     }
 
+    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that it
+    /// had, and is only kept until its peer ends, is reset.
+    fn free(&mut self, from: u16, to: IpEndpoint) -> Result<(), Errno> {
+        let is_it = |socket: &Socket<'_>| match socket {
+            Socket::Tcp(it) => {
+                it.remote_endpoint() == Some(to)
+                    && it.local_endpoint().is_some_and(|own| own.port == from)
+            }
+            Socket::Udp(_) => false,
+        };
+        let Some(twin) = self.sockets.iter().find(|(_, it)| is_it(it)).map(|(twin, _)| twin) else {
+            return Ok(());
+        };
+        let place = self.ending.iter().position(|&handle| handle == twin);
+        if place.is_none() || self.stream(twin).send_queue() != 0 {
+            return Err(Errno::Addrnotavail);
+        }
+        self.ending.retain(|&handle| handle != twin);
+        self.stream(twin).abort();
+        self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets);
+        self.drop_socket(twin);
+        Ok(())
+    }
+
     /// Starts a connection from port `from`.
     pub fn connect(
         &mut self,
@@ -227,6 +256,7 @@ impl Stack {
         to: IpEndpoint,
         from: u16,
     ) -> Result<(), Errno> {
+        self.free(from, to)?;
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
         socket.connect(self.interface.context(), to, from).map_err(|why| match why {
             tcp::ConnectError::InvalidState => Errno::Isconn,

@@ -343,7 +343,7 @@ fn open_listeners(guest: &mut Guest, ports: &[u16], process: &mut Process) -> Re
     }
     let count = ports.len();
     let told = format!("LISTEN_FDS={count}\0LISTEN_FDS_FIRST={first}\0");
-    Ok(process.add_environment(told.as_bytes())?)
+    Ok(process.set_environment(told.as_bytes())?)
 }
 
 /// Returns the first of `count` free descriptors that follow each other.

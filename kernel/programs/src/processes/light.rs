@@ -51,9 +51,11 @@ const ROOM: u64 = 8 << 20;
 const AGAIN_NS: u64 = 10_000_000;
 
 /// Returns the kernel for light threads of processes of this kernel; `None`: it is a weak one
-/// itself, or kernels of this board do not share files.
+/// itself, or kernels of this board do not share files and sockets.
 pub fn peer(kernel: &Kernel) -> Option<DomainId> {
-    let is_shared = kernel.services.fs.mode() == Mode::Shadowed && kernel.coherence.is_some();
+    let (files, sockets) = (kernel.services.fs.mode(), kernel.services.net.mode());
+    let has_one = matches!(sockets, Mode::Shadowed | Mode::Delegated(_));
+    let is_shared = files == Mode::Shadowed && has_one && kernel.coherence.is_some();
     let is_strong = kernel.domain().role == role::MAIN && kernel.balloons.is_some();
     let weak = |&id: &DomainId| kernel.blob.domains()[id.index()].role != role::MAIN;
     if is_shared && is_strong { kernel.others().find(weak) } else { None }

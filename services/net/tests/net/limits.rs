@@ -1,7 +1,7 @@
 //! Every table has a limit, and reaching it is an error.
 
-use crate::common::{Solo, connect, token};
-use abi::net::{Errno, HANDLES, Op, Request, State, TREE_HANDLES};
+use crate::common::{Solo, connect, hasty, token};
+use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES};
 use net::client::Client;
 use net::sockets::{RESERVED, SMALL};
 use net::stack::SOCKETS;
@@ -127,4 +127,67 @@ fn closed_sockets_give_way_to_new_ones() {
     assert_eq!(solo.state(far[599]), State::Ending);
     solo.event(share::Event::Gone(base::id::DomainId(0), base::id::Epoch(1)));
     assert_eq!(solo.net.census(), [0, 0, 0, 0]);
+}
+
+/// Makes a request for process tree `tree`.
+fn of_tree(solo: &mut Solo, tree: u32, request: Request) -> Result<u64, Errno> {
+    let reply = solo.ask(token(0, 0), Request { tree, ..request }, &mut []);
+    let reply = reply.expect("it must not wait");
+    if reply.error == 0 { Ok(reply.handle) } else { Err(reply.errno()) }
+}
+
+#[test]
+fn connections_that_nothing_accepts_leave_places_for_others() {
+    let mut solo = Solo::new();
+    for port in 100..108 {
+        let listener = of_tree(&mut solo, 7, Request::new(Op::Tcp, 0)).unwrap();
+        let listen = Request { port, backlog: 128, ..Request::new(Op::Listen, listener) };
+        of_tree(&mut solo, 7, listen).unwrap();
+        for _ in 0..128 {
+            let Ok(near) = of_tree(&mut solo, 7, Request::new(Op::Tcp, 0)) else { break };
+            // Refused when the backlog is full.
+            let _ = of_tree(&mut solo, 7, hasty(connect(near, port)));
+            solo.with(|c| c.close(near)).unwrap();
+        }
+    }
+    let [_, sockets, ending, _] = solo.net.census();
+    assert!(sockets - ending <= SOCKETS - RESERVED as usize + 16, "{sockets} {ending}");
+    let listener = of_tree(&mut solo, 9, Request::new(Op::Tcp, 0)).unwrap();
+    let listen = Request { port: 5000, backlog: 1, ..Request::new(Op::Listen, listener) };
+    of_tree(&mut solo, 9, listen).unwrap();
+    let near = of_tree(&mut solo, 9, Request::new(Op::Tcp, 0)).unwrap();
+    of_tree(&mut solo, 9, hasty(connect(near, 5000))).unwrap();
+    of_tree(&mut solo, 9, hasty(Request::new(Op::Accept, listener))).unwrap();
+}
+
+#[test]
+fn an_accept_without_room_loses_no_connection() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 8)).unwrap();
+    let near = solo.with(|c| c.connect(80)).unwrap();
+    let all = std::iter::from_fn(|| of_tree(&mut solo, 0, Request::new(Op::Tcp, 0)).ok());
+    let all: Vec<u64> = all.collect();
+    assert_eq!(solo.with(|c| c.accept(listener)), Err(Errno::Nfile));
+    all.into_iter().for_each(|handle| solo.with(|c| c.close(handle)).unwrap());
+    let far = solo.with(|c| c.accept(listener)).unwrap();
+    [near, far, listener].into_iter().for_each(|handle| solo.with(|c| c.close(handle)).unwrap());
+    assert_eq!(solo.net.census(), [0; 4]);
+}
+
+#[test]
+fn a_port_can_connect_again_while_its_former_peer_has_not_closed() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 8)).unwrap();
+    for round in 0..3 {
+        let near = of_tree(&mut solo, 0, Request::new(Op::Tcp, 0)).unwrap();
+        let bind = Request { address: LOCALHOST, port: 4000, ..Request::new(Op::Bind, near) };
+        of_tree(&mut solo, 0, bind).unwrap();
+        assert_eq!(of_tree(&mut solo, 0, hasty(connect(near, 80))).err(), None, "{round}");
+        let far = solo.with(|c| c.accept(listener)).unwrap();
+        solo.with(|c| c.send(near, &mut [round])).unwrap();
+        let mut byte = [0];
+        assert_eq!((solo.with(|c| c.receive(far, &mut byte)), byte), (Ok(1), [round]));
+        // The other end stays open.
+        solo.with(|c| c.close(near)).unwrap();
+    }
 }
