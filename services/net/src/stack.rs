@@ -225,8 +225,8 @@ impl Stack {
         self.ending.push_back(handle);
     }
 
-    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that it
-    /// had, and is only kept until its peer ends, is reset.
+    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that
+    /// it had, and is only kept until its peer ends, is reset.
     fn free(&mut self, from: u16, to: IpEndpoint) -> Result<(), Errno> {
         let is_it = |socket: &Socket<'_>| match socket {
             Socket::Tcp(it) => {
@@ -235,9 +235,8 @@ impl Stack {
             }
             Socket::Udp(_) => false,
         };
-        let Some(twin) = self.sockets.iter().find(|(_, it)| is_it(it)).map(|(twin, _)| twin) else {
-            return Ok(());
-        };
+        let twin = self.sockets.iter().find(|(_, it)| is_it(it)).map(|(twin, _)| twin);
+        let Some(twin) = twin else { return Ok(()) };
         let place = self.ending.iter().position(|&handle| handle == twin);
         if place.is_none() || self.stream(twin).send_queue() != 0 {
             return Err(Errno::Addrnotavail);
