@@ -12,6 +12,7 @@
 //! that they do not understand; the others leave such a function unchanged. An invalid function
 //! reaches the compiler, which reports the error.
 
+mod added;
 mod check;
 mod moves;
 mod names;

@@ -13,7 +13,7 @@
 //! that changes its tables or drops segments, that has threads, or that runs code before `_start`;
 //! and one with SIMD, which would trap on an ISA without it.
 
-use crate::names;
+use crate::{added, names};
 use abi::moves::{EXPORTED_GLOBAL, POINT, asyncify};
 use abi::program::MODULE;
 use std::convert::Infallible;
@@ -34,9 +34,8 @@ const ROUNDS: i32 = 10_000;
 /// What a module has before the passes.
 #[derive(Default)]
 struct Found {
-    /// Numbers of imported functions, of imported globals, and of all globals.
+    /// Numbers of imported functions, and of globals.
     functions: u32,
-    imported_globals: u32,
     globals: u32,
     /// Globals that change.
     mutable: Vec<u32>,
@@ -44,7 +43,18 @@ struct Found {
     has_exports: bool,
 }
 
-/// Returns why a module cannot move.
+/// Fails if a module cannot move, or is invalid.
+fn check(wasm: &[u8]) -> Result<(), String> {
+    for payload in Parser::new(0).parse_all(wasm) {
+        let found = payload.and_then(|payload| obstacle(&payload));
+        if let Some(why) = found.map_err(|why| why.to_string())? {
+            return Err(why.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Returns why a module with this part cannot move.
 fn obstacle(payload: &Payload<'_>) -> Result<Option<&'static str>, BinaryReaderError> {
     Ok(match payload {
         Payload::StartSection { .. } => Some("it runs a function before `_start`"),
@@ -98,17 +108,12 @@ fn in_body(body: &FunctionBody<'_>) -> Result<Option<&'static str>, BinaryReader
 }
 
 impl Found {
-    fn in_module(wasm: &[u8]) -> Result<Found, String> {
-        let text = |why: BinaryReaderError| why.to_string();
+    fn in_module(wasm: &[u8]) -> Result<Found, BinaryReaderError> {
         let mut found = Found::default();
         for payload in Parser::new(0).parse_all(wasm) {
-            let payload = payload.map_err(text)?;
-            if let Some(why) = obstacle(&payload).map_err(text)? {
-                return Err(why.to_string());
-            }
-            match payload {
-                Payload::ImportSection(imports) => found.imports(imports).map_err(text)?,
-                Payload::GlobalSection(globals) => found.all_globals(globals).map_err(text)?,
+            match payload? {
+                Payload::ImportSection(imports) => found.imports(imports)?,
+                Payload::GlobalSection(globals) => found.all_globals(globals)?,
                 Payload::ExportSection(_) => found.has_exports = true,
                 _ => {}
             }
@@ -120,11 +125,10 @@ impl Found {
         for import in imports.into_imports() {
             match import?.ty {
                 TypeRef::Func(_) | TypeRef::FuncExact(_) => self.functions += 1,
-                TypeRef::Global(_) => self.imported_globals += 1,
+                TypeRef::Global(_) => self.globals += 1,
                 TypeRef::Table(_) | TypeRef::Memory(_) | TypeRef::Tag(_) => {}
             }
         }
-        self.globals = self.imported_globals;
         Ok(())
     }
 
@@ -180,8 +184,7 @@ impl Reencode for Points {
     type Error = Infallible;
 
     fn function_index(&mut self, function: u32) -> Result<u32, Error<Infallible>> {
-        let is_imported = function < self.found.functions;
-        Ok(if is_imported { function } else { function.saturating_add(1) })
+        Ok(added::function_index(function, self.found.functions, 1))
     }
 
     fn parse_type_section(
@@ -189,9 +192,7 @@ impl Reencode for Points {
         types: &mut TypeSection,
         section: TypeSectionReader<'_>,
     ) -> Result<(), Error<Infallible>> {
-        for group in section.clone() {
-            self.types += group?.types().len() as u32;
-        }
+        self.types = added::types(&section)?;
         utils::parse_type_section(self, types, section)?;
         types.ty().function([], [ValType::I32]);
         Ok(())
@@ -274,7 +275,8 @@ impl Reencode for Points {
 /// Fails if it cannot move, or is invalid.
 pub fn with_points(wasm: &[u8], in_loops: bool) -> Result<Vec<u8>, String> {
     let wasm = &*wat::parse_bytes(wasm).map_err(|e| e.to_string())?;
-    let found = Found::in_module(wasm)?;
+    check(wasm)?;
+    let found = Found::in_module(wasm).map_err(|why| why.to_string())?;
     if crate::plain::without_simd(wasm).1 != 0 {
         return Err("it uses SIMD, which not all ISAs have".to_string());
     }
@@ -317,17 +319,7 @@ impl Reencode for Exposed {
 
 /// Returns the module that Asyncify has made, with the globals that change among its exports.
 pub fn exposed(wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let mut found = Found::default();
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|e| e.to_string())? {
-            Payload::ImportSection(imports) => found.imports(imports).map_err(|e| e.to_string())?,
-            Payload::GlobalSection(globals) => {
-                found.all_globals(globals).map_err(|e| e.to_string())?;
-            }
-            Payload::ExportSection(_) => found.has_exports = true,
-            _ => {}
-        }
-    }
+    let found = Found::in_module(wasm).map_err(|why| why.to_string())?;
     if !found.has_exports {
         return Err("it exports nothing".to_string());
     }

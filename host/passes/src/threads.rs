@@ -18,7 +18,7 @@
 //! So no module keeps an instruction for which the compiler would call the engine's own functions
 //! for waiting. A module with neither a shared memory nor such an instruction stays as it is.
 
-use crate::names;
+use crate::{added, names};
 use abi::program::THREADS;
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode, utils};
@@ -209,8 +209,7 @@ impl Reencode for Unshared {
 
     fn function_index(&mut self, function: u32) -> Result<u32, Error<Infallible>> {
         let added = self.found.called().count() as u32;
-        let is_imported = function < self.found.imported;
-        Ok(if is_imported { function } else { function.saturating_add(added) })
+        Ok(added::function_index(function, self.found.imported, added))
     }
 
     fn memory_type(
@@ -225,9 +224,7 @@ impl Reencode for Unshared {
         types: &mut TypeSection,
         section: TypeSectionReader<'_>,
     ) -> Result<(), Error<Infallible>> {
-        for group in section.clone() {
-            self.types += group?.types().len() as u32;
-        }
+        self.types = added::types(&section)?;
         utils::parse_type_section(self, types, section)?;
         for what in self.found.called() {
             types.ty().function(what.import().parameters.iter().copied(), [ValType::I32]);
