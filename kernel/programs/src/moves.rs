@@ -22,11 +22,22 @@ use core::sync::atomic::Ordering;
 use kernel_engine::{Arrival, Lent};
 use kernel_platform::Platform;
 pub use rest::{Held, Rest};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Words of a page.
+const WORDS: usize = PAGE as usize / size_of::<u64>();
 
 /// Returns the start of the rest in a carrier, after the program's memory.
 fn after(memory: u64) -> u64 {
     memory.next_multiple_of(PAGE)
+}
+
+/// Returns zeros for this many bytes. `None` without memory.
+fn zeros(bytes: usize) -> Option<Vec<u64>> {
+    let (count, mut words) = (bytes.div_ceil(size_of::<u64>()), Vec::new());
+    words.try_reserve_exact(count).ok()?;
+    words.resize(count, 0);
+    Some(words)
 }
 
 /// Copies the used pages of a program's memory, and the rest, for another kernel. `None` without
@@ -35,16 +46,15 @@ pub fn pack(platform: &'static Platform, memory: &[u8], rest: &[u8]) -> Option<L
     let carrier = LentMemory::new(platform)?;
     let start = memory.as_ptr() as u64;
     let is_used = |page: usize| arch::probe::load(start + page as u64 * PAGE).is_some();
-    let pages = memory.chunks(PAGE as usize).enumerate();
+    let pages = <[u64]>::ref_from_bytes(memory).ok()?.chunks(WORDS).enumerate();
     let is_packed = pages
         .filter(|(page, _)| is_used(*page))
-        .all(|(page, bytes)| carrier.write(page as u64 * PAGE, bytes));
-    let first = after(memory.len() as u64);
-    let is_whole = is_packed
-        && rest
-            .chunks(PAGE as usize)
-            .zip(0..)
-            .all(|(bytes, page)| carrier.write(first + page * PAGE, bytes));
+        .all(|(page, words)| carrier.write(page as u64 * PAGE, words));
+    let (first, mut words) = (after(memory.len() as u64), zeros(rest.len())?);
+    words.as_mut_bytes()[..rest.len()].copy_from_slice(rest);
+    let mut pages = words.chunks(WORDS).zip(0..);
+    let is_whole =
+        is_packed && pages.all(|(words, page)| carrier.write(first + page * PAGE, words));
     (is_whole && carrier.give()).then_some(carrier)
 }
 
@@ -63,14 +73,13 @@ pub fn unpack(platform: &'static Platform, head: &Departed) -> Result<Arrived, E
         return Err(Errno::Nomem);
     }
     let length = usize::try_from(head.rest).ok().filter(|&length| length <= rest::MOST);
-    let (first, mut bytes) = (after(head.memory), Vec::new());
-    bytes.try_reserve_exact(length.ok_or(Errno::Io)?).map_err(|_| Errno::Nomem)?;
-    bytes.resize(head.rest as usize, 0);
-    for (bytes, page) in bytes.chunks_mut(PAGE as usize).zip(0..) {
+    let length = length.ok_or(Errno::Io)?;
+    let (first, mut words) = (after(head.memory), zeros(length).ok_or(Errno::Nomem)?);
+    for (words, page) in words.chunks_mut(WORDS).zip(0..) {
         let at = first.checked_add(page * PAGE).ok_or(Errno::Io)?;
-        carrier.read(at, bytes).ok_or(Errno::Io)?.then_some(()).ok_or(Errno::Nomem)?;
+        carrier.read(at, words).ok_or(Errno::Io)?.then_some(()).ok_or(Errno::Nomem)?;
     }
-    let rest = Rest::decode(&bytes).ok_or(Errno::Io)?;
+    let rest = Rest::decode(&words.as_bytes()[..length]).ok_or(Errno::Io)?;
     Ok(Arrived { carrier, head: *head, rest })
 }
 
@@ -85,9 +94,10 @@ impl Arrival for Arrived {
 
     /// A page that did not come is as in a new instance: the program has not used it.
     fn fill(&self, memory: &mut [u8]) -> bool {
-        let mut pages = memory.chunks_mut(PAGE as usize).zip(0..);
+        let Ok(words) = <[u64]>::mut_from_bytes(memory) else { return false };
+        let mut pages = words.chunks_mut(WORDS).zip(0..);
         let is_read =
-            pages.all(|(bytes, page)| self.carrier.read(page * PAGE, bytes) != Some(false));
+            pages.all(|(words, page)| self.carrier.read(page * PAGE, words) != Some(false));
         // If the origin has died meanwhile, others may have written its frames.
         is_read && self.origin_lives()
     }
@@ -102,48 +112,25 @@ impl Arrived {
 }
 
 impl LentMemory {
-    /// Copies bytes to the start of a page, which is reserved and mapped. Returns false without
+    /// Copies words to the start of a page, which is reserved and mapped. Returns false without
     /// memory for it.
-    fn write(&self, at: u64, bytes: &[u8]) -> bool {
+    fn write(&self, at: u64, words: &[u64]) -> bool {
         let page = self.address(at);
         if !self.open(at, at + PAGE) || !self.fault(page) {
             return false;
         }
-        let words = self.words(page);
-        if let Ok(whole) = <[u64]>::ref_from_bytes(bytes) {
-            words.iter().zip(whole).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
-            return true;
-        }
-        let (whole, last) = bytes.as_chunks();
-        for (word, bytes) in words.iter().zip(whole) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-        }
-        if let (Some(word), false) = (words.get(whole.len()), last.is_empty()) {
-            let mut value = [0; 8];
-            value[..last.len()].copy_from_slice(last);
-            word.store(u64::from_ne_bytes(value), Ordering::Relaxed);
-        }
+        let to = self.words(page).iter();
+        to.zip(words).for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
         true
     }
 
     /// Copies the start of a page. `None`: there is none; `Some(false)`: it cannot be mapped.
-    fn read(&self, at: u64, into: &mut [u8]) -> Option<bool> {
+    fn read(&self, at: u64, into: &mut [u64]) -> Option<bool> {
         if !self.peek(at)? {
             return Some(false);
         }
-        let words = self.words(self.address(at));
-        if let Ok(whole) = <[u64]>::mut_from_bytes(into) {
-            whole.iter_mut().zip(words).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
-            return Some(true);
-        }
-        let (whole, last) = into.as_chunks_mut();
-        for (word, bytes) in words.iter().zip(whole.iter_mut()) {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        if let Some(word) = words.get(whole.len()) {
-            let value = word.load(Ordering::Relaxed).to_ne_bytes();
-            last.copy_from_slice(&value[..last.len()]);
-        }
+        let from = self.words(self.address(at));
+        into.iter_mut().zip(from).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
         Some(true)
     }
 
