@@ -79,7 +79,7 @@ pub struct Rest {
     /// Limits of processes that it starts.
     pub memory: u64,
     pub descriptors: u32,
-    /// [`right`]s.
+    /// What it may do: [`crate::program::BEGIN_SIGNALS`], [`crate::program::BEGIN_NET`].
     pub rights: u32,
     /// The area with its stack.
     pub area: [u32; 2],
@@ -95,14 +95,6 @@ pub struct Rest {
     pub table: u32,
     /// 0.
     pub reserved: u32,
-}
-
-/// What a process may do.
-pub mod right {
-    /// It may signal any process.
-    pub const SIGNALS: u32 = 1;
-    /// It may reach by sockets only what its rules allow.
-    pub const RESTRICTED: u32 = 1 << 1;
 }
 
 /// An open file with the program for an ISA.

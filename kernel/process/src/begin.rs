@@ -283,9 +283,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         names: names as u32,
         descriptors: plan.limits.descriptors,
         memory: plan.limits.memory,
-        flags: set(plan.signals, BEGIN_SIGNALS)
-            | set(plan.net.is_some(), BEGIN_NET)
-            | plan.folders.flags(),
+        flags: rights(plan.signals, plan.net.is_some()) | plan.folders.flags(),
         net: rules.len() as u32,
     };
     bytes.extend_from_slice(head.as_bytes());
@@ -302,6 +300,11 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     bytes.extend_from_slice(rules);
     decode(&bytes).map(|_| ())?;
     Ok(bytes)
+}
+
+/// Returns the flags of what a process may do.
+pub fn rights(signals: bool, is_restricted: bool) -> u32 {
+    set(signals, BEGIN_SIGNALS) | set(is_restricted, BEGIN_NET)
 }
 
 fn set(is_set: bool, flag: u32) -> u32 {

@@ -1,12 +1,12 @@
 //! What a process has besides its memory, as bytes ([`abi::moves::Rest`] and what follows it).
 
-use abi::moves::{Image, Kin, Rest as Head, right};
-use abi::program::{ARGUMENTS, IMAGE_STRINGS};
+use abi::moves::{Image, Kin, Rest as Head};
+use abi::program::{ARGUMENTS, BEGIN_NET, BEGIN_SIGNALS, IMAGE_STRINGS};
 use abi::quota::HANDLES;
 use alloc::vec::Vec;
 use kernel_engine::{Area, Unwound};
 use kernel_process::Errno;
-use kernel_process::begin::Limits;
+use kernel_process::begin::{self, Limits};
 use kernel_process::saved::Parts;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -57,8 +57,7 @@ impl Rest {
             called: *called,
             memory: parts.limits.memory,
             descriptors: parts.limits.descriptors,
-            rights: set(parts.signals, right::SIGNALS)
-                | set(parts.net.is_some(), right::RESTRICTED),
+            rights: begin::rights(parts.signals, parts.net.is_some()),
             area: [unwound.area.at, unwound.area.bytes],
             globals: unwound.globals.len() as u32,
             images: images.len() as u32,
@@ -105,7 +104,7 @@ impl Rest {
                 children: list(bytes, head.children)?,
             },
             limits: Limits { memory: head.memory, descriptors: head.descriptors },
-            signals: head.rights & right::SIGNALS != 0,
+            signals: head.rights & BEGIN_SIGNALS != 0,
             arguments: list(bytes, head.arguments)?,
             environment: list(bytes, head.environment)?,
             net: restricted(head.rights, list(bytes, head.net)?)?,
@@ -122,13 +121,9 @@ impl Rest {
     }
 }
 
-fn set(is_set: bool, right: u32) -> u32 {
-    if is_set { right } else { 0 }
-}
-
 /// Returns the rules of a process that has some.
 fn restricted(rights: u32, rules: Vec<u8>) -> Option<Option<Vec<u8>>> {
-    match rights & right::RESTRICTED != 0 {
+    match rights & BEGIN_NET != 0 {
         true => Some(Some(rules)),
         false => rules.is_empty().then_some(None),
     }
