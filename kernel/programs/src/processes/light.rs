@@ -19,6 +19,7 @@ use crate::lights::list;
 use crate::lights::memory::LentMemory;
 use crate::lights::turn::{self, KEEPER, Turn};
 use crate::programs::has_room;
+use ::processes::name;
 use abi::boot::role;
 use abi::light::{BeginLight, LightNotice, notice};
 use abi::moves::Image;
@@ -118,8 +119,6 @@ fn request(
     (number, argument): (u32, u32),
     (running, image): (&Running, u64),
 ) -> BeginLight {
-    let mut name = [0; 32];
-    name.iter_mut().zip(&life.name).for_each(|(to, from)| *to = *from);
     BeginLight {
         pid: life.pid,
         number,
@@ -131,7 +130,7 @@ fn request(
         quota: life.quota().words(),
         book: turn.memory.pages(),
         source: running.loaded.manifest.source,
-        name,
+        name: name::padded(&life.name),
         ..BeginLight::default()
     }
 }
@@ -210,8 +209,7 @@ fn satellite(
         return is_ours.then_some((life, false)).ok_or(Errno::Again);
     }
     let programs = processes.programs(kernel).ok_or(Errno::Nomem)?;
-    let length = ask.name.iter().position(|byte| *byte == 0).unwrap_or(ask.name.len());
-    let name = &ask.name[..length];
+    let name = name::text(&ask.name);
     let loaded = programs.load_handle(session, ask.image, name)?;
     if loaded.manifest.source != ask.source {
         kernel_node::log!("process {}: its program here is another version", ask.pid);
@@ -320,12 +318,7 @@ fn dissolve(kernel: &'static Kernel, processes: &Processes, life: &LocalProcess)
     let Some(turn) = life.turn.get() else { return };
     turn.await_end(kernel);
     turn.retire(kernel);
-    let removed = {
-        let mut living = processes.living.lock();
-        let key = life.pid | SATELLITE;
-        let is_it = living.get(&key).is_some_and(|other| core::ptr::eq(&**other, life));
-        if is_it { living.remove(&key) } else { None }
-    };
+    let removed = processes.take(life.pid | SATELLITE, life);
     if removed.is_some() && turn.has_lost_peer(kernel) {
         close_files(kernel, life);
     }

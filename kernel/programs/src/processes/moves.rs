@@ -203,14 +203,17 @@ impl Processes {
     }
 
     /// Removes a process of this kernel, and no other one of the same number.
-    pub(super) fn remove(&self, life: &Arc<LocalProcess>) {
+    pub(super) fn remove(&self, life: &LocalProcess) {
         for key in [life.pid, life.pid | DEPARTING] {
-            let mut living = self.living.lock();
-            let is_it = living.get(&key).is_some_and(|other| Arc::ptr_eq(other, life));
-            let removed = if is_it { living.remove(&key) } else { None };
-            drop(living);
-            drop(removed);
+            drop(self.take(key, life));
         }
+    }
+
+    /// Removes a process of this kernel by its key, if it has that key.
+    pub(super) fn take(&self, key: u32, life: &LocalProcess) -> Option<Arc<LocalProcess>> {
+        let mut living = self.living.lock();
+        let is_it = living.get(&key).is_some_and(|other| core::ptr::eq(&**other, life));
+        if is_it { living.remove(&key) } else { None }
     }
 }
 

@@ -9,6 +9,7 @@ use super::moves::depart;
 use super::{LocalProcess, Running};
 use crate::lights::memory::LentMemory;
 use crate::moves::{Held, Rest, pack, unpack};
+use ::processes::name;
 use abi::moves::{Departed, Image, MAGIC};
 use abi::process::Errno;
 use alloc::sync::Arc;
@@ -66,8 +67,6 @@ impl Guest {
         let rest = Rest::encode(&process.parts(), &table, unwound, &held);
         let rest = rest.map_err(|why| why.to_table())?;
         let carrier = pack(kernel, memory, &rest).ok_or(Errno::Nomem)?;
-        let mut name = [0; 32];
-        name.iter_mut().zip(&life.name).for_each(|(to, from)| *to = *from);
         let head = Departed {
             magic: MAGIC,
             image,
@@ -79,7 +78,7 @@ impl Guest {
             epoch: kernel.epoch.0,
             book: carrier.pages(),
             source: running.loaded.manifest.source,
-            name,
+            name: name::padded(&life.name),
         };
         Ok((head, carrier))
     }
