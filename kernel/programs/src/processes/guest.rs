@@ -318,11 +318,7 @@ fn touch(bulk: &[u8]) -> bool {
 
 impl System for Guest {
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted> {
-        match request.op == fs::Op::Poll as u16 {
-            true => self.waiting(|guest| guest.ask_files(request, bulk, None))?,
-            false => self.ask_files(request, bulk, None)?,
-        }
-        .ok_or(Interrupted)
+        self.ask_files(request, bulk, None)?.ok_or(Interrupted)
     }
 
     fn transfer(
