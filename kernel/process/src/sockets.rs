@@ -121,7 +121,7 @@ impl Process {
         fd: u32,
         address: u32,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         let (address, port) = endpoint(memory, address)?;
         self.reach.have(port)?;
         let request = Request { address, port, ..Request::new(Op::Bind, handle) };
@@ -149,7 +149,7 @@ impl Process {
         fd: u32,
         backlog: u32,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         let own = ask_net(system, Request::new(Op::State, handle), &mut [])?;
         self.reach.listen(own.port)?;
         let backlog = u16::try_from(backlog).unwrap_or(u16::MAX);
@@ -165,7 +165,7 @@ impl Process {
         fd: u32,
         address: u32,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         let (address, port) = endpoint(memory, address)?;
         self.reach.connect(address, port)?;
         let request = Request { address, port, ..Request::new(Op::Connect, handle) };
@@ -360,7 +360,7 @@ impl Process {
         address: u32,
         op: Op,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         memory.check(address, ADDRESS)?;
         let reply = ask_net(system, Request::new(op, handle), &mut [])?;
         store_address(memory, address, &reply)?;
@@ -375,7 +375,7 @@ impl Process {
         option: u32,
         value: u32,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         memory.check(value, 4)?;
         let option = u16::try_from(option).unwrap_or(0);
         let request = Request { option, ..Request::new(Op::GetOption, handle) };
@@ -392,7 +392,7 @@ impl Process {
         option: u32,
         value: u32,
     ) -> Done {
-        let handle = self.socket_with(fd, 0)?.socket()?;
+        let handle = self.table.get(fd)?.socket()?;
         let option = u16::try_from(option).unwrap_or(0);
         let request = Request { option, value, ..Request::new(Op::SetOption, handle) };
         ask_net(system, request, &mut [])?;
