@@ -31,10 +31,20 @@ fn part(polls: &mut [Poll], index: usize) -> &mut [Poll] {
     polls.chunks_mut(POLLS).nth(index).unwrap_or_default()
 }
 
-/// Gives each handle an error, with which it counts as ready.
-fn fail(polls: &mut [Poll], error: u16) -> u64 {
+/// Returns how many handles of a request are ready; `None`: it is parked. If the service has
+/// failed, all are, with the first of its two errors if it has restarted, else with the second.
+fn outcome(
+    answer: Result<Option<Result<u64, u16>>, ServiceFailure>,
+    polls: &mut [Poll],
+    [restarted, broken]: [u16; 2],
+) -> Result<Option<u64>, u16> {
+    let error = match answer {
+        Ok(reply) => return reply.transpose(),
+        Err(ServiceFailure::Restarted) => restarted,
+        Err(_) => broken,
+    };
     polls.iter_mut().for_each(|poll| poll.error = error);
-    polls.len() as u64
+    Ok(Some(polls.len() as u64))
 }
 
 impl Polling<'_> {
@@ -64,29 +74,25 @@ impl Requests for Polling<'_> {
             let (flags, length) =
                 (if wait { fs::flag::WAIT } else { 0 }, size_of_val(polls) as u64);
             let request = fs::Request { flags, length, ..fs::Request::new(fs::Op::Poll, 0) };
-            match ask(&services.fs, self.caller, (token, again), request, polls) {
-                Ok(None) => Ok(None),
-                Ok(Some(fs::Reply { error: 0, value, .. })) => Ok(Some(value)),
-                Ok(Some(reply)) => Err(reply.errno().wasi()),
-                Err(ServiceFailure::Restarted) => {
-                    Ok(Some(fail(polls, fs::Errno::Restarted as u16)))
-                }
-                Err(_) => Ok(Some(fail(polls, fs::Errno::Io as u16))),
-            }
+            let ready = |reply: fs::Reply| match reply.error {
+                0 => Ok(reply.value),
+                _ => Err(reply.errno().wasi()),
+            };
+            let answer = ask(&services.fs, self.caller, (token, again), request, polls);
+            let lost = [fs::Errno::Restarted as u16, fs::Errno::Io as u16];
+            outcome(answer.map(|reply| reply.map(ready)), polls, lost)
         } else {
             let polls = part(self.sockets, index - first);
             let (flags, length) =
                 (if wait { net::flag::WAIT } else { 0 }, size_of_val(polls) as u32);
             let request = net::Request { flags, length, ..net::Request::new(net::Op::Poll, 0) };
-            match ask(&services.net, self.caller, (token, again), request, polls) {
-                Ok(None) => Ok(None),
-                Ok(Some(net::Reply { error: 0, value, .. })) => Ok(Some(value)),
-                Ok(Some(reply)) => Err(reply.errno().wasi()),
-                Err(ServiceFailure::Restarted) => {
-                    Ok(Some(fail(polls, net::Errno::Restarted as u16)))
-                }
-                Err(_) => Ok(Some(fail(polls, net::Errno::Io as u16))),
-            }
+            let ready = |reply: net::Reply| match reply.error {
+                0 => Ok(reply.value),
+                _ => Err(reply.errno().wasi()),
+            };
+            let answer = ask(&services.net, self.caller, (token, again), request, polls);
+            let lost = [net::Errno::Restarted as u16, net::Errno::Io as u16];
+            outcome(answer.map(|reply| reply.map(ready)), polls, lost)
         }
     }
 
