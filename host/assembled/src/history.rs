@@ -54,10 +54,14 @@ pub struct Caller {
     pub life: (u8, u16),
 }
 
+/// Callers of one life of a kernel, at most.
+pub const THREADS: u32 = 1024;
+
 impl Caller {
-    /// `thread` is below 64 and names the thread in its kernel.
+    /// `thread` is below [`THREADS`] and names the thread in its kernel.
     pub fn new(life: (u8, u16), thread: u32) -> Caller {
-        Caller { number: u32::from(life.1) * 256 + u32::from(life.0) * 64 + thread, life }
+        let kernel = u32::from(life.1) * 4 + u32::from(life.0);
+        Caller { number: kernel * THREADS + thread, life }
     }
 }
 

@@ -25,7 +25,7 @@ pub const START: usize = 600;
 const PAUSE: u64 = 1_000_000;
 /// How long a process runs at most, in ns.
 const LONGEST: u64 = 2_000_000;
-/// Number of the serving thread among a kernel's callers; that of a process follows it.
+/// Number of the serving thread among a kernel's callers; those of processes follow it.
 const SERVER: u32 = 8;
 
 /// A process of this kernel.
@@ -49,6 +49,9 @@ type Places = [Option<Arc<Process>>; MOST];
 static LIVING: Mutex<Places> = Mutex::new([const { None }; MOST]);
 /// Ends that are being reported.
 static REPORTS: AtomicU32 = AtomicU32::new(0);
+/// Processes that have begun here. A number of a process would not do: two that are alike may report
+/// at the same time, and one caller makes one call at a time.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 fn living<T>(work: impl FnOnce(&mut Places) -> T) -> T {
     work(&mut LIVING.lock().unwrap_or_else(PoisonError::into_inner))
@@ -178,7 +181,7 @@ fn live(pid: usize) {
     let Some(kernel) = kernel::get() else { return };
     let Some(process) = find(pid as u32) else { return };
     let session = Session::at(kernel, Level(0));
-    let thread = SERVER + 1 + process.pid % 48;
+    let thread = SERVER + 1 + BEGUN.fetch_add(1, Relaxed) % (history::THREADS - SERVER - 1);
     let _ =
         with_table(&session, thread, |client| client.begun(process.pid, process.quota, Ok(4096)));
     if process.status % 2 == 1 {
