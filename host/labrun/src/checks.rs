@@ -52,6 +52,7 @@ pub const ALL: &[Check] = &[
     Check { name: "sanitizer.clean.figure6", nightly: None, run: figure6::clean },
     Check { name: "lab.points.kills", nightly: None, run: points::kills },
     Check { name: "lab.points.stops", nightly: None, run: points::stops },
+    Check { name: "lab.points.episodes", nightly: None, run: points::episodes },
     Check { name: "lab.points.planted", nightly: None, run: points::planted },
     Check { name: "lab.pairs.1", nightly: Some(PAIRS), run: points::pairs_1 },
     Check { name: "lab.pairs.2", nightly: Some(PAIRS), run: points::pairs_2 },

@@ -1,6 +1,6 @@
 //! `lab.points`, `lab.pairs`: at sampled accesses to other domains, a domain dies or is stopped,
-//! while both kernels use all services (`survive`, kernel/trials). Every answer must be right,
-//! nothing else may die, and both kernels must serve again.
+//! while both kernels use all services (`survive`, kernel/trials), or rest around a light task.
+//! Every answer must be right, nothing else may die, and both kernels must serve again.
 
 use super::kit::Kit;
 use super::records;
@@ -16,8 +16,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use workbench::model::Choice;
 
-/// The scenario in lab/, with which a failure is repeated.
-const SCENARIO: &str = "survive";
+/// The scenarios in lab/, with which a failure is repeated.
+const SURVIVE: &str = "survive";
+const EPISODES: &str = "episodes";
 /// Points of each of the two daily checks.
 const DAILY: u64 = 15;
 /// Pairs of each of the two nightly checks.
@@ -35,14 +36,14 @@ const WRONG: &str = "an answer was wrong";
 const MAIN: &str = "main";
 const SHADOW: &str = "shadow";
 
-/// Does both daily checks. Returns the number of points, at all of which every answer was right.
+/// Does the daily checks. Returns the number of points, at all of which every answer was right.
 pub fn tried(kit: &Kit<'_>) -> anyhow::Result<u64> {
-    kills(kit).and_then(|()| stops(kit)).map(|()| 2 * DAILY)
+    kills(kit).and_then(|()| stops(kit)).and_then(|()| episodes(kit)).map(|()| 3 * DAILY)
 }
 
 /// `lab.points.kills`
 pub fn kills(kit: &Kit<'_>) -> anyhow::Result<()> {
-    daily(kit, |trial, number, random| match number % 5 {
+    daily(kit, SURVIVE, |trial, number, random| match number % 5 {
         // The board ends with main.
         0 => trial.sample(MAIN, true, random),
         _ => trial.sample(SHADOW, true, random),
@@ -51,16 +52,28 @@ pub fn kills(kit: &Kit<'_>) -> anyhow::Result<()> {
 
 /// `lab.points.stops`
 pub fn stops(kit: &Kit<'_>) -> anyhow::Result<()> {
-    daily(kit, |trial, number, random| {
+    daily(kit, SURVIVE, |trial, number, random| {
         trial.sample(if number % 2 == 0 { MAIN } else { SHADOW }, false, random)
+    })
+}
+
+/// `lab.points.episodes`: a light task between rests. Either kernel is stopped, or the weak one
+/// dies.
+pub fn episodes(kit: &Kit<'_>) -> anyhow::Result<()> {
+    daily(kit, EPISODES, |trial, number, random| match number % 3 {
+        0 => trial.sample(MAIN, false, random),
+        1 => trial.sample(SHADOW, false, random),
+        _ => trial.sample(SHADOW, true, random),
     })
 }
 
 fn daily(
     kit: &Kit<'_>,
+    scenario: &'static str,
     sample: impl Fn(&Trial<'_>, u64, &mut Prng) -> CrashPoint,
 ) -> anyhow::Result<()> {
-    let (trial, mut random) = (Trial::new(kit, kit.kernels.to_vec(), "")?, fresh()?);
+    let trial = Trial::new(kit, scenario, kit.kernels.to_vec(), "")?;
+    let mut random = fresh()?;
     for number in 0..DAILY {
         let point = [sample(&trial, number, &mut random)];
         let outcome = trial.run(&point)?;
@@ -83,7 +96,8 @@ fn fresh() -> anyhow::Result<Prng> {
 /// with it. The usual run does not show that; one of a few deaths does.
 pub fn planted(kit: &Kit<'_>) -> anyhow::Result<()> {
     let built = kernels::build(kit.place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelSeeded)?;
-    let (trial, mut random) = (Trial::new(kit, built, "seed=31,aarch64 ")?, fresh()?);
+    let trial = Trial::new(kit, SURVIVE, built, "seed=31,aarch64 ")?;
+    let mut random = fresh()?;
     for number in 1..=PLANTED {
         let point = trial.sample(SHADOW, true, &mut random);
         if let Err(why) = trial.run(&[point]) {
@@ -109,7 +123,7 @@ pub fn pairs_2(kit: &Kit<'_>) -> anyhow::Result<()> {
 /// Pairs: one domain is stopped, and the other dies. The number of pairs so far is in a file, so
 /// that an interrupted run continues, and each run makes others.
 fn pairs(kit: &Kit<'_>, lane: u64) -> anyhow::Result<()> {
-    let trial = Trial::new(kit, kit.kernels.to_vec(), "")?;
+    let trial = Trial::new(kit, SURVIVE, kit.kernels.to_vec(), "")?;
     let path = kit.place.target.join(format!("lab-pairs-{lane}"));
     let mut done = so_far(&path)?;
     let (end, mut both, mut failures) = ((done / NIGHTLY + 1) * NIGHTLY, 0, Vec::new());
@@ -144,6 +158,7 @@ fn so_far(path: &PathBuf) -> anyhow::Result<u64> {
 /// The scenario, and how often each domain accesses others in a run without points.
 struct Trial<'k> {
     kit: &'k Kit<'k>,
+    name: &'static str,
     kernels: Vec<Built>,
     /// Text before `run=` on the kernels' command line.
     first: &'static str,
@@ -154,12 +169,13 @@ struct Trial<'k> {
 impl<'k> Trial<'k> {
     fn new(
         kit: &'k Kit<'k>,
+        name: &'static str,
         kernels: Vec<Built>,
         first: &'static str,
     ) -> anyhow::Result<Trial<'k>> {
-        let path = kit.place.root.join("lab").join(format!("{SCENARIO}.toml"));
+        let path = kit.place.root.join("lab").join(format!("{name}.toml"));
         let scenario = Scenario::read(&path)?;
-        let mut trial = Trial { kit, kernels, first, scenario, usual: Outcome::default() };
+        let mut trial = Trial { kit, name, kernels, first, scenario, usual: Outcome::default() };
         trial.usual = trial.run(&[])?;
         Ok(trial)
     }
@@ -177,7 +193,8 @@ impl<'k> Trial<'k> {
 
     fn run_in(&self, mode: Mode, points: &[CrashPoint]) -> anyhow::Result<Outcome> {
         let options: Vec<String> = points.iter().map(CrashPoint::option).collect();
-        let command = format!("./pen lab {SCENARIO} --mode {} {}", mode.name(), options.join(" "));
+        let name = self.name;
+        let command = format!("./pen lab {name} --mode {} {}", mode.name(), options.join(" "));
         self.run_once(mode, points).with_context(|| format!("repeat with `{command}`"))
     }
 

@@ -1,5 +1,6 @@
 //! `survive`: [`mixed`](super::mixed) on this kernel and on its first peer at once, while the peer
-//! may die and be stopped at any moment. Afterwards both must serve again.
+//! may die and be stopped at any moment. Afterwards both must serve again. `there`: a command on the
+//! peer, in such circumstances.
 
 use super::mixed::{self, KINDS_OF_ROUNDS, deaths};
 use super::{Command, Failure, Outcome, Session, buffer, first_peer, number};
@@ -13,12 +14,20 @@ use kernel_msg::Level;
 use kernel_platform::peers::Procedure;
 use kernel_services::kernel;
 
-pub const COMMANDS: &[Command] = &[Command {
-    name: "survive",
-    arguments: "SEED [ROUNDS]",
-    help: "`mixed` on this kernel and its first peer at once; the peer may die meanwhile",
-    run: survive,
-}];
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "survive",
+        arguments: "SEED [ROUNDS]",
+        help: "`mixed` on this kernel and its first peer at once; the peer may die meanwhile",
+        run: survive,
+    },
+    Command {
+        name: "there",
+        arguments: "COMMAND...",
+        help: "run a command in the first peer, again whenever the peer dies meanwhile",
+        run: there,
+    },
+];
 
 /// How long the peer may take to boot and answer, in ns.
 const PATIENCE: u64 = 2_000_000_000;
@@ -63,28 +72,40 @@ fn far(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     let Some((seed, rounds)) = FAR.lock().take() else { return };
     let session = Session::at(kernel, Level(0));
-    let answer = first_peer(kernel)
-        .map_err(|why| why.text().into())
-        .and_then(|peer| work_there(&session, peer, (seed, rounds)));
+    let answer = work_there(&session, &format!("mixed {seed} {rounds}"));
+    let is_good = |text: &String| text.ends_with("nothing wrong");
+    let answer = answer.and_then(|text| if is_good(&text) { Ok(text) } else { Err(text) });
     *ANSWER.lock() = Some(answer);
 }
 
-/// Runs `mixed` on the peer, again after each of its deaths.
-fn work_there(
-    session: &Session,
-    peer: DomainId,
-    (seed, rounds): (u64, u64),
-) -> Result<String, String> {
+fn there(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
+    if words.is_empty() {
+        return Err(Failure::Usage);
+    }
+    match work_there(session, &words.join(" ")) {
+        Ok(text) if text.starts_with('!') => {
+            writeln!(out, "  {text}")?;
+            Err(Failure::Failed("the command failed there"))
+        }
+        Ok(text) => Ok(writeln!(out, "  {text}")?),
+        Err(why) => {
+            writeln!(out, "  {why}")?;
+            Err(Failure::Failed("the peer is lost"))
+        }
+    }
+}
+
+/// Runs a command on the first peer, again after each of its deaths. Returns what it printed.
+fn work_there(session: &Session, line: &str) -> Result<String, String> {
     let kernel = session.kernel;
+    let peer = first_peer(kernel).map_err(|why| String::from(why.text()))?;
     let mut answer = buffer(MAX_PAYLOAD).map_err(|why| String::from(why.text()))?;
-    let line = format!("mixed {seed} {rounds}");
     loop {
         let died = answers(session, peer)?;
         match session.call(peer, Procedure::Run, line.as_bytes(), &mut answer) {
             Ok(bytes) => {
-                let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("no text").trim();
-                let good = text.ends_with("nothing wrong");
-                return if good { Ok(text.into()) } else { Err(text.into()) };
+                let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("no text");
+                return Ok(text.trim().into());
             }
             Err(_) if kernel.soc.deaths(peer) != died => {}
             Err(why) => return Err(format!("lost, though it has not died: {}", why.text())),
