@@ -49,8 +49,7 @@ type Places = [Option<Arc<Process>>; MOST];
 static LIVING: Mutex<Places> = Mutex::new([const { None }; MOST]);
 /// Ends that are being reported.
 static REPORTS: AtomicU32 = AtomicU32::new(0);
-/// Processes that have begun here. A number of a process would not do: two that are alike may report
-/// at the same time, and one caller makes one call at a time.
+/// Processes that have begun here. Each is a caller of its own, which makes one call at a time.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 fn living<T>(work: impl FnOnce(&mut Places) -> T) -> T {

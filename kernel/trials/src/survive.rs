@@ -1,6 +1,6 @@
 //! `survive`: [`mixed`](super::mixed) on this kernel and on its first peer at once, while the peer
-//! may die and be stopped at any moment. Afterwards both must serve again. `there`: a command on the
-//! peer, in such circumstances.
+//! may die and be stopped at any moment. Afterwards both must serve again. `there`: a command on
+//! the peer, in such circumstances.
 
 use super::mixed::{self, KINDS_OF_ROUNDS, deaths};
 use super::{Command, Failure, Outcome, Session, buffer, first_peer, number};
