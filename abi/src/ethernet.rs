@@ -20,10 +20,20 @@ pub const TRANSMIT: usize = 1;
 pub const HEADER: usize = 12;
 /// Offset in that header of the number of buffers, a little-endian 16-bit word.
 pub const HEADER_BUFFERS: usize = 10;
-/// Largest frame, without a checksum: an Ethernet header and 1,500 bytes.
-pub const FRAME: usize = 1514;
-/// VIRTIO_NET_F_MTU, VIRTIO_NET_F_MAC and VIRTIO_NET_F_STATUS.
-pub const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 16;
+/// Largest packet.
+pub const MTU: usize = 1500;
+/// Smallest MTU that a network may have: what every host must be able to receive.
+pub const MTU_LEAST: usize = 576;
+/// Largest frame, without a checksum: an Ethernet header and a packet.
+pub const FRAME: usize = 14 + MTU;
+/// VIRTIO_NET_F_MTU: [`Config::mtu`] is valid.
+pub const MTU_FEATURE: u64 = 1 << 3;
+/// VIRTIO_NET_F_MAC: [`Config::mac`] is valid. Without it there is no network.
+pub const MAC_FEATURE: u64 = 1 << 5;
+/// VIRTIO_NET_F_STATUS: [`Config::status`] is valid.
+pub const STATUS_FEATURE: u64 = 1 << 16;
+/// All of these.
+pub const FEATURES: u64 = MTU_FEATURE | MAC_FEATURE | STATUS_FEATURE;
 /// Bit of [`Config::status`]: a network is attached.
 pub const LINK_UP: u16 = 1;
 

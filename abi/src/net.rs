@@ -114,6 +114,8 @@ codes! {
         Notsup = 58,
         /// The sending direction is closed.
         Pipe = 64,
+        /// A connect was not answered.
+        Timedout = 73,
         /// The handle is from before a restart of the service. Programs see WASI's `stale`.
         Restarted = 256,
     }

@@ -1,14 +1,16 @@
 //! The operations of the network service that are about a socket: its state, its names, its
 //! options, and whether it is ready.
 
+use crate::addresses::Side;
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Kind, is_connecting};
+use crate::stack::ns;
 use abi::net::{Errno, POLLS, Poll, Reply, Request, State, flag, option, ready};
 use alloc::vec::Vec;
 use smoltcp::socket::tcp;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Options that are kept and have no other effect on this device.
+/// Options that are kept. On loopback they have no other effect.
 const KEPT: [u16; 4] = [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST];
 
 impl Net {
@@ -18,7 +20,7 @@ impl Net {
         let (state, port) = match &socket.kind {
             Kind::FreshUdp => (State::Datagrams, 0),
             &Kind::Fresh(port) => (State::Fresh, port),
-            &Kind::Udp(_, port) => (State::Datagrams, port),
+            Kind::Udp(own) => (State::Datagrams, own.port),
             Kind::Listener(of) => (State::Listening, of.port),
             Kind::Ended(of) => (if of.reset { State::Reset } else { State::Ended }, of.port),
             &Kind::Stream(stream) => {
@@ -74,7 +76,7 @@ impl Net {
             let state = self.stack.see_stream(stream.socket).state();
             if !stream.connected && state == tcp::State::Closed {
                 self.refused(place, stream);
-                return Errno::Connrefused;
+                return stream.failure(ns(self.stack.now));
             }
         }
         let error = self.handles.socket_mut(place).and_then(|socket| socket.error.take());
@@ -91,6 +93,12 @@ impl Net {
                 socket.options &= !bit;
                 if call.request.value != 0 {
                     socket.options |= bit;
+                }
+                if let (option::NODELAY, &Kind::Stream(stream)) = (kept, &socket.kind)
+                    && stream.socket.side == Side::Outside
+                {
+                    let socket = self.stack.stream(stream.socket);
+                    socket.set_nagle_enabled(call.request.value == 0);
                 }
             }
             _ => return Err(Errno::Noprotoopt.into()),

@@ -5,7 +5,9 @@
 //! arrived when the next request comes, from whichever kernel. What must happen later is passed to
 //! [`Effects::timer`].
 
-use crate::sockets::{Handles, Kind, Stream};
+use crate::addresses::Addresses;
+use crate::nic::Counts;
+use crate::sockets::{Handles, Kind, Listener, Stream};
 use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
@@ -78,6 +80,16 @@ impl Net {
         [self.handles.count(), sockets, ending, self.parked.count()]
     }
 
+    /// Returns the addresses of the interface to the outside, if there is one.
+    pub fn addresses(&self) -> Option<&Addresses> {
+        self.stack.outside.addresses()
+    }
+
+    /// Returns what the driver of the network device has counted.
+    pub fn frames(&self) -> Counts {
+        self.stack.outside.counts()
+    }
+
     fn answer(&mut self, mut call: Call<'_>) -> Answer<Reply> {
         self.parked.forget(call.token);
         let error = match self.perform(&mut call) {
@@ -147,9 +159,10 @@ impl Net {
     /// of a stream is reset.
     fn end(&mut self, last: Option<Kind>, lost: bool) {
         match last {
-            Some(Kind::Udp(socket, _)) => self.stack.remove_udp(socket),
-            Some(Kind::Listener(listener)) => {
-                for socket in listener.waiting.into_iter().chain(listener.ready) {
+            Some(Kind::Udp(own)) => own.sockets().for_each(|it| self.stack.remove_udp(it)),
+            Some(Kind::Listener(Listener { waiting, coming, ready, .. })) => {
+                let coming = coming.into_iter().map(|it| it.socket);
+                for socket in waiting.into_iter().chain(coming).chain(ready) {
                     self.stack.remove_tcp(socket, true);
                 }
             }
@@ -180,11 +193,14 @@ impl Net {
         news
     }
 
-    /// Moves packets, updates the sockets, and wakes the callers that can continue.
-    fn settle(&mut self, effects: &mut dyn Effects) {
+    /// Moves packets, updates the sockets, and wakes the callers that can continue. `outside`: also
+    /// on the outside; `looks`: because the device may have something.
+    fn settle(&mut self, now: u64, (outside, looks): (bool, bool), effects: &mut dyn Effects) {
+        let more = outside && self.receive_frames(now, looks, effects);
         for _ in 0..LOOKS {
             self.stack.settle();
-            if !self.look() {
+            let sends = outside && self.send_frames(effects);
+            if !(self.look() | sends) {
                 break;
             }
         }
@@ -201,7 +217,8 @@ impl Net {
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
         };
         self.parked.wake_ready(ready, effects);
-        effects.timer(self.stack.due());
+        let due = if more { now } else { self.stack.due().min(self.due_outside(now, effects)) };
+        effects.timer(due);
     }
 }
 
@@ -244,12 +261,17 @@ impl Service for Net {
         self.stack.at(now);
         self.handles.live = self.stack.live();
         let again = matches!(event, Event::Again { .. });
+        let looks = matches!(event, Event::Device);
+        let mut outside = true;
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
+                let before = self.concerns_outside(request.handle);
                 let answer = self.answer(Call { token, request, bulk, again });
                 if is_quiet(&request) {
                     return answer;
                 }
+                let after = || self.concerns_outside(request.handle);
+                outside = before || self.stack.outside.wants_a_look() || after();
                 answer
             }
             Event::Cancel(token) => {
@@ -266,7 +288,7 @@ impl Service for Net {
             }
             Event::Timer | Event::Device => Answer::NoReply,
         };
-        self.settle(effects);
+        self.settle(now, (outside, looks), effects);
         answer
     }
 }

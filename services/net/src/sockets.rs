@@ -13,7 +13,9 @@
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it. Handles are charged to the process tree that opened them.
 
-use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack};
+use crate::addresses::Side;
+use crate::patience;
+use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack, bytes_of, listen_at, ns};
 use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,15 +28,32 @@ const MOST: u32 = SOCKETS as u32;
 pub const RESERVED: u32 = 64;
 /// Handles that a tree can rely on while others use theirs.
 pub const SMALL: u32 = 16;
+/// A listener may have this many connections from outside that are not complete, or as many as its
+/// backlog if that is more. A further one takes the place of the oldest, if that had its time.
+pub const HALF_OPEN: usize = 16;
+/// Time in which a peer should complete a connection, in ns.
+const HALF_OPEN_TIME: u64 = 500_000_000;
+
+/// A connection from outside that has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    pub socket: SocketHandle,
+    /// When it began, in ns.
+    began: u64,
+}
 
 /// A listening port.
 #[derive(Debug)]
 pub struct Listener {
     pub port: u16,
+    /// The address that it hears; zeroes: any.
+    pub address: [u8; 4],
     /// Maximum number of connections that wait to be accepted.
     pub backlog: usize,
-    /// A socket for a further connection, unless the backlog is full.
+    /// A socket for a further connection on loopback, unless the backlog is full.
     pub waiting: Vec<SocketHandle>,
+    /// Connections from outside that have begun and are not complete, the oldest first.
+    pub coming: VecDeque<Coming>,
     /// Connections to be accepted, in order of arrival.
     pub ready: VecDeque<SocketHandle>,
 }
@@ -51,6 +70,19 @@ pub struct Stream {
     /// acknowledged everything, because smoltcp ignores window updates while it waits for the last
     /// acknowledgement.
     pub shut: bool,
+    /// When it began, in ns.
+    pub began: u64,
+}
+
+/// The sockets with a UDP port.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams {
+    pub port: u16,
+    pub loopback: SocketHandle,
+    /// Once datagrams come from outside, or go there.
+    pub outside: Option<SocketHandle>,
+    /// When the oldest datagram that is not sent to the outside was queued, in ns.
+    pub began: u64,
 }
 
 /// A connection that has ended. It has no socket any more.
@@ -70,8 +102,7 @@ pub struct Ended {
 pub enum Kind {
     /// A UDP socket without a port, which needs no buffers yet.
     FreshUdp,
-    /// A UDP socket, and its port.
-    Udp(SocketHandle, u16),
+    Udp(Datagrams),
     /// A TCP handle that is neither connected nor listening, and its port; 0: not bound.
     Fresh(u16),
     Listener(Listener),
@@ -265,7 +296,7 @@ impl Handles {
 
     /// Returns whether a UDP socket has this port.
     pub fn has_udp(&self, port: u16) -> bool {
-        self.any(|kind| matches!(kind, Kind::Udp(_, taken) if *taken == port))
+        self.any(|kind| matches!(kind, Kind::Udp(own) if own.port == port))
     }
 
     /// Returns whether a listener, or a handle bound explicitly, has this port.
@@ -274,8 +305,23 @@ impl Handles {
             Kind::Fresh(taken) => *taken == port,
             Kind::Listener(listener) => listener.port == port,
             Kind::Stream(stream) => stream.bound == port,
-            Kind::FreshUdp | Kind::Udp(..) | Kind::Ended(..) => false,
+            Kind::FreshUdp | Kind::Udp(_) | Kind::Ended(..) => false,
         })
+    }
+
+    /// Returns the listener that hears connections to an address of this chip.
+    pub fn listener(&mut self, port: u16, address: [u8; 4]) -> Option<&mut Listener> {
+        let hears = |kind: &Kind| match kind {
+            Kind::Listener(it) => {
+                it.port == port && (it.address == [0; 4] || it.address == address)
+            }
+            _ => false,
+        };
+        let place = (0..self.places()).find(|&place| self.get(place).is_some_and(hears))?;
+        match self.get_mut(place) {
+            Some(Kind::Listener(listener)) => Some(listener),
+            _ => None,
+        }
     }
 
     fn any(&self, is: impl Fn(&Kind) -> bool) -> bool {
@@ -287,6 +333,7 @@ impl Listener {
     /// Moves established connections to `ready`, and adds sockets for further ones. Returns whether
     /// it closed a socket.
     pub fn settle(&mut self, stack: &mut Stack) -> bool {
+        self.settle_coming(stack);
         let (ready, mut gone) = (&mut self.ready, false);
         self.waiting.retain(|&socket| {
             let made = match stack.see_stream(socket).state() {
@@ -303,10 +350,9 @@ impl Listener {
             }
             false
         });
-        // One is enough: no step makes more than one connection. To have it, a closed one may be
-        // dropped. The last places are not for connections that nothing accepts.
-        let is_scarce = stack.live() + RESERVED as usize >= MOST as usize;
-        let most = if is_scarce { 1 } else { self.backlog };
+        // One is enough: no step makes more than one connection on loopback. To have it, a closed
+        // one may be dropped. The last places are not for connections that nothing accepts.
+        let most = if is_scarce(stack) { 1 } else { self.backlog };
         if self.waiting.is_empty() && self.ready.len() < most {
             // Without memory, connections are refused until there is some.
             let _ = self.add(stack);
@@ -314,15 +360,66 @@ impl Listener {
         gone
     }
 
-    /// Adds a socket for a further connection.
+    /// Adds a socket for a further connection on loopback.
     pub fn add(&mut self, stack: &mut Stack) -> Result<(), Errno> {
         self.waiting.try_reserve(1).map_err(|_| Errno::Nomem)?;
         self.ready.try_reserve(self.waiting.len() + 1).map_err(|_| Errno::Nomem)?;
-        let socket = stack.add_tcp()?;
+        let socket = stack.add_tcp(Side::Loopback)?;
         // Cannot fail: the socket is new, and the port of a listener is not 0.
-        let _ = stack.stream(socket).listen(self.port);
+        let _ = stack.stream(socket).listen(listen_at(self.address, self.port));
         self.waiting.push(socket);
         Ok(())
+    }
+
+    /// Moves complete connections from outside to `ready`, and drops those that were reset.
+    pub fn settle_coming(&mut self, stack: &mut Stack) {
+        for _ in 0..self.coming.len() {
+            let Some(coming) = self.coming.pop_front() else { break };
+            match stack.see_stream(coming.socket).state() {
+                tcp::State::SynReceived => self.coming.push_back(coming),
+                tcp::State::Listen | tcp::State::Closed => stack.drop_socket(coming.socket),
+                _ => self.ready.push_back(coming.socket),
+            }
+        }
+    }
+
+    /// Makes a socket for a connection from outside, whose SYN came to `address`. Returns `None` if
+    /// it must wait: its peer sends the SYN again.
+    pub fn admit(&mut self, stack: &mut Stack, address: [u8; 4]) -> Option<SocketHandle> {
+        self.settle_coming(stack);
+        if self.ready.len() >= self.backlog || is_scarce(stack) {
+            return None;
+        }
+        let now = ns(stack.now);
+        if self.coming.len() >= self.backlog.max(HALF_OPEN) {
+            let had_its_time = |it: &mut Coming| now.saturating_sub(it.began) >= HALF_OPEN_TIME;
+            stack.drop_socket(self.coming.pop_front_if(had_its_time)?.socket);
+        }
+        self.coming.try_reserve(1).ok()?;
+        self.ready.try_reserve(self.coming.len() + 1).ok()?;
+        let socket = stack.add_tcp(Side::Outside).ok()?;
+        // Cannot fail: the socket is new, and the port of a listener is not 0.
+        let _ = stack.stream(socket).listen(listen_at(address, self.port));
+        self.coming.push_back(Coming { socket, began: now });
+        Some(socket)
+    }
+}
+
+/// Returns whether the last places are left, which are not for connections that nothing accepts.
+fn is_scarce(stack: &Stack) -> bool {
+    stack.live() + RESERVED as usize >= MOST as usize
+}
+
+impl Datagrams {
+    /// Returns its sockets.
+    pub fn sockets(self) -> impl Iterator<Item = SocketHandle> {
+        [Some(self.loopback), self.outside].into_iter().flatten()
+    }
+
+    /// Returns the socket with a datagram to receive; the one on loopback if there is none.
+    pub fn next(self, stack: &Stack) -> SocketHandle {
+        let has_some = |&socket: &SocketHandle| stack.see_datagrams(socket).can_recv();
+        self.sockets().find(has_some).unwrap_or(self.loopback)
     }
 }
 
@@ -330,7 +427,7 @@ impl Kind {
     /// Returns whether a receive or an accept would not wait.
     pub fn readable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_recv(),
+            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).can_recv(),
             Kind::Listener(listener) => !listener.ready.is_empty(),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
@@ -344,7 +441,7 @@ impl Kind {
     /// Returns whether a send or a connect would not wait.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_send(),
+            Kind::Udp(own) => own.sockets().all(|socket| stack.see_datagrams(socket).can_send()),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_send() || !socket.may_send() && !is_connecting(socket)
@@ -362,7 +459,7 @@ impl Kind {
                 !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
             }
             Kind::Ended(_) => true,
-            Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Listener(_) => false,
+            Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
         }
     }
 
@@ -370,7 +467,7 @@ impl Kind {
     pub fn waiting(&self, stack: &Stack) -> usize {
         match self {
             Kind::FreshUdp | Kind::Fresh(_) => 0,
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).recv_queue(),
+            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).recv_queue(),
             Kind::Listener(listener) => listener.ready.len(),
             Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
             Kind::Ended(ended) => ended.rest.len(),
@@ -392,8 +489,8 @@ impl Kind {
     /// Returns the capacities of its buffers: to receive, and to send.
     pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
         match self {
-            Kind::Udp(socket, _) => {
-                let socket = stack.see_datagrams(*socket);
+            Kind::Udp(own) => {
+                let socket = stack.see_datagrams(own.loopback);
                 (socket.payload_recv_capacity(), socket.payload_send_capacity())
             }
             Kind::Stream(stream) => {
@@ -416,6 +513,12 @@ impl Stream {
             socket.close();
         }
         due
+    }
+
+    /// Returns why a connect has failed.
+    pub fn failure(&self, now: u64) -> Errno {
+        let is_late = now.saturating_sub(self.began) / 1000 >= patience::CONNECT.total_micros();
+        if is_late { Errno::Timedout } else { Errno::Connrefused }
     }
 
     /// Notes whether it is connected. If it has ended, closes its socket and returns what is left
@@ -443,6 +546,11 @@ impl Stream {
         stack.charge(charged);
         Some(Ended { rest, charged, port, reset })
     }
+}
+
+/// Returns the local address of a stream.
+pub fn address_of(socket: &tcp::Socket<'_>) -> [u8; 4] {
+    socket.local_endpoint().map_or([0; 4], |own| bytes_of(own.addr))
 }
 
 /// Returns whether a connect has not been answered yet.
