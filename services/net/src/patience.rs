@@ -18,7 +18,7 @@ use smoltcp::time::{Duration, Instant};
 /// Time after which a connect fails that was not answered.
 pub const CONNECT: Duration = Duration::from_secs(60);
 /// Time after which a connection is given up that a peer has begun and not completed.
-const HALF_OPEN: Duration = Duration::from_secs(20);
+const HALF_OPEN: Duration = Duration::from_secs(60);
 /// Time after which a connection is reset whose peer does not acknowledge data.
 const SILENCE: Duration = Duration::from_secs(900);
 /// Time after which a closed connection is reset that has sent everything and whose peer does not
