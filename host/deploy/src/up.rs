@@ -8,6 +8,7 @@ use builds::kernels::{self, Built, Profile};
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::instance::{BORROWED, Instance, InstanceError};
+use workbench::network::Network;
 use workbench::prepare::{find, plugin, soc_binary};
 use workbench::{machine, model};
 
@@ -87,6 +88,7 @@ impl How {
             icount: self.icount,
             lab,
             arguments: self.arguments.clone(),
+            network: if self.lab || self.icount { Network::None } else { Network::User },
             outlives: self.lent.is_none(),
             ..machine::Options::default()
         })

@@ -1,6 +1,6 @@
 //! Assembles a board from its run folder, runs it, and takes it apart again.
 
-use crate::config::{Config, ConfigError, Device, DeviceKind, Domain, REQUEST_KICK};
+use crate::config::{Config, ConfigError, Device, DeviceKind, Domain, Link, REQUEST_KICK};
 use crate::control::{Action, Control};
 use crate::dma;
 use crate::dma::engine::{Engine, Holder};
@@ -15,6 +15,7 @@ use crate::supervisor::{End, Parts, Supervisor};
 use crate::virtio::block::Block;
 use crate::virtio::console::{Console, Voice};
 use crate::virtio::cut::Cut;
+use crate::virtio::net::Net;
 use crate::virtio::rng::Rng;
 use crate::virtio::vsock::Vsock;
 use crate::virtio::{self, Model};
@@ -134,8 +135,18 @@ impl Devices {
                 self.sockets.push(socket);
                 self.add_virtio(device, ground, vsock)
             }
+            DeviceKind::Net => self.add_net(device, ground),
             DeviceKind::Dma => self.add_dma(device, ground),
         }
+    }
+
+    fn add_net(&mut self, device: &Device, ground: &Ground<'_>) -> Result<(), BoardError> {
+        let Some(settings) = &device.net else { return Ok(()) };
+        let net = Net::open(settings, ground.fabric.gate().clone()).map_err(host(&device.name))?;
+        if let Some(Link::Listen(socket)) = &settings.link {
+            self.sockets.push(socket.clone());
+        }
+        self.add_virtio(device, ground, net)
     }
 
     fn add_virtio<M: Model + 'static>(

@@ -23,6 +23,7 @@ pub mod life;
 pub mod machine;
 pub mod meter;
 pub mod model;
+pub mod network;
 mod notes;
 pub mod prepare;
 pub mod processes;
