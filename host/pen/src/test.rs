@@ -124,6 +124,7 @@ impl Bench<'_> {
         }
         if nightly && self.wanted.has("linear.nightly") {
             self.stage("histories with deaths, 15,000 seeds", |it| it.ignored("linear"))?;
+            self.stage("TCP over a bad cable, 9,500 seeds", |it| it.ignored("net"))?;
         }
         if nightly && self.wanted.has("ext2.nightly") {
             self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;

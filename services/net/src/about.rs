@@ -3,7 +3,7 @@
 
 use crate::addresses::Side;
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Kind, is_connecting};
+use crate::sockets::{Kind, Socket, is_connecting};
 use crate::stack::ns;
 use abi::net::{Errno, POLLS, Poll, Reply, Request, State, flag, option, ready};
 use alloc::vec::Vec;
@@ -17,7 +17,16 @@ impl Net {
     pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
         let place = self.handles.place(call.request.handle)?;
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
-        let (state, port) = match &socket.kind {
+        let (state, port) = self.state_of(socket);
+        let value = socket.kind.waiting(&self.stack) as u64;
+        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
+        let (state, address) = (state as u16, socket.address);
+        Ok(Reply { state, flags, address, port, value, ..Reply::default() })
+    }
+
+    /// Returns the state of a socket, and its local port.
+    pub(crate) fn state_of(&self, socket: &Socket) -> (State, u16) {
+        match &socket.kind {
             Kind::FreshUdp => (State::Datagrams, 0),
             &Kind::Fresh(port) => (State::Fresh, port),
             Kind::Udp(own) => (State::Datagrams, own.port),
@@ -26,13 +35,9 @@ impl Net {
             &Kind::Stream(stream) => {
                 let of = self.stack.see_stream(stream.socket);
                 let port = of.local_endpoint().map_or(stream.bound, |own| own.port);
-                (state_of(of.state(), stream.shut), port)
+                (tcp_state(of.state(), stream.shut), port)
             }
-        };
-        let value = socket.kind.waiting(&self.stack) as u64;
-        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
-        let (state, address) = (state as u16, socket.address);
-        Ok(Reply { state, flags, address, port, value, ..Reply::default() })
+        }
     }
 
     pub(crate) fn do_peer(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -196,7 +201,7 @@ impl Net {
     }
 }
 
-fn state_of(state: tcp::State, shut: bool) -> State {
+fn tcp_state(state: tcp::State, shut: bool) -> State {
     match state {
         tcp::State::Established if shut => State::Shut,
         tcp::State::CloseWait if shut => State::Ended,

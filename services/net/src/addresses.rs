@@ -5,7 +5,7 @@
 //! or has wrong is not there; without an IPv4 address there is no network outside.
 
 use abi::ethernet::{Config, MTU, MTU_LEAST};
-use abi::net::LOCALHOST;
+use abi::net::{LOCALHOST, NAMES};
 use smoltcp::wire::{EthernetAddress, IpCidr, Ipv4Address, Ipv4Cidr};
 
 /// Addresses of the interface to the outside.
@@ -84,12 +84,13 @@ fn is_within(network: Ipv4Cidr, address: Ipv4Address) -> bool {
 }
 
 /// Returns the side that packets to `address` take, and the address that they get; 0.0.0.0 means
-/// this chip. `None`: there is no way.
+/// this chip, and [`NAMES`] the server of names. `None`: there is no way.
 pub fn route(outside: Option<&Addresses>, address: [u8; 4]) -> Option<(Side, [u8; 4])> {
     if address == [0; 4] || address == LOCALHOST {
         return Some((Side::Loopback, LOCALHOST));
     }
     let outside = outside?;
+    let address = if address == NAMES { outside.names } else { address };
     if address == outside.bytes() {
         // What is sent to an address of this chip does not leave it.
         return Some((Side::Loopback, address));
@@ -148,6 +149,10 @@ mod tests {
         for nobody in [[127, 0, 0, 2], [224, 0, 0, 1], [255; 4], [10, 0, 2, 255], [0, 1, 2, 3]] {
             assert_eq!(side(nobody), None, "{nobody:?}");
         }
+        let names = route(known.as_ref(), NAMES);
+        assert_eq!(names, Some((Side::Outside, [10, 0, 2, 3])));
+        let nameless = with(|it| it.addresses.names_v4 = [0; 4]);
+        assert_eq!(route(nameless.as_ref(), NAMES), None);
         let lone = with(|it| it.addresses.gateway_v4 = [0; 4]);
         assert_eq!(route(lone.as_ref(), [8, 8, 8, 8]), None);
     }

@@ -37,8 +37,9 @@ impl Net {
             self.stack.outside.nic.retry();
         }
         let was_attached = self.stack.outside.addresses().is_some();
+        let seed = if was_attached { 0 } else { effects.seed() };
         let mut count = 0;
-        if self.stack.attend(now, &device, effects.seed(), looks) {
+        if self.stack.attend(now, &device, seed, looks) {
             if !was_attached {
                 self.hear_outside();
             }

@@ -5,9 +5,9 @@
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network
 //! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`outside`]: that to Ethernet;
 //!   `patience`: how long connections there wait
-//! - [`sockets`]  handles and what they refer to
+//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
-//!   request; `exchange`: frames
+//!   request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
 //! - [`check`]    the self-test, over any carrier of requests
 //!
@@ -22,6 +22,8 @@ pub mod check;
 pub mod client;
 pub mod device;
 mod exchange;
+pub mod listener;
+mod listing;
 pub mod nic;
 mod operations;
 pub mod outside;

@@ -1,8 +1,9 @@
 //! The operations of the network service on streams, datagrams and listeners.
 
 use crate::addresses::Side;
+use crate::listener::Listener;
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Ended, Kind, Listener, Owner, Stream, address_of, is_connecting};
+use crate::sockets::{Datagrams, Ended, Kind, Owner, Stream, address_of, is_connecting};
 use crate::stack::{SocketHandle, bytes_of, listen_at, ns};
 use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, option, shut};
 use alloc::collections::VecDeque;

@@ -9,7 +9,7 @@
 //!   Nic::fetch --> Frame::of --> a SYN to a listener gets a socket --> smoltcp --> look, send
 //! ```
 //! No socket listens on this side between two frames. The one that a connection needs is made for
-//! its SYN ([`crate::sockets::Listener::admit`]): then a step may make many connections, and a
+//! its SYN ([`crate::listener::Listener::admit`]): then a step may make many connections, and a
 //! repeated SYN finds its own connection, never a second listening socket.
 
 use crate::addresses::Addresses;

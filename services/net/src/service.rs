@@ -6,8 +6,9 @@
 //! [`Effects::timer`].
 
 use crate::addresses::Addresses;
+use crate::listener::Listener;
 use crate::nic::Counts;
-use crate::sockets::{Handles, Kind, Listener, Stream};
+use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
@@ -146,6 +147,8 @@ impl Net {
             Op::SetFlags => self.do_set_flags(call),
             Op::GetOption => self.do_get_option(call),
             Op::SetOption => self.do_set_option(call),
+            Op::Interface => self.do_interface(call),
+            Op::List => self.do_list(call),
             Op::Close => {
                 let (place, last) = self.handles.close(call.request.handle)?;
                 self.closed = Some(place);
@@ -224,9 +227,11 @@ impl Net {
 
 /// Returns whether a request can neither move a packet nor let another caller continue.
 fn is_quiet(request: &Request) -> bool {
-    use Op::{Dup, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
-    let op = Op::from_code(request.op);
-    matches!(op, None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp))
+    use Op::{Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
+    match Op::from_code(request.op) {
+        None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp) => true,
+        Some(op) => matches!(op, Interface | List),
+    }
 }
 
 impl Service for Net {

@@ -1,11 +1,13 @@
 //! One thing at a time, over a cable without faults.
 
 use crate::world::{FAR, OURS, PEER, World, config, configure, device, token};
-use abi::net::{Errno, LOCALHOST, Op, Request, State, option};
+use abi::ethernet::Config;
+use abi::net::{Entry, Errno, Interface, LAST, LOCALHOST, Link, Op, Request, State, option};
 use base::id::{DomainId, Epoch};
 use share::Event;
 use smoltcp::socket::{tcp, udp};
 use smoltcp::wire::{IpAddress, Ipv4Address};
+use zerocopy::IntoBytes;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -324,4 +326,34 @@ fn the_death_of_a_kernel_resets_its_connections_outside() {
     world.event(0, Event::Gone(DomainId(1), Epoch(1)));
     world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
     assert_eq!(world.net.census(), [0; 4]);
+}
+
+#[test]
+fn the_interface_and_all_sockets_are_shown() {
+    let fake = device();
+    let mut world = World::open(&fake, 17);
+    let (near, _) = outgoing(&mut world);
+    let listener = world.listen(7, 4);
+    world.send(near, &mut [1; 100]).unwrap();
+    let mut shown = Interface::default();
+    world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
+    assert_eq!((shown.addresses.v4, shown.link), (OURS, Link::Up as u16));
+    assert!(shown.received > 0 && shown.sent > 0);
+    let mut entries = [Entry::default(); 1];
+    let mut ask = |place| {
+        let request = Request { value: place, ..Request::new(Op::List, 0) };
+        let reply = world.ask(request, entries.as_mut_bytes()).unwrap();
+        (entries[0], reply.value)
+    };
+    let (first, next) = ask(0);
+    assert_eq!((first.local, first.peer, first.peer_port), (OURS, PEER, 80));
+    assert_eq!((first.state, first.send), (State::Connected as u16, 100));
+    let (second, next) = ask(next as u32);
+    assert_eq!((second.state, second.local_port), (State::Listening as u16, 7));
+    assert_eq!(next, LAST);
+    configure(&fake, &Config { status: 0.into(), ..config() });
+    world.event(0, Event::Device);
+    world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
+    assert_eq!(shown.link, Link::Down as u16);
+    assert!(world.close(listener).is_ok());
 }
