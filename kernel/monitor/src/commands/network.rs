@@ -1,8 +1,8 @@
 //! Commands that show the interface to the outside, and all sockets.
 
 use super::{Command, Failure, Outcome, Session};
-use abi::net::{Entry, Errno, Interface, LAST, Link, Op, Reply, Request, State};
-use core::fmt::Write;
+use abi::net::{Entry, Errno, Interface, Link, Op, Reply, Request, State};
+use core::fmt::{self, Write};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -13,6 +13,18 @@ pub const COMMANDS: &[Command] = &[
 
 /// Sockets that are listed in one request: they fit a message between kernels.
 const AT_ONCE: usize = 64;
+
+/// An address, or none.
+struct Address([u8; 4]);
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [0, 0, 0, 0] => out.write_str("none"),
+            some => Ipv4Addr::from(some).fmt(out),
+        }
+    }
+}
 
 fn ask(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, Failure> {
     let net = &session.kernel.services.net;
@@ -39,22 +51,12 @@ fn network(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let own = Ipv4Addr::from(addresses.v4);
         writeln!(out, "  mac       {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
         writeln!(out, "  address   {own}/{}, mtu {}", addresses.prefix_v4, shown.mtu)?;
-        writeln!(out, "  gateway   {}", named(addresses.gateway_v4))?;
-        writeln!(out, "  names     {}", named(addresses.names_v4))?;
+        writeln!(out, "  gateway   {}", Address(addresses.gateway_v4))?;
+        writeln!(out, "  names     {}", Address(addresses.names_v4))?;
     }
     let Interface { received, sent, dropped, .. } = shown;
     writeln!(out, "  frames    {received} in, {sent} out, {dropped} dropped")?;
     Ok(())
-}
-
-fn named(address: [u8; 4]) -> kernel_node::print::Text<16> {
-    let mut text = kernel_node::print::Text::new();
-    // Cannot fail: there is room for every address.
-    let _ = match address {
-        [0, 0, 0, 0] => write!(text, "none"),
-        _ => write!(text, "{}", Ipv4Addr::from(address)),
-    };
-    text
 }
 
 fn sockets(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
@@ -77,7 +79,7 @@ fn sockets(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     }
 }
 
-fn line(out: &mut dyn Write, entry: &Entry) -> core::fmt::Result {
+fn line(out: &mut dyn Write, entry: &Entry) -> fmt::Result {
     let kind = if entry.is_stream != 0 { "tcp" } else { "udp" };
     let state = match State::from_code(entry.state) {
         Some(State::Datagrams) | None => "",
@@ -96,5 +98,3 @@ fn line(out: &mut dyn Write, entry: &Entry) -> core::fmt::Result {
     let Entry { receive, send, tree, .. } = entry;
     writeln!(out, "  {kind:<6}{state:<12}{own:<23}{peer:<23}{receive:>8}{send:>8}  {tree}")
 }
-
-const _: () = assert!(LAST > u32::MAX as u64, "it is no place");
