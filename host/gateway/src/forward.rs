@@ -73,7 +73,7 @@ fn number(text: &str) -> Result<u16, &'static str> {
 
 impl fmt::Display for Forward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = if self.protocol == Protocol::Udp { "/udp" } else { "" };
+        let protocol = if self.is_udp() { "/udp" } else { "" };
         write!(f, "{}:{}{protocol}", self.host, self.port)
     }
 }
@@ -93,6 +93,11 @@ impl From<Forward> for String {
 }
 
 impl Forward {
+    /// Returns whether it carries datagrams.
+    pub fn is_udp(&self) -> bool {
+        self.protocol == Protocol::Udp
+    }
+
     /// Returns whether both need the same port of the host.
     pub fn collides(&self, other: &Forward) -> bool {
         let same = |a: Ipv4Addr, b: Ipv4Addr| a == b || a.is_unspecified() || b.is_unspecified();

@@ -8,7 +8,7 @@
 //!         |------- judge (pure), executed      which domain hangs
 //!         |------- control                     pen's requests
 //!         |------- memory, fabric              words and doorbells shared with kernels
-//!         |------- helper                   the gateway, a process beside the QEMUs
+//!       helper (a thread)                      the gateway, a process beside the QEMUs
 //!       virtio (a thread each) -- memory, fabric
 //!       dma (a thread) -- memory, fabric           the supervisor fences its channels
 //! ```

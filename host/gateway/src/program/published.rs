@@ -2,7 +2,7 @@
 
 use crate::ffi::Slirp;
 use gateway::control::{Answer, Request};
-use gateway::forward::{Forward, Protocol};
+use gateway::forward::Forward;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Published {
             return Err(format!("{forward}: {MOST} ports are published already"));
         }
         let chip = SocketAddrV4::new(self.chip, forward.port);
-        let added = slirp.add(forward.protocol == Protocol::Udp, forward.host, chip);
+        let added = slirp.add(forward.is_udp(), forward.host, chip);
         added.map_err(|why| refused(forward, &why))?;
         self.forwards.push(forward);
         Ok(())
@@ -63,7 +63,7 @@ impl Published {
         let Some(at) = self.forwards.iter().position(|other| *other == forward) else {
             return Err(format!("{forward} is not published"));
         };
-        slirp.remove(forward.protocol == Protocol::Udp, forward.host);
+        slirp.remove(forward.is_udp(), forward.host);
         self.forwards.remove(at);
         Ok(())
     }
