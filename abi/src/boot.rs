@@ -36,7 +36,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -104,6 +104,8 @@ pub mod device {
     pub const DMA: u32 = 4;
     /// virtio vsock: streams to the host ([`crate::host`]).
     pub const VSOCK: u32 = 5;
+    /// virtio net: Ethernet ([`crate::ethernet`]).
+    pub const NET: u32 = 6;
 }
 
 /// A coherence domain and its kernel.

@@ -9,6 +9,7 @@ pub mod boot;
 mod codes;
 pub mod dma;
 pub mod dsm;
+pub mod ethernet;
 pub mod fs;
 pub mod hang;
 pub mod host;

@@ -23,6 +23,8 @@
 //! | GetOption | any | | `option` | `value` |
 //! | SetOption | any | | `option`, `value` | |
 //! | Poll | | [`Poll`]s | `length`; WAIT | `value`: number ready; [`Poll`]s in bulk |
+//! | Interface | | | | [`Interface`] in bulk |
+//! | List | | | `value`: place of the first | `value`: place to continue; [`Entry`]s in bulk |
 //! | Close | any | | | |
 //!
 //! Accept, Connect, Send and Receive wait unless the request or the socket has [`flag::NONBLOCK`].
@@ -31,6 +33,7 @@
 pub use crate::fs::{Poll, ready};
 
 use crate::codes::codes;
+use crate::ethernet::Addresses;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
@@ -71,6 +74,10 @@ codes! {
         GetOption = 16,
         /// Changes an option of a socket.
         SetOption = 17,
+        /// Reports the interface to the outside.
+        Interface = 18,
+        /// Reports sockets, as many as fit.
+        List = 19,
     }
 }
 
@@ -114,6 +121,8 @@ codes! {
         Notsup = 58,
         /// The sending direction is closed.
         Pipe = 64,
+        /// A connect was not answered.
+        Timedout = 73,
         /// The handle is from before a restart of the service. Programs see WASI's `stale`.
         Restarted = 256,
     }
@@ -177,8 +186,27 @@ pub mod option {
     pub const ACCEPTCONN: u16 = 8;
 }
 
+codes! {
+    /// State of the interface to the outside.
+    Link {
+        /// The board has no network device, or its configuration has no address.
+        None = 0,
+        /// The device is being opened.
+        Opening = 1,
+        /// It could not be opened.
+        Failed = 2,
+        /// No network is attached to it.
+        Down = 3,
+        Up = 4,
+    }
+}
+
 /// Address of this chip itself.
 pub const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
+/// Stands for the server of names of the network outside, whatever its address is.
+pub const NAMES: [u8; 4] = [127, 0, 0, 53];
+/// Port of servers of names.
+pub const NAMES_PORT: u16 = 53;
 /// Maximum payload of a datagram in bytes.
 pub const DATAGRAM: usize = 1472;
 /// Maximum connections waiting to be accepted at a listener.
@@ -260,6 +288,53 @@ pub struct Reply {
     pub value: u64,
 }
 
+/// The interface to the outside, as [`Op::Interface`] returns it.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Interface {
+    pub addresses: Addresses,
+    pub mac: [u8; 6],
+    /// [`Link`].
+    pub link: u16,
+    /// Largest packet.
+    pub mtu: u32,
+    pub reserved: u32,
+    /// Frames since the service started.
+    pub received: u64,
+    pub sent: u64,
+    /// Frames that were not looked at, and responses for which there was no buffer.
+    pub dropped: u64,
+}
+
+/// A socket, as [`Op::List`] returns it.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Entry {
+    /// [`State`].
+    pub state: u16,
+    pub local_port: u16,
+    pub peer_port: u16,
+    /// Whether it is a stream socket.
+    pub is_stream: u8,
+    pub reserved: u8,
+    pub local: [u8; 4],
+    pub peer: [u8; 4],
+    /// Bytes to receive, or connections to accept.
+    pub receive: u32,
+    /// Bytes that are not sent, or not acknowledged.
+    pub send: u32,
+    /// The process tree that opened it first; 0: the system, or nobody any more.
+    pub tree: u32,
+    pub reserved_2: u32,
+}
+
+/// Value of a List's reply: there are no more.
+pub const LAST: u64 = u64::MAX;
+
 impl Errno {
     /// Returns the number that programs see.
     pub const fn wasi(self) -> u16 {
@@ -283,5 +358,6 @@ impl Reply {
 }
 
 const _: () = assert!(size_of::<Request>() == 40 && align_of::<Request>() == 8);
+const _: () = assert!(size_of::<Interface>() == 104 && size_of::<Entry>() == 32);
 const _: () = assert!(size_of::<Reply>() == 32 && align_of::<Reply>() == 8);
 const _: () = assert!(POLLS * size_of::<Poll>() + 256 <= crate::msg::MAX_PAYLOAD);

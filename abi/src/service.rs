@@ -19,8 +19,10 @@ pub struct Kind {
     pub stays: Option<&'static str>,
     /// Whether it exists only where it is shared. Otherwise each kernel has something simpler.
     pub only_shared: bool,
-    /// The kind of device that its steps drive. Without such a device, a kernel does not start it.
+    /// The kind of device that its steps drive.
     pub drives: Option<u32>,
+    /// Whether a kernel without that device starts it as well.
+    pub works_without: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub const FS: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: None,
+    works_without: false,
 };
 pub const PROCESSES: Kind = Kind {
     name: "processes",
@@ -47,14 +50,16 @@ pub const PROCESSES: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: None,
+    works_without: false,
 };
 pub const NET: Kind = Kind {
     name: "net",
     about: "sockets",
-    arena: Arena::Bytes((2 << 20) - SELF_TESTS),
+    arena: Arena::Bytes((2 << 20) + (512 << 10) - SELF_TESTS),
     stays: None,
     only_shared: false,
-    drives: None,
+    drives: Some(device::NET),
+    works_without: true,
 };
 pub const DMA: Kind = Kind {
     name: "dma",
@@ -63,6 +68,7 @@ pub const DMA: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: Some(device::DMA),
+    works_without: false,
 };
 pub const CONSOLE: Kind = Kind {
     name: "console",
@@ -71,6 +77,7 @@ pub const CONSOLE: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: Some(device::CONSOLE),
+    works_without: false,
 };
 pub const DISK: Kind = Kind {
     name: "disk",
@@ -79,6 +86,7 @@ pub const DISK: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: Some(device::BLOCK),
+    works_without: false,
 };
 pub const HOST: Kind = Kind {
     name: "host",
@@ -88,6 +96,7 @@ pub const HOST: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: Some(device::VSOCK),
+    works_without: false,
 };
 pub const RANDOM: Kind = Kind {
     name: "random",
@@ -96,6 +105,7 @@ pub const RANDOM: Kind = Kind {
     stays: None,
     only_shared: false,
     drives: Some(device::RNG),
+    works_without: false,
 };
 pub const FRAMES: Kind = Kind {
     name: "frames",
@@ -105,6 +115,7 @@ pub const FRAMES: Kind = Kind {
     stays: Some("a kernel needs frames to receive the answer that would bring it some"),
     only_shared: true,
     drives: None,
+    works_without: false,
 };
 
 /// Every service, in the order of their arenas in the shared block.

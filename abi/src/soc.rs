@@ -246,7 +246,7 @@ pub struct DeviceRegisters {
     // Written by the soc.
     /// Last `sequence` that has taken effect.
     pub acknowledged: u64,
-    /// virtio device id: 2 block, 3 console, 4 rng, 19 vsock.
+    /// virtio device id: 1 net, 2 block, 3 console, 4 rng, 19 vsock.
     pub device_id: u64,
     pub device_features: u64,
     /// Device status as the device sees it; may include DEVICE_NEEDS_RESET.

@@ -1,5 +1,6 @@
-/* Names of hosts and services, without a resolver: addresses as numbers, "localhost", ports as
- * numbers. All functions are weak, as in sockets.c. */
+/* Names of hosts and services: addresses as numbers, "localhost", names that the network's server
+ * knows (resolve.c), ports as numbers. All functions are weak, as in sockets.c. */
+#include "resolve.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -33,15 +34,20 @@ static bool port_of(const char *text, in_port_t *port)
     return *text >= '0' && *text <= '9' && !*end && number < 65536;
 }
 
-/* Returns whether `text` is an address, or the name of this chip. */
-static bool host_of(const char *text, bool is_number, struct in_addr *address)
+/* Writes the addresses of a host. Returns how many; if there are none, `error` says why. */
+static int addresses_of(const char *text, bool is_number, struct in_addr addresses[RESOLVED],
+                        int *error)
 {
-    if (inet_pton(AF_INET, text, address) == 1)
-        return true;
-    bool is_ours = strcmp(text, "localhost") == 0 || strcmp(text, "localhost.") == 0;
-    if (is_ours && !is_number)
-        address->s_addr = htonl(INADDR_LOOPBACK);
-    return is_ours && !is_number;
+    *error = EAI_NONAME;
+    if (inet_pton(AF_INET, text, addresses) == 1)
+        return 1;
+    if (is_number)
+        return 0;
+    if (strcmp(text, "localhost") == 0 || strcmp(text, "localhost.") == 0) {
+        addresses->s_addr = htonl(INADDR_LOOPBACK);
+        return 1;
+    }
+    return penumbra_resolve(text, addresses, error);
 }
 
 /* An answer, with what it points to. */
@@ -68,6 +74,9 @@ static struct addrinfo *answer(int type, struct sockaddr_in address, const char 
     return &made->info;
 }
 
+/* Kinds of sockets that an answer has for each address. */
+#define TYPES 2
+
 WEAK void freeaddrinfo(struct addrinfo *list)
 {
     while (list) {
@@ -83,8 +92,10 @@ WEAK int getaddrinfo(const char *__restrict host, const char *__restrict service
     static const struct addrinfo none;
     const struct addrinfo *how = hints ? hints : &none;
     struct sockaddr_in address = {.sin_family = AF_INET};
-    static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+    static const int types[TYPES] = {SOCK_STREAM, SOCK_DGRAM};
     struct addrinfo *found = NULL, **end = &found;
+    struct in_addr addresses[RESOLVED];
+    int count = 1, error;
     if (!host && !service)
         return EAI_NONAME;
     if (how->ai_family != AF_UNSPEC && how->ai_family != AF_INET)
@@ -92,14 +103,15 @@ WEAK int getaddrinfo(const char *__restrict host, const char *__restrict service
     if (service && !port_of(service, &address.sin_port))
         return EAI_SERVICE;
     if (!host)
-        address.sin_addr.s_addr = htonl(how->ai_flags & AI_PASSIVE ? INADDR_ANY : INADDR_LOOPBACK);
-    else if (!host_of(host, how->ai_flags & AI_NUMERICHOST, &address.sin_addr))
-        return EAI_NONAME;
-    for (size_t index = 0; index < sizeof types / sizeof *types; index++) {
-        if (how->ai_socktype != 0 && how->ai_socktype != types[index])
+        addresses->s_addr = htonl(how->ai_flags & AI_PASSIVE ? INADDR_ANY : INADDR_LOOPBACK);
+    else if (!(count = addresses_of(host, how->ai_flags & AI_NUMERICHOST, addresses, &error)))
+        return error;
+    for (size_t index = 0; index < (size_t)count * TYPES; index++) {
+        address.sin_addr = addresses[index / TYPES];
+        if (how->ai_socktype != 0 && how->ai_socktype != types[index % TYPES])
             continue;
         const char *name = how->ai_flags & AI_CANONNAME && !found ? host : NULL;
-        struct addrinfo *made = answer(types[index], address, name);
+        struct addrinfo *made = answer(types[index % TYPES], address, name);
         if (!made) {
             freeaddrinfo(found);
             return EAI_MEMORY;
@@ -153,13 +165,18 @@ WEAK const char *gai_strerror(int error)
 
 WEAK struct hostent *gethostbyname(const char *name)
 {
-    static struct in_addr address;
-    static char *addresses[] = {(char *)&address, NULL}, *aliases[] = {NULL}, kept[256];
-    static struct hostent host = {kept, aliases, AF_INET, sizeof address, addresses};
-    if (strlen(name) >= sizeof kept || !host_of(name, false, &address)) {
-        h_errno = HOST_NOT_FOUND;
+    static struct in_addr found[RESOLVED];
+    static char *addresses[RESOLVED + 1], *aliases[] = {NULL}, kept[256];
+    static struct hostent host = {kept, aliases, AF_INET, sizeof *found, addresses};
+    int count = 0, error = EAI_NONAME;
+    if (strlen(name) < sizeof kept)
+        count = addresses_of(name, false, found, &error);
+    if (count == 0) {
+        h_errno = error == EAI_AGAIN ? TRY_AGAIN : HOST_NOT_FOUND;
         return NULL;
     }
+    for (int index = 0; index <= count; index++)
+        addresses[index] = index < count ? (char *)&found[index] : NULL;
     strcpy(kept, name);
     return &host;
 }

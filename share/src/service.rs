@@ -154,6 +154,11 @@ pub trait Effects {
     fn time_of_day(&self, now: u64) -> u64 {
         now
     }
+    /// Returns a number that nobody outside the chip can guess, another one for each life of a
+    /// kernel at least: for a state that must not be predictable.
+    fn seed(&self) -> u64 {
+        0
+    }
     /// Returns the service's device, if it drives one and the board has it.
     fn device(&self) -> Option<Device<'_>> {
         None

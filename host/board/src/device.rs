@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::error::{Place, Reason};
 use crate::file;
 use crate::memory::{domain_index, range};
+use crate::net;
 use crate::types::{Device, DeviceKind, Dma, Fabric, Figure};
 use crate::units::shown;
 use crate::value::{count, sourced, take, unique};
@@ -47,6 +48,7 @@ pub fn all(
             memory: Block { base: next, size },
             disk: disk(d, entry.span().start)?,
             dma: dma(d, names.len())?,
+            net: net::net(d)?,
         });
         next += size;
     }

@@ -160,6 +160,20 @@ pub struct Device {
     pub bandwidth_mbps: Option<Spanned<Figure>>,
     #[serde(default)]
     pub setup_ns: Option<Spanned<Figure>>,
+    #[serde(default)]
+    pub mac: Option<Spanned<String>>,
+    #[serde(default)]
+    pub address: Option<Spanned<String>>,
+    #[serde(default)]
+    pub gateway: Option<Spanned<String>>,
+    #[serde(default)]
+    pub names: Option<Spanned<String>>,
+    #[serde(default)]
+    pub address6: Option<Spanned<String>>,
+    #[serde(default)]
+    pub gateway6: Option<Spanned<String>>,
+    #[serde(default)]
+    pub names6: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

@@ -13,6 +13,7 @@ mod device;
 mod error;
 mod file;
 mod memory;
+mod net;
 mod power;
 mod service;
 mod types;
@@ -23,8 +24,8 @@ mod window;
 pub use block::Block;
 pub use error::{BoardError, Reason};
 pub use types::{
-    Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode, Point,
-    Power, Region, Restart, Role, Service,
+    Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode, Net,
+    Network, Point, Power, Region, Restart, Role, Service,
 };
 pub use window::Layout;
 

@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::window::Layout;
 use abi::boot::device;
 use serde::Deserialize;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Instruction set of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -75,6 +76,8 @@ pub enum DeviceKind {
     Dma,
     /// virtio vsock: streams to the host.
     Vsock,
+    /// virtio net: Ethernet.
+    Net,
 }
 
 impl DeviceKind {
@@ -86,6 +89,7 @@ impl DeviceKind {
             DeviceKind::Rng => "rng",
             DeviceKind::Dma => "dma",
             DeviceKind::Vsock => "vsock",
+            DeviceKind::Net => "net",
         }
     }
 
@@ -97,6 +101,7 @@ impl DeviceKind {
             DeviceKind::Rng => device::RNG,
             DeviceKind::Dma => device::DMA,
             DeviceKind::Vsock => device::VSOCK,
+            DeviceKind::Net => device::NET,
         }
     }
 }
@@ -257,6 +262,32 @@ pub struct Device {
     pub disk: u64,
     /// Settings of a DMA engine.
     pub dma: Option<Dma>,
+    /// Addresses of a network device.
+    pub net: Option<Net>,
+}
+
+/// The addresses of a network device, and of the network that it is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    /// Ethernet address of the chip.
+    pub mac: [u8; 6],
+    /// The chip's IPv4.
+    pub v4: Network<Ipv4Addr>,
+    /// The chip's IPv6.
+    pub v6: Network<Ipv6Addr>,
+}
+
+/// The chip's place in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network<A> {
+    /// Address of the chip.
+    pub address: A,
+    /// Length of the network's prefix in bits.
+    pub prefix: u8,
+    /// The next hop to other networks.
+    pub gateway: A,
+    /// The server of names.
+    pub names: A,
 }
 
 /// A whole number with its source.

@@ -118,7 +118,7 @@ fn values_out_of_range() {
     check("mhz = 350,", "mhz = 351,", "351", "one of frequencies_mhz");
     check("idle_mw = 25.2", "idle_mw = 99.0", "99", "gated from 0 to idle to active");
     check("inactive_mw = 0.1", "inactive_mw = -0.1", "inactive_mw", "0 or more");
-    check("vectors = 8", "vectors = 99", "vectors", "4 to 32");
+    check("vectors = 16", "vectors = 99", "vectors", "4 to 32");
     check("memory = \"64 KiB\"", "memory = \"100 B\"", "100 B", "whole pages");
     check("disk = \"16 MiB\"", "disk = \"100 B\"", "100 B", "512 B sectors");
     check("size = \"6 MiB\"", "size = \"1 MiB\"", "0x8020_0000", "at least");
@@ -178,7 +178,7 @@ fn names_and_references() {
     check("vector = 4", "vector = 2", "vector = 2", "taken by fabric.chip");
     check("kick = 4", "kick = 3", "kick = 3", "taken by device \"console\"");
     check("kick = 4", "kick = 0", "kick = 0", "requests to the soc");
-    check("vector = 4", "vector = 8", "vector = 8", "0 to 7");
+    check("vector = 4", "vector = 16", "vector = 16", "0 to 15");
     check("dsm = 1", "dsm = 0", "dsm", "taken by fabric.message");
     check("disk = \"16 MiB\"\n", "", "[[device]]", "needs `disk`");
     check("kind = \"rng\"", "kind = \"rng\"\ndisk = \"1 MiB\"", "disk", "block devices only");
@@ -342,4 +342,48 @@ fn room_in_the_format_is_refused_clearly_until_code_fills_it() {
 fn an_unreadable_file_is_an_error_too() {
     let error = board::read(&boards().join("none.toml")).unwrap_err();
     assert!(matches!(error.reason, Reason::Unreadable(_)), "{error}");
+}
+
+#[test]
+fn a_network_device_has_addresses() {
+    let board = board::read(&boards().join("duo.toml")).unwrap();
+    let net = board.devices.iter().find_map(|d| d.net.as_ref()).unwrap();
+    assert_eq!(net.mac, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+    let shown = format!("{}/{} {} {}", net.v4.address, net.v4.prefix, net.v4.gateway, net.v4.names);
+    assert_eq!(shown, "10.0.2.15/24 10.0.2.2 10.0.2.3");
+    let shown = format!("{}/{} {} {}", net.v6.address, net.v6.prefix, net.v6.gateway, net.v6.names);
+    assert_eq!(shown, "fec0::15/64 fec0::2 fec0::3");
+    let moved = "kind = \"net\"\naddress = \"192.168.7.9/30\"\ngateway = \"192.168.7.10\"\n\
+        names = \"9.9.9.9\"\nmac = \"02:00:00:00:00:01\"";
+    let board = board::parse("b.toml", &spoiled("kind = \"net\"", moved)).unwrap();
+    let net = board.devices.iter().find_map(|d| d.net.as_ref()).unwrap();
+    assert_eq!((net.v4.prefix, net.v4.names.octets(), net.mac[0]), (30, [9; 4], 2));
+}
+
+#[test]
+fn addresses_that_cannot_be() {
+    let with = |key: &str, line: &str, reason: &str| {
+        check("kind = \"net\"", &format!("kind = \"net\"\n{key}"), line, reason);
+    };
+    for bad in ["10.0.2.15", "10.0.2.15/0", "10.0.2.15/31", "10.0.2.0/24", "10.0.2.255/24"] {
+        with(&format!("address = \"{bad}\""), bad, "such as \"10.0.2.15/24\"");
+    }
+    for bad in ["224.0.0.1/24", "10.0.2/24", "fec0::15/64", "10.0.2.15/-1", ""] {
+        with(&format!("address = \"{bad}\""), bad, "such as \"10.0.2.15/24\"");
+    }
+    for bad in ["fec0::15", "fec0::/64", "ff02::1/64", "fec0::15/127"] {
+        with(&format!("address6 = \"{bad}\""), bad, "such as \"fec0::15/64\"");
+    }
+    with("address = \"10.0.3.1/24\"", "10.0.3.1", "10.0.2.2 is not another host in the network");
+    let moved = "address = \"10.0.3.1/24\"\ngateway = \"10.0.3.9\"";
+    with(moved, "10.0.3.9", "needs a server of names: names");
+    with("gateway = \"10.0.2.15\"", "10.0.2.15", "not another host");
+    with("gateway6 = \"fec1::1\"", "fec1::1", "gateway6 fec1::1 is not another host");
+    with("gateway = \"gw.local\"", "gw.local", "IPv4 address of a host");
+    with("names6 = \"10.0.2.3\"", "10.0.2.3", "IPv6 address of a host");
+    with("names = \"0.0.0.0\"", "0.0.0.0", "IPv4 address of a host");
+    for bad in ["01:00:00:00:00:01", "00:00:00:00:00:00", "52:54:0:12:34:56", "52:54:00:12:34"] {
+        with(&format!("mac = \"{bad}\""), bad, "Ethernet address of one device");
+    }
+    check("kind = \"rng\"", "kind = \"rng\"\nnames = \"10.0.2.3\"", "names", "net devices only");
 }

@@ -28,6 +28,7 @@ use tree::progress::Step;
 use workbench::findings;
 use workbench::machine::Options;
 use workbench::model::Choice;
+use workbench::network::Network;
 use workbench::prepare;
 use workbench::rig::{Parts, Rig};
 
@@ -124,6 +125,7 @@ impl Bench<'_> {
         }
         if nightly && self.wanted.has("linear.nightly") {
             self.stage("histories with deaths, 15,000 seeds", |it| it.ignored("linear"))?;
+            self.stage("TCP over a bad cable, 9,500 seeds", |it| it.ignored("net"))?;
         }
         if nightly && self.wanted.has("ext2.nightly") {
             self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
@@ -238,7 +240,10 @@ impl Bench<'_> {
             soc: soc.to_path_buf(),
             board_file: self.place.board_file(scenario.board),
             kernels: built.to_vec(),
-            options: Options::default(),
+            options: Options {
+                network: if scenario.is_attached { Network::User } else { Network::None },
+                ..Options::default()
+            },
         }
     }
 

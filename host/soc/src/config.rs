@@ -6,6 +6,7 @@
 
 use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RING_BYTES};
 use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 /// The configuration of a board.
@@ -53,6 +54,20 @@ pub struct Config {
     /// Devices on the interconnect.
     #[serde(default)]
     pub devices: Vec<Device>,
+    /// The process that is the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Gateway>,
+}
+
+/// A process that connects to the network device. It is started again when it ends, and ends with
+/// the board.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Complete argv, program first. Its working directory is the run folder.
+    pub command: Vec<String>,
+    /// Its stdout and stderr are appended here.
+    pub log: PathBuf,
 }
 
 /// Maximum doorbell vectors of a peer.
@@ -136,6 +151,8 @@ pub enum DeviceKind {
     Dma,
     /// Streams between clients of a unix socket and a kernel.
     Vsock,
+    /// Ethernet frames between a unix socket and a kernel.
+    Net,
 }
 
 /// One device.
@@ -165,6 +182,9 @@ pub struct Device {
     /// Dma: its specific settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma: Option<Dma>,
+    /// Net: its specific settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub net: Option<Net>,
 }
 
 /// Settings of a DMA engine.
@@ -181,6 +201,49 @@ pub struct Dma {
     pub setup_ns: u64,
     /// Bandwidth in MB/s (10^6 bytes).
     pub bandwidth_mbps: u64,
+}
+
+/// Settings of a network device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Net {
+    /// Where the network is attached. Absent: nowhere, so the chip is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// Frames are copied to this file as they pass, in the format pcap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcap: Option<PathBuf>,
+    /// Ethernet address of the chip.
+    pub mac: [u8; 6],
+    /// The chip's IPv4.
+    pub v4: Network<Ipv4Addr>,
+    /// The chip's IPv6.
+    pub v6: Network<Ipv6Addr>,
+}
+
+/// The chip's place in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network<A> {
+    /// Address of the chip.
+    pub address: A,
+    /// Length of the network's prefix in bits.
+    pub prefix: u8,
+    /// The next hop to other networks.
+    pub gateway: A,
+    /// The server of names.
+    pub names: A,
+}
+
+/// A unix stream socket with frames, each after its length in four bytes, big endian: the protocol
+/// of QEMU's `-netdev stream` and of passt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// The device listens; one network at a time is attached.
+    Listen(PathBuf),
+    /// The device connects, again and again.
+    Connect(PathBuf),
 }
 
 /// The vector at the soc that signals a request of a domain.
@@ -235,6 +298,9 @@ impl Config {
 
     fn join(&mut self, folder: &Path) {
         let join = |path: &mut PathBuf| *path = folder.join(&*path);
+        if let Some(gateway) = &mut self.gateway {
+            join(&mut gateway.log);
+        }
         join(&mut self.blob);
         join(&mut self.ram.path);
         for domain in &mut self.domains {
@@ -246,6 +312,12 @@ impl Config {
         for device in &mut self.devices {
             device.path.as_mut().map(join);
             device.log.as_mut().map(join);
+            let Some(net) = &mut device.net else { continue };
+            net.pcap.as_mut().map(join);
+            match &mut net.link {
+                Some(Link::Listen(path) | Link::Connect(path)) => join(path),
+                None => {}
+            }
         }
     }
 
@@ -268,6 +340,9 @@ impl Config {
         }
         self.check_slots()?;
         self.domains.iter().try_for_each(|domain| self.check_domain(domain))?;
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.command.is_empty()) {
+            return wrong("the gateway has no command");
+        }
         self.check_devices()
     }
 
@@ -321,6 +396,15 @@ impl Config {
                     "device {name}: a DMA engine needs a table `dma`, other devices have none"
                 ));
             }
+            if (device.kind == DeviceKind::Net) != device.net.is_some() {
+                return wrong(format!(
+                    "device {name}: a network device needs a table `net`, other devices have none"
+                ));
+            }
+            let linked = device.net.as_ref().is_some_and(|net| net.link.is_some());
+            if linked && self.exact {
+                return wrong(format!("device {name}: an exact run cannot have a network"));
+            }
             device.dma.as_ref().map_or(Ok(()), |dma| self.check_dma(name, dma))?;
         }
         Ok(())
@@ -369,7 +453,7 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         type Break = fn(&mut Config);
-        let breaks: [Break; 13] = [
+        let breaks: [Break; 16] = [
             |c| c.domains.clear(),
             |c| c.vectors = 0,
             |c| c.soc_slot = 7,
@@ -383,6 +467,9 @@ mod tests {
             |c| c.devices[3].dma.as_mut().unwrap().channels = 17,
             |c| c.devices[3].dma.as_mut().unwrap().bandwidth_mbps = 0,
             |c| c.devices[3].dma.as_mut().unwrap().rings = u64::MAX - 7,
+            |c| c.devices[4].net = None,
+            |c| c.devices[0].net = c.devices[4].net.clone(),
+            |c| c.exact = true,
         ];
         for (i, spoil) in breaks.iter().enumerate() {
             let mut config = example();

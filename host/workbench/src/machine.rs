@@ -5,6 +5,7 @@
 //! are relative to the run folder, which is the working directory.
 
 use crate::model::Choice;
+use crate::network::{self, Network};
 use crate::run_files::{CONSOLE, VSOCK};
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use lab::model::Mode;
@@ -23,6 +24,10 @@ pub struct Options {
     pub arguments: Option<String>,
     /// In the lab: points at which a domain dies or is stopped.
     pub points: Vec<CrashPoint>,
+    /// What the network device is attached to.
+    pub network: Network,
+    /// Where the frames of the network device are copied to.
+    pub pcap: Option<PathBuf>,
     /// Whether the board survives `pen`; otherwise it ends with it, as in tests and measurements.
     pub outlives: bool,
 }
@@ -165,6 +170,14 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
     line
 }
 
+/// Returns the gateway process, if the board is attached to the host's network. It is next to
+/// `spin`.
+fn gateway(board: &Board, spin: &Path, options: &Options) -> Option<config::Gateway> {
+    let net = board.devices.iter().find_map(|device| device.net.as_ref())?;
+    let wanted = options.network == Network::User;
+    wanted.then(|| network::gateway(net, &spin.with_file_name(network::PROGRAM)))
+}
+
 /// Returns the soc's configuration for `board`. `spin` is the plugin of boards that run freely.
 pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
     let domains = board.domains.iter().map(|d| config::Domain {
@@ -190,6 +203,7 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             DeviceKind::Rng => config::DeviceKind::Rng,
             DeviceKind::Dma => config::DeviceKind::Dma,
             DeviceKind::Vsock => config::DeviceKind::Vsock,
+            DeviceKind::Net => config::DeviceKind::Net,
         },
         vector: d.vector as u16,
         kick: d.kick as u16,
@@ -198,7 +212,7 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             DeviceKind::Console => Some(CONSOLE.into()),
             DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
             DeviceKind::Vsock => Some(VSOCK.into()),
-            DeviceKind::Rng | DeviceKind::Dma => None,
+            DeviceKind::Rng | DeviceKind::Dma | DeviceKind::Net => None,
         },
         log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
         read_only: false,
@@ -209,6 +223,10 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             setup_ns: dma.setup_ns.value,
             bandwidth_mbps: dma.bandwidth_mbps.value,
         }),
+        net: d
+            .net
+            .as_ref()
+            .map(|net| network::device(net, &options.network, options.pcap.as_deref())),
     });
     config::Config {
         soc_slot: Board::SOC_SLOT as u16,
@@ -226,5 +244,6 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
         ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
         domains: domains.collect(),
         devices: devices.collect(),
+        gateway: gateway(board, spin, options),
     }
 }

@@ -224,6 +224,18 @@ impl Services {
         self.tokens(platform, 1)
     }
 
+    /// Returns a number that nobody outside the chip can guess, a different one each time.
+    fn seed(&self, node: &Node) -> u64 {
+        let number = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let mut hasher = blake3::Hasher::new_keyed(&node.blob.given.seed);
+        // Programs' random numbers have the same key, and fewer bytes before their number.
+        hasher.update(b"services").update(&[node.me.0]).update(&node.epoch.0.to_le_bytes());
+        hasher.update(&number.to_le_bytes());
+        let mut seed = [0; 8];
+        hasher.finalize_xof().fill(&mut seed);
+        u64::from_le_bytes(seed)
+    }
+
     /// Returns the first token of the next `count` requests of the calling thread; the others have
     /// the sequence numbers that follow.
     #[inline]

@@ -8,9 +8,7 @@
 //! - A kernel that panics prints with [`last_words`], by force.
 
 use crate::driver::{Call, Collected, Driven, Driver};
-use crate::queue::{self, Completion, Piece, Queue};
 use crate::request::{Reply, kind, told};
-use crate::transport::{Needs, Registers};
 use crate::waiters::{Ready, Waiters};
 use abi::soc::{DeviceRegisters, QueueRegisters};
 use alloc::boxed::Box;
@@ -18,6 +16,8 @@ use alloc::vec;
 use base::bytes;
 use core::mem::offset_of;
 use share::{Device, Token};
+use virtio::queue::{self, Completion, Piece, Queue};
+use virtio::transport::{Needs, Registers};
 
 mod buffers;
 mod last;

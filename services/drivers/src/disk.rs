@@ -15,14 +15,14 @@
 //!   [`lives`].
 
 use crate::driver::{Call, Collected, Driven, Driver};
-use crate::queue::{self, Piece, Queue};
 use crate::request::{Reply, Request, flag, kind, told};
 use crate::slots::{Slot, Slots};
-use crate::transport::{Needs, Registers};
 use crate::waiters::{Ready, Wait, Waiters};
 use abi::soc::QueueRegisters;
 use base::bytes;
 use share::{Device, Token};
+use virtio::queue::{self, Piece, Queue};
+use virtio::transport::{Needs, Registers};
 
 mod lives;
 

@@ -10,10 +10,10 @@
 //! opened they are answered with [`told::ABSENT`].
 
 use crate::request::{Reply, Request, told};
-use crate::transport::{Needs, POLL, Problem, Progress, Registers, Transport};
 use crate::waiters::{Ready, Wait, Waiters, is_of};
 use abi::soc::QueueRegisters;
 use share::{Answer, Device, Effects, Event, Service, Token};
+use virtio::transport::{Needs, POLL, Problem, Progress, Registers, Transport};
 
 /// A request with its caller's memory.
 pub struct Call<'a> {

@@ -13,7 +13,6 @@
 use crate::driver::{Call, Collected, Driven, Driver};
 use crate::request::{Reply, kind, told};
 use crate::streams::{Id, Read, STREAMS, Streams};
-use crate::transport::Needs;
 use crate::vsock::{self, Vsock};
 use crate::waiters::{Ready, Waiters};
 use abi::host::PORT;
@@ -22,6 +21,7 @@ use abi::vsock::{DATA, DEVICE_ID};
 use alloc::boxed::Box;
 use alloc::vec;
 use share::{Device, Token};
+use virtio::transport::Needs;
 
 /// Maximum number of packets that are received, or sent, by one look at the device; a step looks at
 /// most twice.

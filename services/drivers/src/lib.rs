@@ -7,6 +7,8 @@
 //! into the window, never pointers into it; large buffers are on the service's heap. **A step never
 //! waits**: not even for the handshake that opens a device, which is a state machine as well.
 //!
+//! `services/virtio` has the registers and the queues.
+//!
 //! Interrupts are edges, wired to every domain and latched at a hand-over. So a step looks at
 //! memory and counts completions, never interrupts.
 //!
@@ -14,8 +16,7 @@
 //! - [`console`], [`disk`], [`host`], [`random`]: the services
 //! - [`driver`]    what their steps have in common
 //! - [`waiters`]   parked callers, and which of them to wake
-//! - [`transport`] the registers, and the opening of a device
-//! - [`queue`]     virtqueues; [`slots`]: the callers of requests in flight
+//! - [`slots`]     the callers of requests in flight
 //! - [`streams`]   streams as a state machine over packets; [`vsock`]: packets
 #![cfg_attr(not(test), no_std)]
 
@@ -25,12 +26,10 @@ pub mod console;
 pub mod disk;
 mod driver;
 pub mod host;
-pub mod queue;
 pub mod random;
 pub mod request;
 mod slots;
 pub mod streams;
-mod transport;
 pub mod vsock;
 mod waiters;
 
@@ -39,7 +38,8 @@ pub use disk::Disk;
 pub use driver::Driven;
 pub use host::Host;
 pub use random::Random;
-pub use transport::Problem;
+pub use virtio::queue;
+pub use virtio::transport::Problem;
 
 const fn is_shareable<T: share::Shareable>() {}
 const _: () = is_shareable::<Console>();
@@ -54,8 +54,6 @@ const _: () = assert!(size_of::<Disk>() <= STATE);
 const _: () = assert!(size_of::<Host>() <= STATE);
 const _: () = assert!(size_of::<Random>() <= STATE);
 
-#[cfg(test)]
-mod fake;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -5,14 +5,14 @@
 //! wait for their turn.
 
 use crate::driver::{Call, Collected, Driven, Driver};
-use crate::queue::{self, Piece, Queue};
 use crate::request::{Reply, kind, told};
 use crate::slots::{Slot, Slots};
-use crate::transport::{Needs, Registers};
 use crate::waiters::{Ready, Wait, Waiters};
 use abi::soc::QueueRegisters;
 use base::bytes;
 use share::{Device, Token};
+use virtio::queue::{self, Piece, Queue};
+use virtio::transport::{Needs, Registers};
 
 const DEVICE_ID: u64 = 4;
 /// Maximum bytes of one request.

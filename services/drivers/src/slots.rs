@@ -13,8 +13,8 @@
 //! no caller waits for it any more.
 
 use crate::driver::Collected;
-use crate::queue::{Completion, ENTRIES, Queue};
 use share::{Device, Token};
+use virtio::queue::{Completion, ENTRIES, Queue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {

@@ -4,12 +4,12 @@
 //! transmit buffers are in flight, [`Vsock::send`] accepts nothing. The device must be open for all
 //! but [`Vsock::new`].
 
-use crate::queue::{self, Completion, Piece, Queue};
-use crate::transport::Registers;
 use abi::soc::QueueRegisters;
 use abi::vsock::{DATA, Header};
 use base::bytes;
 use share::Device;
+use virtio::queue::{self, Completion, Piece, Queue};
+use virtio::transport::Registers;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Number of buffers in each direction.

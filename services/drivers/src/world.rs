@@ -1,11 +1,11 @@
 //! Two kernels that share one driver, with a simulated device: what happens between steps in tests.
 
 use crate::driver::{Driven, Driver};
-use crate::fake::{Fake, Model, View};
 use crate::request::{Reply, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use share::{Answer, Device, Effects, Event, Service, Token};
+use virtio::fake::{Fake, Model, View};
 
 pub const KERNELS: usize = 2;
 /// A caller repeats its request after this time (ns).

@@ -1,36 +1,43 @@
 //! The operations of the network service that are about a socket: its state, its names, its
 //! options, and whether it is ready.
 
+use crate::addresses::Side;
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Kind, is_connecting};
+use crate::sockets::{Kind, Socket, is_connecting};
+use crate::stack::ns;
 use abi::net::{Errno, POLLS, Poll, Reply, Request, State, flag, option, ready};
 use alloc::vec::Vec;
 use smoltcp::socket::tcp;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Options that are kept and have no other effect on this device.
+/// Options that are kept. On loopback they have no other effect.
 const KEPT: [u16; 4] = [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST];
 
 impl Net {
     pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
         let place = self.handles.place(call.request.handle)?;
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
-        let (state, port) = match &socket.kind {
+        let (state, port) = self.state_of(socket);
+        let value = socket.kind.waiting(&self.stack) as u64;
+        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
+        let (state, address) = (state as u16, socket.address);
+        Ok(Reply { state, flags, address, port, value, ..Reply::default() })
+    }
+
+    /// Returns the state of a socket, and its local port.
+    pub(crate) fn state_of(&self, socket: &Socket) -> (State, u16) {
+        match &socket.kind {
             Kind::FreshUdp => (State::Datagrams, 0),
             &Kind::Fresh(port) => (State::Fresh, port),
-            &Kind::Udp(_, port) => (State::Datagrams, port),
+            Kind::Udp(own) => (State::Datagrams, own.port),
             Kind::Listener(of) => (State::Listening, of.port),
             Kind::Ended(of) => (if of.reset { State::Reset } else { State::Ended }, of.port),
             &Kind::Stream(stream) => {
                 let of = self.stack.see_stream(stream.socket);
                 let port = of.local_endpoint().map_or(stream.bound, |own| own.port);
-                (state_of(of.state(), stream.shut), port)
+                (tcp_state(of.state(), stream.shut), port)
             }
-        };
-        let value = socket.kind.waiting(&self.stack) as u64;
-        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
-        let (state, address) = (state as u16, socket.address);
-        Ok(Reply { state, flags, address, port, value, ..Reply::default() })
+        }
     }
 
     pub(crate) fn do_peer(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -74,7 +81,7 @@ impl Net {
             let state = self.stack.see_stream(stream.socket).state();
             if !stream.connected && state == tcp::State::Closed {
                 self.refused(place, stream);
-                return Errno::Connrefused;
+                return stream.failure(ns(self.stack.now));
             }
         }
         let error = self.handles.socket_mut(place).and_then(|socket| socket.error.take());
@@ -91,6 +98,12 @@ impl Net {
                 socket.options &= !bit;
                 if call.request.value != 0 {
                     socket.options |= bit;
+                }
+                if let (option::NODELAY, &Kind::Stream(stream)) = (kept, &socket.kind)
+                    && stream.socket.side == Side::Outside
+                {
+                    let socket = self.stack.stream(stream.socket);
+                    socket.set_nagle_enabled(call.request.value == 0);
                 }
             }
             _ => return Err(Errno::Noprotoopt.into()),
@@ -188,7 +201,7 @@ impl Net {
     }
 }
 
-fn state_of(state: tcp::State, shut: bool) -> State {
+fn tcp_state(state: tcp::State, shut: bool) -> State {
     match state {
         tcp::State::Established if shut => State::Shut,
         tcp::State::CloseWait if shut => State::Ended,

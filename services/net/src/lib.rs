@@ -1,11 +1,13 @@
-//! The network service: UDP and TCP sockets over a loopback device, on smoltcp.
+//! The network service: UDP and TCP sockets on smoltcp, over loopback and Ethernet.
 //! `docs/design/net.md` describes it; `abi::net` defines the requests.
 //!
 //! - [`device`]   the loopback device
-//! - [`stack`]    smoltcp's interface and sockets
-//! - [`sockets`]  handles and what they refer to
+//! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network
+//! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`outside`]: that to Ethernet;
+//!   `patience`: how long connections there wait
+//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
-//!   request
+//!   request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
 //! - [`check`]    the self-test, over any carrier of requests
 //!
@@ -15,10 +17,17 @@
 extern crate alloc;
 
 mod about;
+pub mod addresses;
 pub mod check;
 pub mod client;
 pub mod device;
+mod exchange;
+pub mod listener;
+mod listing;
+pub mod nic;
 mod operations;
+pub mod outside;
+mod patience;
 pub mod service;
 pub mod sockets;
 pub mod stack;

@@ -1,9 +1,11 @@
 //! The operations of the network service on streams, datagrams and listeners.
 
+use crate::addresses::Side;
+use crate::listener::Listener;
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Ended, Kind, Listener, Owner, Stream, is_connecting};
-use crate::stack::{SocketHandle, bytes_of, endpoint, is_ours};
-use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, shut};
+use crate::sockets::{Datagrams, Ended, Kind, Owner, Stream, address_of, is_connecting};
+use crate::stack::{SocketHandle, bytes_of, listen_at, ns};
+use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, option, shut};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
@@ -52,7 +54,7 @@ impl Net {
 
     pub(crate) fn do_bind(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (wanted, address) = (call.request.port, call.request.address);
-        if !is_ours(address) {
+        if !self.stack.is_ours(address) {
             return Err(Errno::Addrnotavail.into());
         }
         let (place, udp) = match self.entry(call)? {
@@ -62,7 +64,7 @@ impl Net {
             _ => return Err(Errno::Isconn.into()),
         };
         let port = match udp {
-            true => self.bind_udp(place, wanted)?.1,
+            true => self.bind_udp_to_hear(place, wanted, address)?.port,
             false => self.port(wanted, false)?,
         };
         if let Some(socket) = self.handles.socket_mut(place) {
@@ -74,16 +76,49 @@ impl Net {
         Ok(at_port(port))
     }
 
-    /// Gives a UDP socket without a port this one, or any. Returns it, and its port.
-    fn bind_udp(&mut self, place: u32, wanted: u16) -> Result<(SocketHandle, u16)> {
+    /// Gives a UDP socket without a port this one, or any.
+    fn bind_udp(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
         let port = self.port(wanted, true)?;
-        let socket = self.stack.add_udp()?;
-        // Cannot fail: the socket is new, and the port not 0.
-        let _ = self.stack.datagrams(socket).bind(port);
+        let loopback = self.stack.add_udp(Side::Loopback, listen_at(address, port))?;
+        let own = Datagrams { port, loopback, outside: None, began: 0 };
         if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Udp(socket, port);
+            *kind = Kind::Udp(own);
         }
-        Ok((socket, port))
+        Ok(own)
+    }
+
+    /// The same for one that receives from both sides, as far as its address allows.
+    fn bind_udp_to_hear(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
+        let own = self.bind_udp(place, wanted, address)?;
+        if let Err(Halt::Failed(Errno::Nobufs)) = self.part_outside(place) {
+            self.stack.remove_udp(own.loopback);
+            if let Some(kind) = self.handles.get_mut(place) {
+                *kind = Kind::FreshUdp;
+            }
+            return Err(Errno::Nobufs.into());
+        }
+        Ok(own)
+    }
+
+    /// Returns the part of a UDP socket that sends to the outside and receives from there, after
+    /// making it if it does not exist.
+    pub(crate) fn part_outside(&mut self, place: u32) -> Result<SocketHandle> {
+        let Some(&Kind::Udp(own)) = self.handles.get(place) else {
+            return Err(Errno::Inval.into());
+        };
+        if let Some(socket) = own.outside {
+            return Ok(socket);
+        }
+        let address = self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes();
+        let bound = self.stack.see_datagrams(own.loopback).endpoint().addr.map(bytes_of);
+        if bound.is_some_and(|bound| bound != address) {
+            return Err(Errno::Netunreach.into());
+        }
+        let socket = self.stack.add_udp(Side::Outside, listen_at(address, own.port))?;
+        if let Some(kind) = self.handles.get_mut(place) {
+            *kind = Kind::Udp(Datagrams { outside: Some(socket), ..own });
+        }
+        Ok(socket)
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -97,8 +132,9 @@ impl Net {
             _ => self.port(call.request.port, false)?,
         };
         let backlog = usize::from(call.request.backlog.clamp(1, BACKLOG));
-        let (waiting, ready) = (Vec::new(), VecDeque::new());
-        let mut listener = Listener { port, backlog, waiting, ready };
+        let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
+        let (waiting, coming, ready) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        let mut listener = Listener { port, address, backlog, waiting, coming, ready };
         listener.add(&mut self.stack)?;
         listener.settle(&mut self.stack);
         if let Some(kind) = self.handles.get_mut(place) {
@@ -118,13 +154,14 @@ impl Net {
             return Err(Errno::Badf.into());
         };
         let socket = listener.ready.pop_front().ok_or(Errno::Again)?;
-        let remote = self.stack.stream(socket).remote_endpoint();
-        let stream = Stream { socket, bound: 0, connected: true, shut: false };
+        let found = self.stack.stream(socket);
+        let (remote, local) = (found.remote_endpoint(), address_of(found));
+        let stream = Stream { socket, bound: 0, connected: true, shut: false, began: 0 };
         let handle = self.handles.open(Net::owner(call), Kind::Stream(stream))?;
         let (address, port) = remote.map_or(([0; 4], 0), |of| (bytes_of(of.addr), of.port));
         let made = self.handles.place(handle)?;
         if let Some(socket) = self.handles.socket_mut(made) {
-            (socket.address, socket.peer) = (LOCALHOST, Some((address, port)));
+            (socket.address, socket.peer) = (local, Some((address, port)));
         }
         Ok(Reply { handle, address, port, ..Reply::default() })
     }
@@ -145,7 +182,7 @@ impl Net {
         }
         if !stream.connected && socket.state() == tcp::State::Closed {
             self.refused(place, stream);
-            return Err(Errno::Connrefused.into());
+            return Err(stream.failure(ns(self.stack.now)).into());
         }
         Ok(at_port(socket.local_endpoint().map_or(0, |own| own.port)))
     }
@@ -161,30 +198,47 @@ impl Net {
     /// Sets the only peer of a UDP socket.
     fn connect_udp(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
         let (address, port) = (call.request.address, call.request.port);
-        let to = endpoint(address, port)?;
+        let (side, to) = self.stack.endpoint(address, port)?;
         let own = match self.handles.get(place) {
-            Some(&Kind::Udp(_, own)) => own,
-            _ => self.bind_udp(place, 0)?.1,
+            Some(&Kind::Udp(own)) => own,
+            _ => self.bind_udp(place, 0, [0; 4])?,
+        };
+        let local = match side {
+            Side::Loopback => LOCALHOST,
+            Side::Outside => {
+                self.part_outside(place)?;
+                self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes()
+            }
         };
         if let Some(socket) = self.handles.socket_mut(place) {
-            (socket.address, socket.peer) = (LOCALHOST, Some((bytes_of(to.addr), port)));
+            (socket.address, socket.peer) = (local, Some((bytes_of(to.addr), port)));
         }
-        Ok(at_port(own))
+        Ok(at_port(own.port))
     }
 
     /// Starts a connection. On loopback it is usually complete when this returns.
     fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
-        let to = endpoint(call.request.address, call.request.port)?;
+        let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
+        let own = self.handles.socket(place).ok_or(Errno::Badf)?;
+        let (address, waits) = (own.address, own.options >> option::NODELAY & 1 == 0);
+        if side == Side::Outside && address == LOCALHOST {
+            return Err(Errno::Inval.into());
+        }
         let from = if bound == 0 { self.port(0, false)? } else { bound };
-        let socket = self.stack.add_tcp()?;
+        let socket = self.stack.add_tcp(side)?;
         if let Err(why) = self.stack.connect(socket, to, from) {
             self.stack.remove_tcp(socket, true);
             return Err(why.into());
         }
-        self.stack.settle();
-        let stream = Stream { socket, bound, connected: false, shut: false };
+        let local = address_of(self.stack.see_stream(socket));
+        match side {
+            Side::Loopback => self.stack.settle(),
+            Side::Outside => self.stack.stream(socket).set_nagle_enabled(waits),
+        }
+        let began = ns(self.stack.now);
+        let stream = Stream { socket, bound, connected: false, shut: false, began };
         if let Some(socket) = self.handles.socket_mut(place) {
-            (socket.kind, socket.address) = (Kind::Stream(stream), LOCALHOST);
+            (socket.kind, socket.address) = (Kind::Stream(stream), local);
             socket.peer = Some((bytes_of(to.addr), to.port));
         }
         Ok(stream)
@@ -192,10 +246,7 @@ impl Net {
 
     pub(crate) fn do_send(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
-            (place, &mut Kind::Udp(socket, _)) => {
-                return self.send_datagram(call, place, Some(socket));
-            }
-            (place, Kind::FreshUdp) => return self.send_datagram(call, place, None),
+            (place, Kind::Udp(_) | Kind::FreshUdp) => return self.send_datagram(call, place),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (_, Kind::Ended(Ended { reset: true, .. })) => return Err(Errno::Connreset.into()),
             (_, Kind::Ended(_)) => return Err(Errno::Pipe.into()),
@@ -217,27 +268,35 @@ impl Net {
         }
     }
 
-    fn send_datagram(
-        &mut self,
-        call: &Call<'_>,
-        place: u32,
-        socket: Option<SocketHandle>,
-    ) -> Result<Reply> {
+    fn send_datagram(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
         let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        let to = match (call.request.address, call.request.port, peer) {
-            ([0, 0, 0, 0], 0, Some((address, port))) => endpoint(address, port)?,
+        let (side, to) = match (call.request.address, call.request.port, peer) {
+            ([0, 0, 0, 0], 0, Some((address, port))) => self.stack.endpoint(address, port)?,
             ([0, 0, 0, 0], 0, None) => return Err(Errno::Destaddrreq.into()),
-            (address, port, _) => endpoint(address, port)?,
+            (address, port, _) => self.stack.endpoint(address, port)?,
         };
         let length = call.request.length as usize;
+        let most = match side {
+            Side::Loopback => DATAGRAM,
+            Side::Outside => DATAGRAM.min(self.stack.outside.largest_datagram()),
+        };
         // A datagram is sent whole or not at all.
-        if length > DATAGRAM || length > call.bulk.len() {
+        if length > most || length > call.bulk.len() {
             return Err(Errno::Msgsize.into());
         }
-        let socket = match socket {
-            Some(socket) => socket,
-            None => self.bind_udp(place, 0)?.0,
+        let own = match self.handles.get(place) {
+            Some(&Kind::Udp(own)) => own,
+            _ => self.bind_udp(place, 0, [0; 4])?,
         };
+        let socket = match side {
+            Side::Loopback => own.loopback,
+            Side::Outside => self.part_outside(place)?,
+        };
+        if self.stack.see_datagrams(socket).send_queue() == 0
+            && let Some(Kind::Udp(own)) = self.handles.get_mut(place)
+        {
+            own.began = ns(self.stack.now);
+        }
         match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
             Ok(()) => Ok(moved(length)),
             Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
@@ -249,12 +308,10 @@ impl Net {
         let length = call.length();
         let peeks = call.request.flags & flag::PEEK != 0;
         let (place, stream) = match self.entry(call)? {
-            (place, &mut Kind::Udp(socket, _)) => {
-                return self.receive_datagram(call, place, socket);
-            }
+            (place, &mut Kind::Udp(own)) => return self.receive_datagram(call, place, own),
             (place, Kind::FreshUdp) => {
-                let (socket, _) = self.bind_udp(place, 0)?;
-                return self.receive_datagram(call, place, socket);
+                let own = self.bind_udp(place, 0, [0; 4])?;
+                return self.receive_datagram(call, place, own);
             }
             (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks),
             (place, &mut Kind::Stream(stream)) => (place, stream),
@@ -278,12 +335,13 @@ impl Net {
         &mut self,
         call: &mut Call<'_>,
         place: u32,
-        socket: SocketHandle,
+        own: Datagrams,
     ) -> Result<Reply> {
         let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
         let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        let socket = self.stack.datagrams(socket);
         loop {
+            let socket = own.next(&self.stack);
+            let socket = self.stack.datagrams(socket);
             let Ok((_, from)) = socket.peek() else { return Err(Halt::Park(Key::Readable(place))) };
             let (address, port) = (bytes_of(from.endpoint.addr), from.endpoint.port);
             let wanted = peer.is_none_or(|peer| peer == (address, port));

@@ -5,6 +5,9 @@
 //! arrived when the next request comes, from whichever kernel. What must happen later is passed to
 //! [`Effects::timer`].
 
+use crate::addresses::Addresses;
+use crate::listener::Listener;
+use crate::nic::Counts;
 use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
@@ -78,6 +81,16 @@ impl Net {
         [self.handles.count(), sockets, ending, self.parked.count()]
     }
 
+    /// Returns the addresses of the interface to the outside, if there is one.
+    pub fn addresses(&self) -> Option<&Addresses> {
+        self.stack.outside.addresses()
+    }
+
+    /// Returns what the driver of the network device has counted.
+    pub fn frames(&self) -> Counts {
+        self.stack.outside.counts()
+    }
+
     fn answer(&mut self, mut call: Call<'_>) -> Answer<Reply> {
         self.parked.forget(call.token);
         let error = match self.perform(&mut call) {
@@ -134,6 +147,8 @@ impl Net {
             Op::SetFlags => self.do_set_flags(call),
             Op::GetOption => self.do_get_option(call),
             Op::SetOption => self.do_set_option(call),
+            Op::Interface => self.do_interface(call),
+            Op::List => self.do_list(call),
             Op::Close => {
                 let (place, last) = self.handles.close(call.request.handle)?;
                 self.closed = Some(place);
@@ -147,9 +162,10 @@ impl Net {
     /// of a stream is reset.
     fn end(&mut self, last: Option<Kind>, lost: bool) {
         match last {
-            Some(Kind::Udp(socket, _)) => self.stack.remove_udp(socket),
-            Some(Kind::Listener(listener)) => {
-                for socket in listener.waiting.into_iter().chain(listener.ready) {
+            Some(Kind::Udp(own)) => own.sockets().for_each(|it| self.stack.remove_udp(it)),
+            Some(Kind::Listener(Listener { waiting, coming, ready, .. })) => {
+                let coming = coming.into_iter().map(|it| it.socket);
+                for socket in waiting.into_iter().chain(coming).chain(ready) {
                     self.stack.remove_tcp(socket, true);
                 }
             }
@@ -180,11 +196,14 @@ impl Net {
         news
     }
 
-    /// Moves packets, updates the sockets, and wakes the callers that can continue.
-    fn settle(&mut self, effects: &mut dyn Effects) {
+    /// Moves packets, updates the sockets, and wakes the callers that can continue. `outside`: also
+    /// on the outside; `looks`: because the device may have something.
+    fn settle(&mut self, now: u64, (outside, looks): (bool, bool), effects: &mut dyn Effects) {
+        let more = outside && self.receive_frames(now, looks, effects);
         for _ in 0..LOOKS {
             self.stack.settle();
-            if !self.look() {
+            let sends = outside && self.send_frames(effects);
+            if !(self.look() | sends) {
                 break;
             }
         }
@@ -201,15 +220,18 @@ impl Net {
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
         };
         self.parked.wake_ready(ready, effects);
-        effects.timer(self.stack.due());
+        let due = if more { now } else { self.stack.due().min(self.due_outside(now, effects)) };
+        effects.timer(due);
     }
 }
 
 /// Returns whether a request can neither move a packet nor let another caller continue.
 fn is_quiet(request: &Request) -> bool {
-    use Op::{Dup, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
-    let op = Op::from_code(request.op);
-    matches!(op, None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp))
+    use Op::{Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
+    match Op::from_code(request.op) {
+        None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp) => true,
+        Some(op) => matches!(op, Interface | List),
+    }
 }
 
 impl Service for Net {
@@ -244,12 +266,17 @@ impl Service for Net {
         self.stack.at(now);
         self.handles.live = self.stack.live();
         let again = matches!(event, Event::Again { .. });
+        let looks = matches!(event, Event::Device);
+        let mut outside = true;
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
+                let before = self.concerns_outside(request.handle);
                 let answer = self.answer(Call { token, request, bulk, again });
                 if is_quiet(&request) {
                     return answer;
                 }
+                let after = || self.concerns_outside(request.handle);
+                outside = before || self.stack.outside.wants_a_look() || after();
                 answer
             }
             Event::Cancel(token) => {
@@ -266,7 +293,7 @@ impl Service for Net {
             }
             Event::Timer | Event::Device => Answer::NoReply,
         };
-        self.settle(effects);
+        self.settle(now, (outside, looks), effects);
         answer
     }
 }

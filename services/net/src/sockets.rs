@@ -13,32 +13,18 @@
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it. Handles are charged to the process tree that opened them.
 
-use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack};
+use crate::listener::{Listener, RESERVED};
+use crate::patience;
+use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack, bytes_of};
 use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
 
 /// Maximum number of sockets with handles.
 const MOST: u32 = SOCKETS as u32;
-/// Handles, and sockets, that trees get only as long as they have fewer than [`SMALL`] handles.
-pub const RESERVED: u32 = 64;
 /// Handles that a tree can rely on while others use theirs.
 pub const SMALL: u32 = 16;
-
-/// A listening port.
-#[derive(Debug)]
-pub struct Listener {
-    pub port: u16,
-    /// Maximum number of connections that wait to be accepted.
-    pub backlog: usize,
-    /// A socket for a further connection, unless the backlog is full.
-    pub waiting: Vec<SocketHandle>,
-    /// Connections to be accepted, in order of arrival.
-    pub ready: VecDeque<SocketHandle>,
-}
-
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
@@ -51,6 +37,19 @@ pub struct Stream {
     /// acknowledged everything, because smoltcp ignores window updates while it waits for the last
     /// acknowledgement.
     pub shut: bool,
+    /// When it began, in ns.
+    pub began: u64,
+}
+
+/// The sockets with a UDP port.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams {
+    pub port: u16,
+    pub loopback: SocketHandle,
+    /// Once datagrams come from outside, or go there.
+    pub outside: Option<SocketHandle>,
+    /// When the oldest datagram that is not sent to the outside was queued, in ns.
+    pub began: u64,
 }
 
 /// A connection that has ended. It has no socket any more.
@@ -70,8 +69,7 @@ pub struct Ended {
 pub enum Kind {
     /// A UDP socket without a port, which needs no buffers yet.
     FreshUdp,
-    /// A UDP socket, and its port.
-    Udp(SocketHandle, u16),
+    Udp(Datagrams),
     /// A TCP handle that is neither connected nor listening, and its port; 0: not bound.
     Fresh(u16),
     Listener(Listener),
@@ -252,6 +250,11 @@ impl Handles {
         self.sockets.places()
     }
 
+    /// Returns the process tree that the first handle of the socket at `place` is charged to.
+    pub fn tree_of(&self, place: u32) -> u32 {
+        self.openings().find(|opening| opening.socket == place).map_or(0, |it| it.tree)
+    }
+
     /// Returns the number of handles.
     pub fn count(&self) -> usize {
         self.openings.count()
@@ -265,7 +268,7 @@ impl Handles {
 
     /// Returns whether a UDP socket has this port.
     pub fn has_udp(&self, port: u16) -> bool {
-        self.any(|kind| matches!(kind, Kind::Udp(_, taken) if *taken == port))
+        self.any(|kind| matches!(kind, Kind::Udp(own) if own.port == port))
     }
 
     /// Returns whether a listener, or a handle bound explicitly, has this port.
@@ -274,8 +277,23 @@ impl Handles {
             Kind::Fresh(taken) => *taken == port,
             Kind::Listener(listener) => listener.port == port,
             Kind::Stream(stream) => stream.bound == port,
-            Kind::FreshUdp | Kind::Udp(..) | Kind::Ended(..) => false,
+            Kind::FreshUdp | Kind::Udp(_) | Kind::Ended(..) => false,
         })
+    }
+
+    /// Returns the listener that hears connections to an address of this chip.
+    pub fn listener(&mut self, port: u16, address: [u8; 4]) -> Option<&mut Listener> {
+        let hears = |kind: &Kind| match kind {
+            Kind::Listener(it) => {
+                it.port == port && (it.address == [0; 4] || it.address == address)
+            }
+            _ => false,
+        };
+        let place = (0..self.places()).find(|&place| self.get(place).is_some_and(hears))?;
+        match self.get_mut(place) {
+            Some(Kind::Listener(listener)) => Some(listener),
+            _ => None,
+        }
     }
 
     fn any(&self, is: impl Fn(&Kind) -> bool) -> bool {
@@ -283,46 +301,16 @@ impl Handles {
     }
 }
 
-impl Listener {
-    /// Moves established connections to `ready`, and adds sockets for further ones. Returns whether
-    /// it closed a socket.
-    pub fn settle(&mut self, stack: &mut Stack) -> bool {
-        let (ready, mut gone) = (&mut self.ready, false);
-        self.waiting.retain(|&socket| {
-            let made = match stack.see_stream(socket).state() {
-                tcp::State::Listen | tcp::State::SynReceived => return true,
-                // Reset before it was accepted. Another socket takes its place.
-                tcp::State::Closed => false,
-                _ => true,
-            };
-            if made {
-                ready.push_back(socket);
-            } else {
-                stack.remove_tcp(socket, true);
-                gone = true;
-            }
-            false
-        });
-        // One is enough: no step makes more than one connection. To have it, a closed one may be
-        // dropped. The last places are not for connections that nothing accepts.
-        let is_scarce = stack.live() + RESERVED as usize >= MOST as usize;
-        let most = if is_scarce { 1 } else { self.backlog };
-        if self.waiting.is_empty() && self.ready.len() < most {
-            // Without memory, connections are refused until there is some.
-            let _ = self.add(stack);
-        }
-        gone
+impl Datagrams {
+    /// Returns its sockets.
+    pub fn sockets(self) -> impl Iterator<Item = SocketHandle> {
+        [Some(self.loopback), self.outside].into_iter().flatten()
     }
 
-    /// Adds a socket for a further connection.
-    pub fn add(&mut self, stack: &mut Stack) -> Result<(), Errno> {
-        self.waiting.try_reserve(1).map_err(|_| Errno::Nomem)?;
-        self.ready.try_reserve(self.waiting.len() + 1).map_err(|_| Errno::Nomem)?;
-        let socket = stack.add_tcp()?;
-        // Cannot fail: the socket is new, and the port of a listener is not 0.
-        let _ = stack.stream(socket).listen(self.port);
-        self.waiting.push(socket);
-        Ok(())
+    /// Returns the socket with a datagram to receive; the one on loopback if there is none.
+    pub fn next(self, stack: &Stack) -> SocketHandle {
+        let has_some = |&socket: &SocketHandle| stack.see_datagrams(socket).can_recv();
+        self.sockets().find(has_some).unwrap_or(self.loopback)
     }
 }
 
@@ -330,7 +318,7 @@ impl Kind {
     /// Returns whether a receive or an accept would not wait.
     pub fn readable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_recv(),
+            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).can_recv(),
             Kind::Listener(listener) => !listener.ready.is_empty(),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
@@ -344,7 +332,7 @@ impl Kind {
     /// Returns whether a send or a connect would not wait.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_send(),
+            Kind::Udp(own) => own.sockets().all(|socket| stack.see_datagrams(socket).can_send()),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_send() || !socket.may_send() && !is_connecting(socket)
@@ -362,7 +350,7 @@ impl Kind {
                 !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
             }
             Kind::Ended(_) => true,
-            Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Listener(_) => false,
+            Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
         }
     }
 
@@ -370,7 +358,7 @@ impl Kind {
     pub fn waiting(&self, stack: &Stack) -> usize {
         match self {
             Kind::FreshUdp | Kind::Fresh(_) => 0,
-            Kind::Udp(socket, _) => stack.see_datagrams(*socket).recv_queue(),
+            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).recv_queue(),
             Kind::Listener(listener) => listener.ready.len(),
             Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
             Kind::Ended(ended) => ended.rest.len(),
@@ -392,8 +380,8 @@ impl Kind {
     /// Returns the capacities of its buffers: to receive, and to send.
     pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
         match self {
-            Kind::Udp(socket, _) => {
-                let socket = stack.see_datagrams(*socket);
+            Kind::Udp(own) => {
+                let socket = stack.see_datagrams(own.loopback);
                 (socket.payload_recv_capacity(), socket.payload_send_capacity())
             }
             Kind::Stream(stream) => {
@@ -416,6 +404,12 @@ impl Stream {
             socket.close();
         }
         due
+    }
+
+    /// Returns why a connect has failed.
+    pub fn failure(&self, now: u64) -> Errno {
+        let is_late = now.saturating_sub(self.began) / 1000 >= patience::CONNECT.total_micros();
+        if is_late { Errno::Timedout } else { Errno::Connrefused }
     }
 
     /// Notes whether it is connected. If it has ended, closes its socket and returns what is left
@@ -443,6 +437,11 @@ impl Stream {
         stack.charge(charged);
         Some(Ended { rest, charged, port, reset })
     }
+}
+
+/// Returns the local address of a stream.
+pub fn address_of(socket: &tcp::Socket<'_>) -> [u8; 4] {
+    socket.local_endpoint().map_or([0; 4], |own| bytes_of(own.addr))
 }
 
 /// Returns whether a connect has not been answered yet.

@@ -1,12 +1,18 @@
-//! smoltcp with a loopback device: its sockets, and the movement of packets.
+//! smoltcp: the sockets of both interfaces, their memory, and the movement of packets on loopback.
 //!
-//! Contract: there are at most [`SOCKETS`] sockets. Their buffers share [`BUFFERS`] bytes: the
-//! first ones get [`LARGEST`], and later ones less, so that streams alone always find memory for
-//! [`SOCKETS`] of them, with [`SMALLEST`]. A closed stream with unsent data stays until the data
-//! are sent; when its slot is needed, the oldest of those is reset. Nothing here waits. Time is
-//! passed in and never runs backwards.
+//! Contract: there are at most [`SOCKETS`] sockets, [`OUTSIDE`] of them on the interface to the
+//! outside. Their buffers share [`BUFFERS`] bytes: the first ones get [`LARGEST`], and later ones
+//! less, so that streams alone always find memory for [`SOCKETS`] of them, with [`SMALLEST`]. A
+//! closed stream with unsent data stays until the data are sent; when its slot is needed, the
+//! oldest of those is reset. Nothing here waits. Time is passed in and never runs backwards.
+//!
+//! **Each interface has its own set of sockets.** smoltcp sends what any socket of a set has to
+//! send on the interface that is polled, wherever it is to go. So a connection belongs to the side
+//! that its peer's address is on, and a socket that hears both sides has a part in each.
 
+use crate::addresses::{Side, route};
 use crate::device::{Loopback, PACKETS};
+use crate::outside::Outside;
 use abi::net::{DATAGRAM, Errno, LOCALHOST};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,12 +20,14 @@ use core::ops::RangeInclusive;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
 use smoltcp::socket::{Socket, tcp, udp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address};
-
-pub use smoltcp::iface::SocketHandle;
+use smoltcp::wire::{
+    HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint, Ipv4Address,
+};
 
 /// Maximum number of sockets, including closed ones whose connections have not ended yet.
 pub const SOCKETS: usize = 1024;
+/// Maximum number of those on the interface to the outside.
+pub const OUTSIDE: usize = 512;
 /// Largest buffer of a socket in one direction, in bytes.
 pub const LARGEST: usize = 8 * 1024;
 /// Smallest buffer of a stream.
@@ -35,20 +43,39 @@ pub const WAITING: usize = 16;
 /// Maximum rounds of packets in one step; the rest moves in the next step.
 const ROUNDS: usize = 256;
 /// Delay of that step, in ns.
-const SOON: u64 = 1_000_000;
+pub(crate) const SOON: u64 = 1_000_000;
 /// Ephemeral ports.
 const ANY: RangeInclusive<u16> = 49_152..=65_535;
 
+/// A socket of smoltcp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketHandle {
+    pub side: Side,
+    pub(crate) handle: smoltcp::iface::SocketHandle,
+}
+
+/// A closed stream whose connection has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub handle: SocketHandle,
+    /// When it is reset, outside, because its peer does not end it; `None` while it has data to
+    /// send.
+    pub until: Option<Instant>,
+}
+
 pub struct Stack {
     interface: Interface,
-    sockets: SocketSet<'static>,
     device: Loopback,
-    count: usize,
+    pub(crate) outside: Outside,
+    /// Of each side.
+    pub(crate) sockets: [SocketSet<'static>; 2],
+    /// Closed streams of each side that have not ended yet, the oldest first.
+    pub(crate) ending: [VecDeque<Ending>; 2],
+    /// Number of sockets of each side.
+    counts: [usize; 2],
     /// Bytes of all buffers.
     used: usize,
-    /// Closed streams that have not ended yet, the oldest first.
-    ending: VecDeque<SocketHandle>,
-    now: Instant,
+    pub(crate) now: Instant,
     next_port: u16,
 }
 
@@ -80,29 +107,35 @@ fn stream_buffer(sockets: usize, used: usize) -> usize {
 }
 
 impl Stack {
-    /// Creates a stack without sockets. `seed` makes its sequence numbers differ from those of
-    /// other lives.
+    /// Creates a stack without sockets, and without an interface to the outside. `seed` makes its
+    /// sequence numbers differ from those of other lives.
     pub fn new(seed: u64) -> Stack {
         let now = Instant::from_micros(0);
         let mut device = Loopback::new();
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
-        let mut interface = Interface::new(config, &mut device, now);
-        let [a, b, c, d] = LOCALHOST;
-        interface.update_ip_addrs(|list| {
-            // Cannot fail: the list is empty and has room for two.
-            let _ = list.push(IpCidr::new(IpAddress::v4(a, b, c, d), 8));
-        });
-        Stack {
+        let interface = Interface::new(config, &mut device, now);
+        let mut stack = Stack {
             interface,
-            sockets: SocketSet::new(Vec::with_capacity(SOCKETS)),
             device,
-            count: 0,
+            outside: Outside::new(),
+            sockets: [SocketSet::new(Vec::with_capacity(SOCKETS)), SocketSet::new(Vec::new())],
+            ending: [VecDeque::with_capacity(SOCKETS), VecDeque::new()],
+            counts: [0; 2],
             used: 0,
-            ending: VecDeque::with_capacity(SOCKETS),
             now,
             next_port: *ANY.start(),
-        }
+        };
+        stack.take_address(IpCidr::new(IpAddress::Ipv4(Ipv4Address::from(LOCALHOST)), 8));
+        stack
+    }
+
+    /// Packets to this address go out and come in on loopback.
+    pub(crate) fn take_address(&mut self, address: IpCidr) {
+        self.interface.update_ip_addrs(|list| {
+            // Cannot fail: the list has room for two.
+            let _ = list.push(address);
+        });
     }
 
     /// Advances the time to `now` (ns). It never goes back.
@@ -110,56 +143,84 @@ impl Stack {
         self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
     }
 
+    fn count(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
     /// Returns the number of sockets, and how many of them are closed but have not ended yet.
     pub fn census(&self) -> (usize, usize) {
-        (self.count, self.ending.len())
+        (self.count(), self.ending.iter().map(VecDeque::len).sum())
     }
 
     /// Returns the number of sockets that are not about to end.
     pub fn live(&self) -> usize {
-        self.count - self.ending.len()
+        let (all, ending) = self.census();
+        all - ending
     }
 
     /// Returns whether a slot is free.
-    pub fn has_room(&self) -> bool {
-        self.count < SOCKETS
+    pub fn has_room(&self, side: Side) -> bool {
+        self.count() < SOCKETS && (side == Side::Loopback || self.counts[1] < OUTSIDE)
     }
 
     /// Frees a slot if there is none, by resetting the oldest closed stream.
-    fn make_room(&mut self) -> Result<(), Errno> {
-        if self.has_room() {
+    fn make_room(&mut self, side: Side) -> Result<(), Errno> {
+        if self.has_room(side) {
             return Ok(());
         }
-        let oldest = self.ending.pop_front().ok_or(Errno::Nobufs)?;
-        self.stream(oldest).abort();
-        self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets);
-        self.drop_socket(oldest);
+        let outside = self.ending[1].pop_front();
+        let oldest = outside.or_else(|| match side {
+            Side::Loopback => self.ending[0].pop_front(),
+            Side::Outside => None,
+        });
+        self.reset(oldest.ok_or(Errno::Nobufs)?.handle);
         Ok(())
     }
 
-    fn drop_socket(&mut self, socket: SocketHandle) {
-        let buffers = match self.sockets.remove(socket) {
+    /// Resets a stream and drops its socket. A peer outside learns of it when it sends next.
+    pub(crate) fn reset(&mut self, handle: SocketHandle) {
+        if handle.side == Side::Loopback {
+            self.stream(handle).abort();
+            self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets[0]);
+        }
+        self.drop_socket(handle);
+    }
+
+    pub(crate) fn drop_socket(&mut self, socket: SocketHandle) {
+        let side = socket.side as usize;
+        let buffers = match self.sockets[side].remove(socket.handle) {
             Socket::Tcp(socket) => socket.recv_capacity() + socket.send_capacity(),
             Socket::Udp(socket) => socket.payload_recv_capacity() + socket.payload_send_capacity(),
         };
         self.used -= buffers;
-        self.count -= 1;
+        self.counts[side] -= 1;
     }
 
-    /// Creates a UDP socket. [`Errno::Nobufs`]: the memory is reserved for streams.
-    pub fn add_udp(&mut self) -> Result<SocketHandle, Errno> {
-        self.make_room()?;
+    fn add(&mut self, side: Side, socket: Socket<'static>, bytes: usize) -> SocketHandle {
+        self.used += bytes;
+        self.counts[side as usize] += 1;
+        let sockets = &mut self.sockets[side as usize];
+        let handle = match socket {
+            Socket::Tcp(socket) => sockets.add(socket),
+            Socket::Udp(socket) => sockets.add(socket),
+        };
+        SocketHandle { side, handle }
+    }
+
+    /// Creates a UDP socket at a port. [`Errno::Nobufs`]: the memory is reserved for streams.
+    pub fn add_udp(&mut self, side: Side, at: IpListenEndpoint) -> Result<SocketHandle, Errno> {
+        self.make_room(side)?;
         // Half of the streams can rely on their memory.
-        let streams = SOCKETS.saturating_sub(self.count + 1) * SMALLEST;
+        let streams = SOCKETS.saturating_sub(self.count() + 1) * SMALLEST;
         let spare = BUFFERS.saturating_sub(self.used + streams);
         let bytes = LARGEST + ONE_DATAGRAM;
         if bytes > spare {
             return Err(Errno::Nobufs);
         }
-        let socket = udp::Socket::new(datagrams(LARGEST)?, datagrams(ONE_DATAGRAM)?);
-        self.used += bytes;
-        self.count += 1;
-        Ok(self.sockets.add(socket))
+        let mut socket = udp::Socket::new(datagrams(LARGEST)?, datagrams(ONE_DATAGRAM)?);
+        // Cannot fail: the socket is new, and the port not 0.
+        let _ = socket.bind(at);
+        Ok(self.add(side, Socket::Udp(socket), bytes))
     }
 
     /// Counts memory for data of a stream that has ended.
@@ -172,49 +233,64 @@ impl Stack {
     }
 
     /// Creates a TCP socket. [`Errno::Nobufs`]: ended streams have the memory.
-    pub fn add_tcp(&mut self) -> Result<SocketHandle, Errno> {
-        self.make_room()?;
-        let bytes = stream_buffer(self.count, self.used);
+    pub fn add_tcp(&mut self, side: Side) -> Result<SocketHandle, Errno> {
+        self.make_room(side)?;
+        // A connection in TIME-WAIT keeps its buffers as long as no other would get less for it.
+        while stream_buffer(self.count(), self.used) < LARGEST && self.end_a_wait() {}
+        let bytes = stream_buffer(self.count(), self.used);
         if self.used + 2 * bytes > BUFFERS {
             return Err(Errno::Nobufs);
         }
         let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));
         let mut socket = tcp::Socket::new(buffer()?, buffer()?);
-        // The receiver acknowledges within the same step, so there is nothing to wait for.
-        socket.set_ack_delay(None);
-        socket.set_nagle_enabled(false);
-        self.used += 2 * bytes;
-        self.count += 1;
-        Ok(self.sockets.add(socket))
+        match side {
+            Side::Loopback => {
+                // The receiver acknowledges within the same step, so there is nothing to wait for.
+                socket.set_ack_delay(None);
+                socket.set_nagle_enabled(false);
+            }
+            Side::Outside => socket.set_congestion_control(tcp::CongestionControl::Reno),
+        }
+        Ok(self.add(side, Socket::Tcp(socket), 2 * bytes))
+    }
+
+    /// Drops the socket that has been in TIME-WAIT for longest. Returns false if there is none.
+    fn end_a_wait(&mut self) -> bool {
+        let waits = |it: &Ending| self.see_stream(it.handle).state() == tcp::State::TimeWait;
+        let Some(at) = self.ending[1].iter().position(waits) else { return false };
+        let oldest = self.ending[1].remove(at);
+        oldest.into_iter().for_each(|it| self.drop_socket(it.handle));
+        true
     }
 
     /// Returns a UDP socket. `handle` must be of one.
     pub fn datagrams(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
-        self.sockets.get_mut(handle)
+        self.sockets[handle.side as usize].get_mut(handle.handle)
     }
 
     /// Returns a TCP socket. `handle` must be of one.
     pub fn stream(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
-        self.sockets.get_mut(handle)
+        self.sockets[handle.side as usize].get_mut(handle.handle)
     }
 
     /// Returns a UDP socket for reading its state.
     pub fn see_datagrams(&self, handle: SocketHandle) -> &udp::Socket<'static> {
-        self.sockets.get(handle)
+        self.sockets[handle.side as usize].get(handle.handle)
     }
 
     /// Returns a TCP socket for reading its state.
     pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
-        self.sockets.get(handle)
+        self.sockets[handle.side as usize].get(handle.handle)
     }
 
-    /// Closes a UDP socket. Datagrams that it sent still arrive.
+    /// Closes a UDP socket. Datagrams that it sent on loopback still arrive.
     pub fn remove_udp(&mut self, handle: SocketHandle) {
         self.drop_socket(handle);
     }
 
     /// Closes a stream: it ends normally, or is reset.
     pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
+        self.outside.is_touched |= handle.side == Side::Outside;
         let socket = self.stream(handle);
         // Received data that were not read are lost, so the peer must learn of it by a reset.
         if reset || socket.can_recv() {
@@ -222,12 +298,11 @@ impl Stack {
         } else if !socket.may_send() {
             socket.close();
         }
-        self.ending.push_back(handle);
+        self.ending[handle.side as usize].push_back(Ending { handle, until: None });
     }
 
-    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that
-    /// it had, and is only kept until its peer ends, is reset.
-    fn free(&mut self, from: u16, to: IpEndpoint) -> Result<(), Errno> {
+    /// Returns the TCP socket that connects port `from` of this chip with `to`.
+    pub(crate) fn twin(&self, side: Side, from: u16, to: IpEndpoint) -> Option<SocketHandle> {
         let is_it = |socket: &Socket<'_>| match socket {
             Socket::Tcp(it) => {
                 it.remote_endpoint() == Some(to)
@@ -235,17 +310,29 @@ impl Stack {
             }
             Socket::Udp(_) => false,
         };
-        let twin = self.sockets.iter().find(|(_, it)| is_it(it)).map(|(twin, _)| twin);
-        let Some(twin) = twin else { return Ok(()) };
-        let place = self.ending.iter().position(|&handle| handle == twin);
-        if place.is_none() || self.stream(twin).send_queue() != 0 {
+        let (handle, _) = self.sockets[side as usize].iter().find(|(_, it)| is_it(it))?;
+        Some(SocketHandle { side, handle })
+    }
+
+    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that
+    /// it had, and is only kept until its peer ends, is reset.
+    fn free(&mut self, side: Side, from: u16, to: IpEndpoint) -> Result<(), Errno> {
+        let Some(twin) = self.twin(side, from, to) else { return Ok(()) };
+        if !self.is_ending(twin) || self.see_stream(twin).send_queue() != 0 {
             return Err(Errno::Addrnotavail);
         }
-        self.ending.retain(|&handle| handle != twin);
-        self.stream(twin).abort();
-        self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets);
-        self.drop_socket(twin);
+        self.forget_ending(twin);
         Ok(())
+    }
+
+    pub(crate) fn is_ending(&self, handle: SocketHandle) -> bool {
+        self.ending[handle.side as usize].iter().any(|it| it.handle == handle)
+    }
+
+    /// Drops a socket that is kept until its connection has ended, and resets that.
+    pub(crate) fn forget_ending(&mut self, handle: SocketHandle) {
+        self.ending[handle.side as usize].retain(|other| other.handle != handle);
+        self.reset(handle);
     }
 
     /// Starts a connection from port `from`.
@@ -255,31 +342,44 @@ impl Stack {
         to: IpEndpoint,
         from: u16,
     ) -> Result<(), Errno> {
-        self.free(from, to)?;
-        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
-        socket.connect(self.interface.context(), to, from).map_err(|why| match why {
+        self.free(handle.side, from, to)?;
+        let context = match handle.side {
+            Side::Loopback => self.interface.context(),
+            Side::Outside => {
+                self.outside.is_touched = true;
+                self.outside.context().ok_or(Errno::Netunreach)?
+            }
+        };
+        let sockets = &mut self.sockets[handle.side as usize];
+        let socket = sockets.get_mut::<tcp::Socket<'_>>(handle.handle);
+        socket.connect(context, to, from).map_err(|why| match why {
             tcp::ConnectError::InvalidState => Errno::Isconn,
             tcp::ConnectError::Unaddressable => Errno::Netunreach,
         })
     }
 
-    /// Returns an ephemeral port for which `taken` is false and that no stream has.
+    /// Returns an ephemeral port for which `taken` is false and that no stream has. With a network
+    /// outside, it cannot be predicted.
     pub fn any_port(&mut self, taken: impl Fn(u16) -> bool) -> Result<u16, Errno> {
+        if let Some(random) = self.outside.random() {
+            self.next_port = *ANY.start() + random.below(ANY.len() as u64) as u16;
+        }
         for _ in ANY {
             let port = self.next_port;
             self.next_port = if port == *ANY.end() { *ANY.start() } else { port + 1 };
-            let of_stream = self.sockets.iter().any(|(_, socket)| match socket {
+            let of_stream = |(_, socket): (_, &Socket<'_>)| match socket {
                 Socket::Tcp(socket) => socket.local_endpoint().is_some_and(|e| e.port == port),
                 Socket::Udp(_) => false,
-            });
-            if !of_stream && !taken(port) {
+            };
+            let is_taken = self.sockets.iter().any(|sockets| sockets.iter().any(of_stream));
+            if !is_taken && !taken(port) {
                 return Ok(port);
             }
         }
         Err(Errno::Addrnotavail)
     }
 
-    /// Moves packets until nothing moves, and drops streams that have ended.
+    /// Moves packets on loopback until nothing moves, and drops streams that have ended.
     pub fn settle(&mut self) {
         for _ in 0..ROUNDS {
             if !self.round() && !self.reap() {
@@ -290,7 +390,7 @@ impl Stack {
 
     /// Receives the packets under way, then sends. Returns whether anything moved.
     fn round(&mut self) -> bool {
-        let (now, device, sockets) = (self.now, &mut self.device, &mut self.sockets);
+        let (now, device, sockets) = (self.now, &mut self.device, &mut self.sockets[0]);
         let mut moved = false;
         for _ in 0..PACKETS {
             match self.interface.poll_ingress_single(now, device, sockets) {
@@ -306,22 +406,16 @@ impl Stack {
     /// those that received more data. Returns whether there is something to send now.
     fn reap(&mut self) -> bool {
         let mut news = false;
-        for _ in 0..self.ending.len() {
-            let Some(handle) = self.ending.pop_front() else { break };
-            let socket = self.stream(handle);
+        for _ in 0..self.ending[0].len() {
+            let Some(ending) = self.ending[0].pop_front() else { break };
+            let socket = self.stream(ending.handle);
             // Nothing arrives late on this device, so there is no need for TIME-WAIT.
             if socket.local_endpoint().is_none() || socket.state() == tcp::State::TimeWait {
-                self.drop_socket(handle);
+                self.drop_socket(ending.handle);
                 continue;
             }
-            if socket.can_recv() && socket.state() != tcp::State::Closed {
-                socket.abort();
-                news = true;
-            } else if socket.may_send() && socket.send_queue() == 0 {
-                socket.close();
-                news = true;
-            }
-            self.ending.push_back(handle);
+            news |= finish_closed(socket);
+            self.ending[0].push_back(ending);
         }
         news
     }
@@ -329,9 +423,41 @@ impl Stack {
     /// Returns when there is something to do, in ns; `u64::MAX` if only a request can change
     /// anything.
     pub fn due(&mut self) -> u64 {
-        let Some(at) = self.interface.poll_at(self.now, &self.sockets) else { return u64::MAX };
-        let ns = |at: Instant| at.total_micros().cast_unsigned().saturating_mul(1000);
+        let Some(at) = self.interface.poll_at(self.now, &self.sockets[0]) else { return u64::MAX };
         ns(at).max(ns(self.now).saturating_add(SOON))
+    }
+
+    /// Converts a peer's address and port, and returns the side that it is on.
+    pub fn endpoint(&self, address: [u8; 4], port: u16) -> Result<(Side, IpEndpoint), Errno> {
+        let route = route(self.outside.addresses(), address).ok_or(Errno::Netunreach)?;
+        if port == 0 {
+            return Err(Errno::Inval);
+        }
+        let (side, address) = route;
+        Ok((side, IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(address)), port)))
+    }
+
+    /// Returns whether `address` is one of this chip.
+    pub fn is_ours(&self, address: [u8; 4]) -> bool {
+        matches!(route(self.outside.addresses(), address), Some((Side::Loopback, _)))
+    }
+}
+
+pub(crate) fn ns(at: Instant) -> u64 {
+    at.total_micros().cast_unsigned().saturating_mul(1000)
+}
+
+/// Resets a closed stream that received more data, and closes one that has sent everything. Returns
+/// whether there is something to send now.
+pub(crate) fn finish_closed(socket: &mut tcp::Socket<'_>) -> bool {
+    if socket.can_recv() && socket.state() != tcp::State::Closed {
+        socket.abort();
+        true
+    } else if socket.may_send() && socket.send_queue() == 0 {
+        socket.close();
+        true
+    } else {
+        false
     }
 }
 
@@ -341,18 +467,8 @@ pub fn bytes_of(address: IpAddress) -> [u8; 4] {
     address.octets()
 }
 
-/// Returns whether `address` is one of this chip.
-pub fn is_ours(address: [u8; 4]) -> bool {
-    address == LOCALHOST || address == [0; 4]
-}
-
-/// Converts `address` and `port`; only this chip can be reached.
-pub fn endpoint(address: [u8; 4], port: u16) -> Result<IpEndpoint, Errno> {
-    if !is_ours(address) {
-        return Err(Errno::Netunreach);
-    }
-    if port == 0 {
-        return Err(Errno::Inval);
-    }
-    Ok(IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(LOCALHOST)), port))
+/// Returns the address and port to listen at; zeroes: any address.
+pub fn listen_at(address: [u8; 4], port: u16) -> IpListenEndpoint {
+    let addr = (address != [0; 4]).then(|| IpAddress::Ipv4(Ipv4Address::from(address)));
+    IpListenEndpoint { addr, port }
 }

@@ -126,8 +126,8 @@ impl Model for Block {
         1 << blk::VIRTIO_BLK_F_FLUSH | read_only
     }
 
-    fn config(&self) -> u64 {
-        self.sectors
+    fn config(&self) -> Vec<u8> {
+        self.sectors.to_le_bytes().to_vec()
     }
 
     fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {

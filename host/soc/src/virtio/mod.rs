@@ -8,6 +8,7 @@
 pub mod block;
 pub mod console;
 pub mod cut;
+pub mod net;
 pub mod rng;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,9 @@ pub const VERSION_1: u64 = 1 << virtio_bindings::bindings::virtio_config::VIRTIO
 /// Maximum entries of a queue.
 pub const QUEUE_MAX: u16 = 256;
 
+/// Bytes of the configuration space.
+const CONFIG: usize = size_of::<[u64; 32]>();
+
 /// Device status bits (virtio 1.3, 2.1).
 mod status {
     pub const DRIVER_OK: u64 = 4;
@@ -45,6 +49,9 @@ pub enum Fault {
     /// A ring or a chain is corrupt.
     #[error("an invalid descriptor: {0}")]
     Chain(#[from] virtio_queue::Error),
+    /// A receive buffer is smaller than the driver was told to make it.
+    #[error("a receive buffer of {0} bytes")]
+    Small(usize),
     /// A request has no room for its status.
     #[error("a request without room for its status")]
     NoStatus,
@@ -78,9 +85,13 @@ pub trait Model: Send {
     fn features(&self) -> u64 {
         0
     }
-    /// Returns the first word of the configuration space.
-    fn config(&self) -> u64 {
-        0
+    /// Returns the configuration space; what follows these bytes is 0.
+    fn config(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Returns whether the configuration space has changed since the last call.
+    fn config_changed(&mut self) -> bool {
+        false
     }
     /// Returns whether the device can use a buffer of queue `queue` now.
     fn wants(&self, _queue: usize) -> bool {
@@ -150,8 +161,18 @@ impl<M: Model> Device<M> {
         device.store(offset_of!(DeviceRegisters, device_id), device.model.id())?;
         device.store(offset_of!(DeviceRegisters, device_features), device.offered())?;
         device.store(offset_of!(DeviceRegisters, queue_max), u64::from(QUEUE_MAX))?;
-        device.store(offset_of!(DeviceRegisters, config), device.model.config())?;
+        device.store_config()?;
         Ok(device)
+    }
+
+    fn store_config(&self) -> Result<(), MemoryError> {
+        let mut bytes = [0; CONFIG];
+        bytes.iter_mut().zip(self.model.config()).for_each(|(to, from)| *to = from);
+        let (words, _) = bytes.as_chunks();
+        words.iter().enumerate().try_for_each(|(index, word)| {
+            let field = offset_of!(DeviceRegisters, config) + index * size_of::<u64>();
+            self.store(field, u64::from_le_bytes(*word))
+        })
     }
 
     fn offered(&self) -> u64 {
@@ -169,7 +190,7 @@ impl<M: Model> Device<M> {
     /// Handles register changes, then everything in the queues.
     pub fn turn(&mut self) {
         self.model.ready();
-        let result = self.registers_changed().and_then(|()| self.serve_queues(|_, _| true));
+        let result = self.registers_changed().and_then(|()| self.serve(|_, _| true));
         self.tell(result);
     }
 
@@ -177,8 +198,22 @@ impl<M: Model> Device<M> {
     /// in the lab they happen at the time of the ring, not when a key happens to be typed.
     fn turn_from_outside(&mut self) {
         self.model.ready();
-        let result = self.serve_queues(M::fills);
+        let result = self.serve(M::fills);
         self.tell(result);
+    }
+
+    /// Serves these queues. Returns whether the driver is interrupted: a buffer was used, or the
+    /// configuration has changed.
+    fn serve(&mut self, which: impl Fn(&M, usize) -> bool) -> Result<bool, Fault> {
+        let used = self.serve_queues(which)?;
+        if !self.model.config_changed() {
+            return Ok(used);
+        }
+        self.store_config()?;
+        let field = offset_of!(DeviceRegisters, generation);
+        self.store(field, self.load(field)?.wrapping_add(1))?;
+        // Without queues there is no driver yet.
+        Ok(used || !self.queues.is_empty())
     }
 
     fn tell(&mut self, result: Result<bool, Fault>) {

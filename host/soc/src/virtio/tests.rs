@@ -5,6 +5,7 @@ use super::console::Console;
 use super::rng::Rng;
 use super::*;
 
+mod frames;
 mod streams;
 
 use crate::config::{Device as Config, DeviceKind};

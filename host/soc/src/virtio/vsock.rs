@@ -297,8 +297,8 @@ impl Model for Vsock {
         DEVICE_ID
     }
 
-    fn config(&self) -> u64 {
-        BOARD
+    fn config(&self) -> Vec<u8> {
+        BOARD.to_le_bytes().to_vec()
     }
 
     fn fills(&self, queue: usize) -> bool {

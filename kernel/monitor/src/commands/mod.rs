@@ -5,6 +5,7 @@
 //! - [`inspect`]: cores, memory, interrupts, threads, traces
 //! - [`chip`]: peers, calls, power, devices
 //! - [`files`], [`disks`]: services and file systems
+//! - [`network`]: the interface to the outside, sockets
 //! - [`tasks`][]: processes
 //! - [`watts`]: frequency, idle state, energy
 //! - [`balloon`]: memory blocks
@@ -15,6 +16,7 @@ mod chip;
 mod disks;
 mod files;
 mod inspect;
+mod network;
 mod records;
 mod tasks;
 mod watts;
@@ -52,6 +54,7 @@ const OURS: &[&[Command]] = &[
     inspect::COMMANDS,
     chip::COMMANDS,
     files::COMMANDS,
+    network::COMMANDS,
     tasks::COMMANDS,
     watts::COMMANDS,
     balloon::COMMANDS,

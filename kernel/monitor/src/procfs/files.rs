@@ -45,8 +45,18 @@ const fn shows(name: &'static str, text: Text) -> File {
 }
 
 /// Files with links in `/proc`, because they describe the whole board, or tools look for them.
-pub const COMMON: &[&str] =
-    &["kernels", "kmsg", "meminfo", "mounts", "power", "processes", "uptime", "version"];
+pub const COMMON: &[&str] = &[
+    "kernels",
+    "kmsg",
+    "meminfo",
+    "mounts",
+    "network",
+    "power",
+    "processes",
+    "sockets",
+    "uptime",
+    "version",
+];
 
 /// All files. The order gives their node numbers.
 pub const FILES: &[File] = &[
@@ -62,6 +72,7 @@ pub const FILES: &[File] = &[
     shows("meminfo", meminfo),
     shows("memory", |session, out| print_command(session, out, "mem")),
     shows("mounts", |session, out| print_command(session, out, "mounts")),
+    shows("network", |session, out| print_command(session, out, "network")),
     File {
         name: "power",
         text: |session, out| print_command(session, out, "power"),
@@ -69,6 +80,7 @@ pub const FILES: &[File] = &[
     },
     shows("processes", |session, out| print_command(session, out, "ps")),
     shows("services", |session, out| print_command(session, out, "services")),
+    shows("sockets", |session, out| print_command(session, out, "sockets")),
     shows("threads", |session, out| print_command(session, out, "threads")),
     shows("trace", |session, out| print_command(session, out, "log 200")),
     shows("uptime", uptime),

@@ -8,9 +8,10 @@ use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use share::{Instance, Mode, Service, Shareable};
 
-/// Returns the kind of device that a service drives.
-pub(super) fn device_of(service: &str) -> Option<u32> {
-    abi::service::ALL.into_iter().find(|kind| kind.name == service)?.drives
+/// Returns the kind of device that a service drives, and whether it works without one.
+pub(super) fn device_of(service: &str) -> (Option<u32>, bool) {
+    let found = abi::service::ALL.into_iter().find(|kind| kind.name == service);
+    found.map_or((None, true), |kind| (kind.drives, kind.drives.is_none() || kind.works_without))
 }
 
 /// Returns whether domain `me` can drive a device of this kind alone. The DMA engine has a part for

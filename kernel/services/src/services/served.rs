@@ -64,6 +64,9 @@ impl Effects for Asked<'_> {
     fn time_of_day(&self, now: u64) -> u64 {
         self.node.time_of_day(now)
     }
+    fn seed(&self) -> u64 {
+        self.services.seed(self.node)
+    }
     fn device(&self) -> Option<Device<'_>> {
         self.device
     }
@@ -93,8 +96,8 @@ impl<S: Service + Shareable> Served<S> {
     /// and does not share its state.
     pub fn new(blob: &'static Blob, (me, epoch): (DomainId, Epoch)) -> Self {
         let (index, mode) = mode_of(blob, S::NAME);
-        let drives = device_of(S::NAME);
-        let has_device = drives.is_none_or(|kind| has_device(blob, kind, me));
+        let (drives, works_without) = device_of(S::NAME);
+        let has_device = works_without || drives.is_some_and(|kind| has_device(blob, kind, me));
         let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local && has_device;
         let instance = Once::new();
         if is_here && let Some(local) = start::<S>(blob, mode, epoch) {
@@ -440,7 +443,9 @@ impl<S: Service + Shareable> Registered for Served<S> {
             usage: platform.scheduler.unpreempted(usage),
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
         };
-        let on_board = |kind| platform.blob.devices().iter().any(|found| found.kind == kind);
+        let works_without = device_of(S::NAME).1;
+        let on_board =
+            |kind| works_without || platform.blob.devices().iter().any(|found| found.kind == kind);
         let exists = self.drives.is_none_or(on_board) && share_of(platform.blob, S::NAME).is_some();
         exists.then(line)
     }

@@ -1,8 +1,8 @@
 //! Queues and buffers in the console's memory.
 
-use crate::queue::{self, Piece, Queue};
 use base::bytes;
 use share::Device;
+use virtio::queue::{self, Piece, Queue};
 
 pub const DEVICE_ID: u64 = 3;
 /// Number of buffers in each direction.

@@ -1,10 +1,10 @@
 //! The last words of a kernel that panics, without any state.
 
 use super::buffers::{BUFFER, BUFFERS, DEVICE_ID, MEMORY, transmit, transmit_queue_at};
-use crate::queue::Queue;
-use crate::transport::Registers;
 use abi::soc::QueueRegisters;
 use share::Device;
+use virtio::queue::Queue;
+use virtio::transport::Registers;
 
 /// Maximum number of looks for acknowledgements of the soc, over all attempts.
 const LOOKS: u32 = 1_000_000;

@@ -9,10 +9,10 @@
 //! The word outlives the driver's state. It needs no barrier of its own: one comes before the next
 //! submission, and the lock's release before any answer.
 
-use crate::transport::Registers;
 use abi::soc::DeviceRegisters;
 use core::mem::offset_of;
 use share::Device;
+use virtio::transport::Registers;
 
 /// Faults that tests plant, to see that they find them.
 pub mod mutant {

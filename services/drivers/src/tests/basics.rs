@@ -3,15 +3,15 @@
 use super::{ConsoleModel, DiskModel, RandomModel, of, read, write};
 use crate::console::Port;
 use crate::disk::{self, Block};
-use crate::fake::{Fake, Model};
-use crate::queue::{ENTRIES, Piece, Queue};
 use crate::random::Rng;
 use crate::request::{Reply, flag, kind, told};
-use crate::transport::Problem;
 use crate::world::World;
 use base::port::Words;
 use share::Event;
 use std::cell::Cell;
+use virtio::fake::{Fake, Model};
+use virtio::queue::{ENTRIES, Piece, Queue};
+use virtio::transport::Problem;
 
 fn disk(features: u64) -> Fake<DiskModel> {
     Fake::new(2, features, 64, DiskModel(vec![0; 64 * 512]))

@@ -2,7 +2,6 @@
 
 use super::{of, read, write};
 use crate::console::{INPUT, MEMORY, Port, last_words};
-use crate::fake::{Fake, Model};
 use crate::request::kind;
 use crate::world::{Ended, World};
 use abi::soc::DeviceRegisters;
@@ -11,6 +10,7 @@ use share::{Event, Token};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use virtio::fake::{Fake, Model};
 
 /// What is printed, and a user that types numbered bytes.
 #[derive(Default)]

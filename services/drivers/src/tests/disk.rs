@@ -2,11 +2,11 @@
 
 use super::{DiskModel, of, read, write};
 use crate::disk::{BUFFER, Block, SECTOR, SLOTS};
-use crate::fake::{Fake, MEMORY, Model};
-use crate::queue;
 use crate::request::{Reply, Request, kind, told};
 use crate::world::{Ended, World};
 use base::prng::Prng;
+use virtio::fake::{Fake, MEMORY, Model};
+use virtio::queue;
 
 const SECTORS: u64 = 80;
 

@@ -1,7 +1,6 @@
 //! Streams with a simulated host, under random use and accidents.
 
 use super::of;
-use crate::fake::{Fake, Model};
 use crate::host::Link;
 use crate::request::{Reply, Request, kind, told};
 use crate::streams::STREAMS;
@@ -11,6 +10,7 @@ use abi::vsock::{BOARD, Consumed, Credit, DATA, DEVICE_ID, HOST, Header, NO_SEND
 use base::prng::Prng;
 use share::Event;
 use std::collections::VecDeque;
+use virtio::fake::{Fake, Model};
 use zerocopy::{FromBytes, IntoBytes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use super::{ConsoleModel, DiskModel, RandomModel, of};
 use crate::console::Port;
 use crate::disk::Block;
 use crate::driver::Driver;
-use crate::fake::{Fake, MEMORY, Model};
 use crate::host::Link;
-use crate::queue;
 use crate::random::Rng;
 use crate::request::{Request, kind};
 use crate::world::World;
 use base::prng::Prng;
 use share::Event;
+use virtio::fake::{Fake, MEMORY, Model};
+use virtio::queue;
 
 /// Writes a word that the device may write: a used ring, its registers, or any of its memory.
 fn scribble<M: Model>(fake: &Fake<M>, memory: usize, prng: &mut Prng) {

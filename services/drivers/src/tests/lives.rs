@@ -2,10 +2,10 @@
 
 use super::{DiskModel, of, read, write};
 use crate::disk::{Block, SECTOR, mutant};
-use crate::fake::{Fake, Model};
 use crate::request::{Request, kind, told};
 use crate::world::World;
 use base::prng::Prng;
+use virtio::fake::{Fake, Model};
 
 const SECTORS: u64 = 16;
 

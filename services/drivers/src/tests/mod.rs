@@ -1,7 +1,7 @@
 //! The drivers with a simulated device and one state shared by two kernels.
 
-use crate::fake::Model;
 use crate::request::{Request, kind};
+use virtio::fake::Model;
 
 mod basics;
 mod console;

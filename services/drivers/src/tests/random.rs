@@ -1,12 +1,12 @@
 //! Random bytes under accidents, and the sizes of the states.
 
 use super::read;
-use crate::fake::{Fake, Model};
 use crate::random::{BUFFER, Rng};
 use crate::request::told;
 use crate::world::World;
 use base::prng::Prng;
 use std::collections::BTreeSet;
+use virtio::fake::{Fake, Model};
 
 /// A source that never repeats itself: each answer is a number.
 #[derive(Default)]

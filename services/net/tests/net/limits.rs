@@ -3,7 +3,8 @@
 use crate::common::{Solo, connect, hasty, token};
 use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES};
 use net::client::Client;
-use net::sockets::{RESERVED, SMALL};
+use net::listener::RESERVED;
+use net::sockets::SMALL;
 use net::stack::SOCKETS;
 
 #[test]

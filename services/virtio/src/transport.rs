@@ -99,7 +99,7 @@ pub enum Progress {
 }
 
 /// The registers of a device, as the executing kernel reaches them.
-pub(crate) struct Registers<'a>(pub &'a Device<'a>);
+pub struct Registers<'a>(pub &'a Device<'a>);
 
 impl Registers<'_> {
     pub fn load(&self, field: usize) -> u64 {

@@ -1,0 +1,99 @@
+//! The network device: virtio-net (virtio 1.3, 5.1), one pair of queues. It carries Ethernet frames
+//! between the chip and a network outside; [`crate::net`] has the requests of sockets.
+//!
+//! Every frame in either direction follows a header of [`HEADER`] bytes. No offload is offered, so
+//! the driver sends zeroes there, except that the device sets the number of buffers to 1.
+//!
+//! The configuration space ([`Config`]) begins as virtio's. Our addresses follow: they are the
+//! board file's, and the soc writes them before any domain runs.
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// virtio device id.
+pub const DEVICE_ID: u64 = 1;
+/// Queue to the driver.
+pub const RECEIVE: usize = 0;
+/// Queue to the device.
+pub const TRANSMIT: usize = 1;
+/// Bytes before each frame.
+pub const HEADER: usize = 12;
+/// Offset in that header of the number of buffers, a little-endian 16-bit word.
+pub const HEADER_BUFFERS: usize = 10;
+/// Largest packet.
+pub const MTU: usize = 1500;
+/// Smallest MTU that a network may have: what every host must be able to receive.
+pub const MTU_LEAST: usize = 576;
+/// Largest frame, without a checksum: an Ethernet header and a packet.
+pub const FRAME: usize = 14 + MTU;
+/// VIRTIO_NET_F_MTU: [`Config::mtu`] is valid.
+pub const MTU_FEATURE: u64 = 1 << 3;
+/// VIRTIO_NET_F_MAC: [`Config::mac`] is valid. Without it there is no network.
+pub const MAC_FEATURE: u64 = 1 << 5;
+/// VIRTIO_NET_F_STATUS: [`Config::status`] is valid.
+pub const STATUS_FEATURE: u64 = 1 << 16;
+/// All of these.
+pub const FEATURES: u64 = MTU_FEATURE | MAC_FEATURE | STATUS_FEATURE;
+/// Bit of [`Config::status`]: a network is attached.
+pub const LINK_UP: u16 = 1;
+
+/// The addresses of the chip and of its network. Zeroes: there is none.
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+pub struct Addresses {
+    pub v4: [u8; 4],
+    /// The next hop to other networks.
+    pub gateway_v4: [u8; 4],
+    /// The server of names.
+    pub names_v4: [u8; 4],
+    /// Length of the network's prefix in bits.
+    pub prefix_v4: u8,
+    pub prefix_v6: u8,
+    pub reserved: [u8; 2],
+    pub v6: [u8; 16],
+    pub gateway_v6: [u8; 16],
+    pub names_v6: [u8; 16],
+}
+
+/// The configuration space.
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+pub struct Config {
+    /// Address of the chip's interface.
+    pub mac: [u8; 6],
+    /// Bits: [`LINK_UP`].
+    pub status: U16,
+    /// 1.
+    pub queue_pairs: U16,
+    /// Largest packet without the Ethernet header.
+    pub mtu: U16,
+    pub reserved: U32,
+    /// Ours.
+    pub addresses: Addresses,
+}
+
+const _: () = assert!(size_of::<Addresses>() == 64 && size_of::<Config>() == 80);

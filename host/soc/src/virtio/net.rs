@@ -1,0 +1,168 @@
+//! virtio-net: Ethernet between a driver and a network, which is attached by a unix socket.
+//!
+//! ```text
+//!   driver --TRANSMIT--> Net --[length][frame]--> socket
+//!   driver <--RECEIVE--- Net <--[length][frame]-- socket    (gateway, passt, QEMU)
+//! ```
+//! Without a network, frames are dropped and LINK_UP is off; the device then does nothing that the
+//! driver has not asked for, so an exact run stays exact. Both queues hold back instead of
+//! dropping: when the driver offers no buffers the socket is not read, and when the network does
+//! not read, TRANSMIT waits. Nothing that either side sends is trusted.
+
+mod link;
+mod pcap;
+
+use self::link::Link;
+use self::pcap::Capture;
+use super::{Chain, Fault, Model, Moved};
+use crate::config;
+use crate::gate::Gate;
+use crate::memory::Ram;
+use abi::ethernet::{
+    Addresses, Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS, LINK_UP, RECEIVE,
+    TRANSMIT,
+};
+use gateway::frames::SHORTEST;
+use rustix::event::PollFlags;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+use zerocopy::IntoBytes;
+
+/// The device.
+#[derive(Debug)]
+pub struct Net {
+    config: Config,
+    link: Link,
+    capture: Option<Capture>,
+    /// What the driver was told last.
+    is_up: bool,
+}
+
+/// Returns the configuration space, without a network.
+fn config_space(settings: &config::Net) -> Config {
+    let config::Net { mac, v4, v6, .. } = settings;
+    Config {
+        mac: *mac,
+        status: 0.into(),
+        queue_pairs: 1.into(),
+        mtu: ((FRAME - SHORTEST) as u16).into(),
+        reserved: 0.into(),
+        addresses: Addresses {
+            v4: v4.address.octets(),
+            gateway_v4: v4.gateway.octets(),
+            names_v4: v4.names.octets(),
+            prefix_v4: v4.prefix,
+            prefix_v6: v6.prefix,
+            reserved: [0; 2],
+            v6: v6.address.octets(),
+            gateway_v6: v6.gateway.octets(),
+            names_v6: v6.names.octets(),
+        },
+    }
+}
+
+impl Net {
+    /// Opens the link's socket and the capture file. `clock` dates the captured frames.
+    pub fn open(settings: &config::Net, clock: Gate) -> std::io::Result<Net> {
+        let capture = settings.pcap.as_deref().map(|path| Capture::create(path, clock));
+        Ok(Net {
+            config: config_space(settings),
+            link: Link::open(settings.link.as_ref())?,
+            capture: capture.transpose()?,
+            is_up: false,
+        })
+    }
+
+    fn capture(&mut self, frame: &[u8]) {
+        if let Some(capture) = &mut self.capture {
+            capture.add(frame);
+        }
+    }
+
+    /// Sends a frame of the driver.
+    fn transmit(&mut self, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
+        let mut reader = chain.reader(ram.guest())?;
+        // One byte more tells a frame that is too long.
+        let mut bytes = [0; HEADER + FRAME + 1];
+        let mut length = 0;
+        while length < bytes.len() {
+            match reader.read(&mut bytes[length..])? {
+                0 => break,
+                n => length += n,
+            }
+        }
+        match bytes[..length].get(HEADER..) {
+            Some(frame) if (SHORTEST..=FRAME).contains(&frame.len()) => {
+                self.capture(frame);
+                self.link.send(frame);
+            }
+            _ => log::debug!("Network: a frame of {length} bytes, with its header, is dropped."),
+        }
+        Ok(Moved { read: reader.bytes_read(), ..Moved::default() })
+    }
+
+    /// Gives the driver the next frame.
+    fn receive(&mut self, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
+        let mut writer = chain.writer(ram.guest())?;
+        let room = writer.available_bytes();
+        if room < HEADER + FRAME {
+            return Err(Fault::Small(room));
+        }
+        let Some(frame) = self.link.next() else { return Ok(Moved::default()) };
+        let mut header = [0; HEADER];
+        header[HEADER_BUFFERS] = 1;
+        writer.write_all(&header)?;
+        writer.write_all(&frame)?;
+        self.capture(&frame);
+        Ok(Moved { written: HEADER + frame.len(), ..Moved::default() })
+    }
+}
+
+impl Model for Net {
+    fn id(&self) -> u64 {
+        DEVICE_ID
+    }
+
+    fn features(&self) -> u64 {
+        FEATURES
+    }
+
+    fn config(&self) -> Vec<u8> {
+        self.config.as_bytes().to_vec()
+    }
+
+    fn config_changed(&mut self) -> bool {
+        let is_up = self.link.is_up();
+        self.config.status = if is_up { LINK_UP } else { 0 }.into();
+        std::mem::replace(&mut self.is_up, is_up) != is_up
+    }
+
+    /// A network takes frames late, or goes: TRANSMIT goes on then, without a ring of the driver.
+    fn fills(&self, queue: usize) -> bool {
+        queue == RECEIVE || queue == TRANSMIT && !self.link.is_shut()
+    }
+
+    fn wants(&self, queue: usize) -> bool {
+        match queue {
+            RECEIVE => self.link.has_next(),
+            TRANSMIT => self.link.has_room(),
+            _ => false,
+        }
+    }
+
+    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
+        if queue == TRANSMIT { self.transmit(chain, ram) } else { self.receive(chain, ram) }
+    }
+
+    fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        self.link.waits_for()
+    }
+
+    fn ready(&mut self) {
+        self.link.ready();
+    }
+
+    fn finish(&mut self) {
+        self.link.flush();
+    }
+}

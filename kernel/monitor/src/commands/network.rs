@@ -1,0 +1,100 @@
+//! Commands that show the interface to the outside, and all sockets.
+
+use super::{Command, Failure, Outcome, Session};
+use abi::net::{Entry, Errno, Interface, Link, Op, Reply, Request, State};
+use core::fmt::{self, Write};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use zerocopy::{FromZeros, IntoBytes};
+
+pub const COMMANDS: &[Command] = &[
+    Command { name: "network", arguments: "", help: "the interface to the outside", run: network },
+    Command { name: "sockets", arguments: "", help: "all sockets", run: sockets },
+];
+
+/// Sockets that are listed in one request: they fit a message between kernels.
+const AT_ONCE: usize = 64;
+
+/// An address, or none.
+struct Address([u8; 4]);
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [0, 0, 0, 0] => out.write_str("none"),
+            some => Ipv4Addr::from(some).fmt(out),
+        }
+    }
+}
+
+fn ask(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, Failure> {
+    let net = &session.kernel.services.net;
+    match net.ask(session, request, bulk) {
+        Ok(reply) if reply.errno() == Errno::Success => Ok(reply),
+        Ok(_) => Err(Failure::Failed("the network service has refused the request")),
+        Err(why) => Err(Failure::Failed(why.text())),
+    }
+}
+
+fn network(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let mut shown = Interface::new_zeroed();
+    ask(session, Request::new(Op::Interface, 0), shown.as_mut_bytes())?;
+    let link = match Link::from_code(shown.link) {
+        Some(Link::Up) => "up",
+        Some(Link::Down) => "down: no network is attached to the device",
+        Some(Link::Opening) => "down: the device is absent, or being opened",
+        Some(Link::Failed) => "down: the device could not be opened",
+        Some(Link::None) | None => "down: the board file gives it no address",
+    };
+    writeln!(out, "  link      {link}")?;
+    let Interface { addresses, mac: [a, b, c, d, e, f], .. } = shown;
+    if addresses.v4 != [0; 4] {
+        let own = Ipv4Addr::from(addresses.v4);
+        writeln!(out, "  mac       {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
+        writeln!(out, "  address   {own}/{}, mtu {}", addresses.prefix_v4, shown.mtu)?;
+        writeln!(out, "  gateway   {}", Address(addresses.gateway_v4))?;
+        writeln!(out, "  names     {}", Address(addresses.names_v4))?;
+    }
+    let Interface { received, sent, dropped, .. } = shown;
+    writeln!(out, "  frames    {received} in, {sent} out, {dropped} dropped")?;
+    Ok(())
+}
+
+fn sockets(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    writeln!(
+        out,
+        "  {:<6}{:<12}{:<23}{:<23}{:>8}{:>8}  tree",
+        "", "state", "local", "peer", "receive", "send"
+    )?;
+    let mut place = 0;
+    loop {
+        let mut entries = [Entry::new_zeroed(); AT_ONCE];
+        let request = Request { value: place, ..Request::new(Op::List, 0) };
+        let reply = ask(session, request, entries.as_mut_bytes())?;
+        let count = reply.filled as usize / size_of::<Entry>();
+        entries.iter().take(count).try_for_each(|entry| line(out, entry))?;
+        match u32::try_from(reply.value) {
+            Ok(next) if next > place => place = next,
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn line(out: &mut dyn Write, entry: &Entry) -> fmt::Result {
+    let kind = if entry.is_stream != 0 { "tcp" } else { "udp" };
+    let state = match State::from_code(entry.state) {
+        Some(State::Datagrams) | None => "",
+        Some(State::Fresh) => "fresh",
+        Some(State::Listening) => "listening",
+        Some(State::Connecting) => "connecting",
+        Some(State::Connected) => "connected",
+        Some(State::Shut) => "shut",
+        Some(State::Ending) => "ending",
+        Some(State::Ended) => "ended",
+        Some(State::Reset) => "reset",
+    };
+    let endpoint = |address: [u8; 4], port| SocketAddrV4::new(Ipv4Addr::from(address), port);
+    let (own, peer) =
+        (endpoint(entry.local, entry.local_port), endpoint(entry.peer, entry.peer_port));
+    let Entry { receive, send, tree, .. } = entry;
+    writeln!(out, "  {kind:<6}{state:<12}{own:<23}{peer:<23}{receive:>8}{send:>8}  {tree}")
+}

@@ -1,0 +1,178 @@
+/* A resolver: one question over UDP to the network's server of names, which is always at
+ * 127.0.0.53, port 53. The system passes it to the server of the network outside; a program with
+ * rules needs "connect:127.0.0.53:53". Only A records; the server follows aliases.
+ *
+ * What the server sends is not trusted: the answer must repeat the question and its random number,
+ * and every length is checked. */
+#include "resolve.h"
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* 127.0.0.53 */
+#define SERVER 0x7f000035u
+#define SERVER_PORT 53
+/* Most bytes of a message. */
+#define MESSAGE 512
+#define HEADER 12
+/* Most bytes of a name, and of a part of it. */
+#define NAME 253
+#define LABEL 63
+/* How often the question is sent, and the time for an answer in ms. */
+#define TRIES 3
+#define PATIENCE 2000
+
+#define FLAGS_QUESTION 0x0100 /* recursion is desired */
+#define FLAG_ANSWER 0x8000
+#define CODE 0x000f
+#define CODE_NO_NAME 3
+#define TYPE_A 1
+#define CLASS_IN 1
+
+static uint16_t get16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static uint8_t *put16(uint8_t *at, uint16_t value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+    return at + 2;
+}
+
+/* Writes a question. Returns its length, or 0 if `name` is not one. */
+static size_t ask(uint8_t message[MESSAGE], uint16_t number, const char *name)
+{
+    size_t left = strlen(name);
+    uint8_t *to = message;
+    if (left > 0 && name[left - 1] == '.')
+        left--;
+    if (left == 0 || left > NAME)
+        return 0;
+    to = put16(put16(put16(to, number), FLAGS_QUESTION), 1);
+    memset(to, 0, 6);
+    to += 6;
+    for (;;) {
+        const char *dot = memchr(name, '.', left);
+        size_t length = dot ? (size_t)(dot - name) : left;
+        if (length == 0 || length > LABEL)
+            return 0;
+        *to++ = (uint8_t)length;
+        memcpy(to, name, length);
+        to += length;
+        if (!dot)
+            break;
+        left -= length + 1;
+        name += length + 1;
+    }
+    *to++ = 0;
+    to = put16(put16(to, TYPE_A), CLASS_IN);
+    return (size_t)(to - message);
+}
+
+/* Returns the place after the name at `at`, or 0 if the message ends before it does. */
+static size_t after_name(const uint8_t *message, size_t bytes, size_t at)
+{
+    while (at < bytes) {
+        uint8_t length = message[at];
+        if (length >= 0xc0) /* The rest is elsewhere. */
+            return at + 2 <= bytes ? at + 2 : 0;
+        if (length > LABEL)
+            return 0;
+        at += 1 + length;
+        if (length == 0)
+            return at <= bytes ? at : 0;
+    }
+    return 0;
+}
+
+/* Reads an answer to `question`. Returns the number of addresses; if there are none, `error` says
+ * why, or is 0 if this is no answer to it. */
+static int read_answer(const uint8_t *message, size_t bytes, const uint8_t *question,
+                       size_t asked, struct in_addr *addresses, int *error)
+{
+    int found = 0;
+    *error = 0;
+    if (bytes < asked || memcmp(message, question, 2) != 0 || get16(message + 4) != 1
+        || memcmp(message + HEADER, question + HEADER, asked - HEADER) != 0)
+        return 0;
+    uint16_t flags = get16(message + 2), records = get16(message + 6);
+    if (!(flags & FLAG_ANSWER))
+        return 0;
+    if (flags & CODE) {
+        *error = (flags & CODE) == CODE_NO_NAME ? EAI_NONAME : EAI_FAIL;
+        return 0;
+    }
+    size_t at = asked;
+    while (records-- > 0 && found < RESOLVED) {
+        at = after_name(message, bytes, at);
+        if (at == 0 || bytes - at < 10)
+            break;
+        const uint8_t *record = message + at;
+        size_t length = get16(record + 8);
+        at += 10;
+        if (bytes - at < length)
+            break;
+        if (get16(record) == TYPE_A && get16(record + 2) == CLASS_IN && length == 4)
+            memcpy(&addresses[found++], message + at, 4);
+        at += length;
+    }
+    if (found == 0)
+        *error = EAI_NONAME;
+    return found;
+}
+
+/* Sends the question until there is an answer. */
+static int exchange(int fd, const uint8_t *question, size_t asked, struct in_addr *addresses,
+                    int *error)
+{
+    for (int attempt = 0; attempt < TRIES; attempt++) {
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        if (send(fd, question, asked, 0) < 0)
+            break;
+        while (poll(&one, 1, PATIENCE) == 1) {
+            uint8_t message[MESSAGE];
+            ssize_t bytes = recv(fd, message, sizeof message, 0);
+            if (bytes < 0)
+                break;
+            size_t length = (size_t)bytes < sizeof message ? (size_t)bytes : sizeof message;
+            int found = read_answer(message, length, question, asked, addresses, error);
+            if (found > 0 || *error != 0)
+                return found;
+        }
+    }
+    *error = EAI_AGAIN;
+    return 0;
+}
+
+__attribute__((weak)) int penumbra_resolve(const char *name, struct in_addr addresses[RESOLVED],
+                                           int *error)
+{
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(SERVER_PORT)};
+    uint8_t question[MESSAGE];
+    uint16_t number;
+    server.sin_addr.s_addr = htonl(SERVER);
+    if (getentropy(&number, sizeof number) != 0)
+        number = 0;
+    size_t asked = ask(question, number, name);
+    *error = EAI_NONAME;
+    if (asked == 0)
+        return 0;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), found = 0;
+    *error = EAI_SYSTEM;
+    if (fd < 0)
+        return 0;
+    /* Connected, so that only the server's answers are received. */
+    if (connect(fd, (struct sockaddr *)&server, sizeof server) == 0)
+        found = exchange(fd, question, asked, addresses, error);
+    else if (errno == ENETUNREACH)
+        *error = EAI_AGAIN;
+    close(fd);
+    return found;
+}

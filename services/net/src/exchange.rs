@@ -1,0 +1,133 @@
+//! Frames between the device and the sockets, in steps that concern the outside.
+//!
+//! Contract: a step receives at most [`FRAMES`] frames; if there may be more, a timer that is due
+//! at once continues, so that a flood does not hold the service's lock. Where there is no device,
+//! or it is not open, nothing here does anything.
+
+use crate::addresses::Side;
+use crate::outside::{FRAMES, Frame};
+use crate::service::Net;
+use crate::sockets::Kind;
+use crate::stack::bytes_of;
+use share::{Device, Effects};
+use smoltcp::socket::tcp;
+use smoltcp::wire::IpEndpoint;
+use virtio::transport::{POLL, Registers};
+
+/// Time in ns after which datagrams are dropped for which no neighbour answers.
+const NEIGHBOUR_PATIENCE: u64 = 3_000_000_000;
+
+impl Net {
+    /// Returns whether a handle's socket has a part outside.
+    pub(crate) fn concerns_outside(&self, handle: u64) -> bool {
+        let place = self.handles.place(handle);
+        match place.ok().and_then(|place| self.handles.get(place)) {
+            Some(Kind::Stream(stream)) => stream.socket.side == Side::Outside,
+            Some(Kind::Udp(own)) => own.outside.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Opens the device as far as possible, and receives what it has. Returns whether there may be
+    /// more. `looks`: the device has said something.
+    pub(crate) fn receive_frames(&mut self, now: u64, looks: bool, effects: &dyn Effects) -> bool {
+        let Some(device) = effects.device() else { return false };
+        let interrupts = looks.then(|| Registers(&device).interrupts());
+        if looks {
+            self.stack.outside.nic.retry();
+        }
+        let was_attached = self.stack.outside.addresses().is_some();
+        let seed = if was_attached { 0 } else { effects.seed() };
+        let mut count = 0;
+        if self.stack.attend(now, &device, seed, looks) {
+            if !was_attached {
+                self.hear_outside();
+            }
+            self.drop_stuck(now);
+            while count < FRAMES
+                && let Some(frame) = self.stack.fetch(&device)
+            {
+                self.take(&device, frame);
+                count += 1;
+            }
+        }
+        if let Some(interrupts) = interrupts {
+            Registers(&device).set_handled(interrupts);
+        }
+        count == FRAMES
+    }
+
+    /// Sends what there is. Returns whether sockets may have changed, so that there is more.
+    pub(crate) fn send_frames(&mut self, effects: &dyn Effects) -> bool {
+        match effects.device() {
+            Some(device) if self.stack.outside.nic.is_open() => self.stack.send(&device),
+            _ => false,
+        }
+    }
+
+    /// Returns when a step has to continue with the outside.
+    pub(crate) fn due_outside(&mut self, now: u64, effects: &dyn Effects) -> u64 {
+        let opens = effects.device().is_some() && self.stack.outside.nic.is_opening();
+        if opens { now.saturating_add(POLL) } else { self.stack.due_outside() }
+    }
+
+    fn take(&mut self, device: &Device<'_>, frame: Frame) {
+        match frame {
+            Frame::Forged => self.stack.ignore(),
+            Frame::Other => self.stack.take(device),
+            Frame::Syn { from, to } => {
+                if self.admit(from, to) {
+                    self.stack.take(device);
+                } else {
+                    self.stack.ignore();
+                }
+                // A socket that smoltcp did not use would listen until the next SYN.
+                if let Some(listener) = self.handles.listener(to.port, bytes_of(to.addr)) {
+                    listener.settle_coming(&mut self.stack);
+                }
+            }
+        }
+    }
+
+    /// Makes a socket for a connection that begins, if a listener hears it. Returns false if the
+    /// SYN is to be ignored, so that the peer sends it again.
+    fn admit(&mut self, from: IpEndpoint, to: IpEndpoint) -> bool {
+        if let Some(twin) = self.stack.twin(Side::Outside, to.port, from) {
+            let is_over = self.stack.see_stream(twin).state() == tcp::State::TimeWait;
+            if !is_over || !self.stack.is_ending(twin) {
+                return true;
+            }
+            // The peer uses its port again.
+            self.stack.forget_ending(twin);
+        }
+        let address = bytes_of(to.addr);
+        match self.handles.listener(to.port, address) {
+            Some(listener) => listener.admit(&mut self.stack, address).is_some(),
+            // smoltcp refuses it.
+            None => true,
+        }
+    }
+
+    /// There is a network outside from now on: UDP sockets that were bound before hear it.
+    fn hear_outside(&mut self) {
+        for place in 0..self.handles.places() {
+            if let Some(Kind::Udp(_)) = self.handles.get(place) {
+                // Without memory, or if it is bound to another address, it does not.
+                let _ = self.part_outside(place);
+            }
+        }
+    }
+
+    /// Drops datagrams that have waited too long for an answer of a neighbour: a socket sends its
+    /// datagrams in order.
+    fn drop_stuck(&mut self, now: u64) {
+        for place in 0..self.handles.places() {
+            let Some(&Kind::Udp(own)) = self.handles.get(place) else { continue };
+            let Some(socket) = own.outside else { continue };
+            let waits = self.stack.see_datagrams(socket).send_queue() != 0;
+            if waits && now.saturating_sub(own.began) >= NEIGHBOUR_PATIENCE {
+                self.stack.clear_datagrams(socket);
+            }
+        }
+    }
+}

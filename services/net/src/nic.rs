@@ -1,0 +1,348 @@
+//! The driver of the network device (`abi::ethernet`): frames to and from its buffers.
+//!
+//! Contract: nothing here waits, and nothing that the device writes is believed: lengths are
+//! checked, and a frame is copied once before anything reads it. [`Nic::fetch`] takes the next
+//! received frame, and gives its buffer back to the device at once. A frame to send takes a buffer
+//! until the device has completed it. Without a free one nothing is sent, nor received, because a
+//! received frame may need a response. [`Nic::ring`] tells the device what was done.
+//!
+//! A device that needs a reset is opened again; frames in flight are lost then, as on any network.
+//!
+//! ```text
+//!   memory of the device:   receive queue | transmit queue | 16 buffers | 16 buffers
+//! ```
+
+use crate::addresses::Addresses;
+use abi::ethernet::{Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS};
+use abi::ethernet::{RECEIVE, TRANSMIT};
+use abi::soc::{MAX_QUEUES, QueueRegisters};
+use alloc::vec;
+use alloc::vec::Vec;
+use base::bytes;
+use share::Device;
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+use virtio::queue::{self, ENTRIES, Piece, Queue};
+use virtio::transport::{Needs, Progress, Registers, Transport};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Size of a buffer: a header and a frame, in whole words.
+const BUFFER: usize = (HEADER + FRAME).next_multiple_of(8);
+/// Offset of the buffers in the device's memory.
+const BUFFERS: usize = 2 * queue::BYTES;
+/// Size of the device memory that this driver needs.
+pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+const NEEDS: Needs = Needs { id: DEVICE_ID, memory: MEMORY, features: FEATURES };
+
+/// What the driver has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub received: u64,
+    pub sent: u64,
+    /// Received frames that nothing has looked at, and responses without a buffer.
+    pub dropped: u64,
+}
+
+/// Frames from the device.
+#[derive(Debug)]
+struct Receiver {
+    queue: Option<Queue>,
+    /// The buffer of each request, by its head in the queue.
+    of_head: [u8; ENTRIES],
+    /// The header and frame that were fetched last.
+    bytes: Vec<u8>,
+    /// Length of that frame; 0: it is consumed.
+    length: usize,
+}
+
+/// Frames to the device.
+#[derive(Debug)]
+struct Sender {
+    queue: Option<Queue>,
+    of_head: [u8; ENTRIES],
+    /// Bit mask of the free buffers.
+    free: u32,
+    /// Header, which is always 0, and frame.
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct Nic {
+    transport: Transport,
+    receiver: Receiver,
+    sender: Sender,
+    /// Whether the device is to look at its queues.
+    rings: bool,
+    counts: Counts,
+}
+
+/// Returns the offset of a buffer in the window.
+fn buffer(device: &Device<'_>, queue: usize, index: usize) -> usize {
+    device.memory + BUFFERS + (queue * ENTRIES + index) * BUFFER
+}
+
+impl Nic {
+    pub fn new() -> Nic {
+        let of_head = [0; ENTRIES];
+        Nic {
+            transport: Transport::new(),
+            receiver: Receiver { queue: None, of_head, bytes: vec![0; BUFFER], length: 0 },
+            sender: Sender { queue: None, of_head, free: 0, bytes: vec![0; BUFFER] },
+            rings: false,
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.transport.is_open()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.transport.has_failed()
+    }
+
+    /// Returns whether its opening continues without anything that a request does.
+    pub fn is_opening(&self) -> bool {
+        !self.is_open() && !self.has_failed()
+    }
+
+    /// The device has said something: one that had failed is opened again.
+    pub fn retry(&mut self) {
+        self.transport.retry();
+    }
+
+    /// Opens the device as far as it has acknowledged, and takes back what it has sent. Returns
+    /// whether it is open.
+    pub fn attend(&mut self, now: u64, device: &Device<'_>) -> bool {
+        self.transport.touch(now);
+        loop {
+            match self.transport.advance(now, device, &NEEDS) {
+                Progress::Waiting | Progress::Failed => return false,
+                Progress::PlaceQueues => {
+                    let queues = self.place_queues(device);
+                    self.transport.start(now, device, &queues);
+                }
+                Progress::Opened => {
+                    (0..ENTRIES).for_each(|index| self.offer(device, index));
+                }
+                Progress::Open => {
+                    self.collect(device);
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn place_queues(&mut self, device: &Device<'_>) -> [QueueRegisters; MAX_QUEUES] {
+        let at = |index| device.memory + index * queue::BYTES;
+        let (receiver, sender) = (&mut self.receiver, &mut self.sender);
+        (receiver.length, sender.free) = (0, (1 << ENTRIES) - 1);
+        let mut places = [QueueRegisters::default(); MAX_QUEUES];
+        for (index, queue) in [(RECEIVE, &mut receiver.queue), (TRANSMIT, &mut sender.queue)] {
+            let queue = queue.insert(Queue::new(&device.words, at(index)));
+            places[index] = queue.place(device.window);
+        }
+        places
+    }
+
+    /// Gives a buffer to the device, to receive a frame.
+    fn offer(&mut self, device: &Device<'_>, index: usize) {
+        let address = device.window + buffer(device, RECEIVE, index) as u64;
+        let piece = Piece { address, bytes: (HEADER + FRAME) as u32, device_writes: true };
+        let queue = self.receiver.queue.as_mut();
+        if let Some(head) = queue.and_then(|queue| queue.submit(&device.words, &[piece])) {
+            self.receiver.of_head[usize::from(head) % ENTRIES] = index as u8;
+            self.rings = true;
+        }
+    }
+
+    /// Takes back the buffers of frames that the device has sent.
+    fn collect(&mut self, device: &Device<'_>) {
+        let sender = &mut self.sender;
+        while let Some(done) = sender.queue.as_mut().and_then(|it| it.complete(&device.words)) {
+            sender.free |= 1 << sender.of_head[usize::from(done.head) % ENTRIES];
+            self.transport.works();
+        }
+    }
+
+    /// Takes the next received frame, which is then returned by [`Nic::frame`] until smoltcp
+    /// consumes it or the next is fetched. Returns false if there is none, or no room for a
+    /// response. To be called while the device is open.
+    pub fn fetch(&mut self, device: &Device<'_>) -> bool {
+        self.collect(device);
+        let receiver = &mut self.receiver;
+        receiver.length = 0;
+        if self.sender.free == 0 {
+            return false;
+        }
+        let done = receiver.queue.as_mut().and_then(|it| it.complete(&device.words));
+        let Some(done) = done else { return false };
+        let index = usize::from(receiver.of_head[usize::from(done.head) % ENTRIES]) % ENTRIES;
+        let bytes = (done.bytes as usize).min(HEADER + FRAME);
+        bytes::load_bytes(
+            &device.words,
+            buffer(device, RECEIVE, index),
+            &mut receiver.bytes[..bytes],
+        );
+        let buffers = [receiver.bytes[HEADER_BUFFERS], receiver.bytes[HEADER_BUFFERS + 1]];
+        if bytes >= HEADER + ETHERNET && buffers == [1, 0] {
+            receiver.length = bytes - HEADER;
+            self.counts.received += 1;
+        } else {
+            self.counts.dropped += 1;
+        }
+        self.transport.works();
+        self.offer(device, index);
+        true
+    }
+
+    /// Returns the frame that was fetched last; empty if it was not valid.
+    pub fn frame(&self) -> &[u8] {
+        &self.receiver.bytes[HEADER..HEADER + self.receiver.length]
+    }
+
+    /// Nothing is to look at the frame that was fetched last.
+    pub fn drop_frame(&mut self) {
+        self.counts.dropped += u64::from(self.receiver.length != 0);
+        self.receiver.length = 0;
+    }
+
+    /// Returns whether there is no buffer to send with until the device has completed some.
+    pub fn is_full(&self) -> bool {
+        self.sender.free.count_ones() <= 1
+    }
+
+    /// Tells the device what was done to its queues.
+    pub fn ring(&mut self, device: &Device<'_>) {
+        if core::mem::take(&mut self.rings) {
+            Registers(device).notify();
+        }
+    }
+
+    /// Returns the addresses in the configuration space of the open device, and whether a network
+    /// is attached.
+    pub fn configuration(&self, device: &Device<'_>) -> (Option<Addresses>, bool) {
+        let mut config = Config::new_zeroed();
+        for (word, bytes) in config.as_mut_bytes().chunks_mut(8).enumerate() {
+            let value = Registers(device).config(word).to_le_bytes();
+            bytes.copy_from_slice(&value[..bytes.len()]);
+        }
+        let has = |feature: u64| self.transport.features() & feature == feature;
+        if !has(abi::ethernet::MTU_FEATURE) {
+            config.mtu = 0.into();
+        }
+        let is_up = config.status.get() & abi::ethernet::LINK_UP != 0;
+        let is_up = is_up || !has(abi::ethernet::STATUS_FEATURE);
+        let addresses = Addresses::of(&config).filter(|_| has(abi::ethernet::MAC_FEATURE));
+        (addresses, is_up)
+    }
+}
+
+/// The device during one step, as smoltcp uses it.
+pub struct Port<'a> {
+    pub nic: &'a mut Nic,
+    pub device: &'a Device<'a>,
+    pub mtu: usize,
+}
+
+/// A received frame.
+pub struct Incoming<'a>(&'a [u8], &'a mut usize);
+
+impl phy::RxToken for Incoming<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        *self.1 = 0;
+        read(self.0)
+    }
+}
+
+/// A frame to send.
+pub struct Outgoing<'a> {
+    sender: &'a mut Sender,
+    rings: &'a mut bool,
+    counts: &'a mut Counts,
+    device: &'a Device<'a>,
+}
+
+impl Outgoing<'_> {
+    /// Submits the frame in `bytes`. Returns false if there is no buffer.
+    fn submit(&mut self, length: usize) -> bool {
+        let sender = &mut *self.sender;
+        let (index, bytes) = (sender.free.trailing_zeros() as usize, HEADER + length);
+        if index >= ENTRIES {
+            return false;
+        }
+        let at = buffer(self.device, TRANSMIT, index);
+        bytes::store_bytes(&self.device.words, at, &sender.bytes[..bytes]);
+        let address = self.device.window + at as u64;
+        let piece = Piece { address, bytes: bytes as u32, device_writes: false };
+        let queue = sender.queue.as_mut();
+        let head = queue.and_then(|queue| queue.submit(&self.device.words, &[piece]));
+        let Some(head) = head else { return false };
+        sender.free &= !(1 << index);
+        sender.of_head[usize::from(head) % ENTRIES] = index as u8;
+        true
+    }
+}
+
+impl phy::TxToken for Outgoing<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(mut self, length: usize, write: F) -> R {
+        if length > FRAME {
+            // No frame is larger than the MTU that smoltcp was given.
+            self.counts.dropped += 1;
+            return write(&mut vec![0; length]);
+        }
+        let result = write(&mut self.sender.bytes[HEADER..HEADER + length]);
+        let is_sent = self.submit(length);
+        *self.rings |= is_sent;
+        self.counts.sent += u64::from(is_sent);
+        self.counts.dropped += u64::from(!is_sent);
+        result
+    }
+}
+
+impl phy::Device for Port<'_> {
+    type RxToken<'b>
+        = Incoming<'b>
+    where
+        Self: 'b;
+    type TxToken<'b>
+        = Outgoing<'b>
+    where
+        Self: 'b;
+
+    /// Returns the frame that was fetched last; [`Nic::fetch`] takes the next.
+    fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, Outgoing<'_>)> {
+        let Nic { receiver, sender, rings, counts, .. } = &mut *self.nic;
+        if receiver.length == 0 {
+            return None;
+        }
+        let frame = &receiver.bytes[HEADER..HEADER + receiver.length];
+        let outgoing = Outgoing { sender, rings, counts, device: self.device };
+        Some((Incoming(frame, &mut receiver.length), outgoing))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
+        if self.nic.is_full() {
+            return None;
+        }
+        let Nic { sender, rings, counts, .. } = &mut *self.nic;
+        Some(Outgoing { sender, rings, counts, device: self.device })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = ETHERNET + self.mtu;
+        capabilities
+    }
+}
+
+const _: () = assert!(MEMORY <= 64 << 10, "what board files give it");
+const _: () = assert!(size_of::<Config>().is_multiple_of(8));

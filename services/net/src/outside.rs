@@ -1,0 +1,296 @@
+//! The interface to the outside: Ethernet, ARP and IPv4 by smoltcp, over the network device.
+//!
+//! Contract: a board without the device, or one whose device does not open, has no network outside
+//! and misses nothing else. A step takes at most [`FRAMES`] frames. The interface and its sockets
+//! outlive a reset of the device: frames are lost then, and TCP sends them again. If the device
+//! fails for good, all connections are reset.
+//!
+//! ```text
+//!   Nic::fetch --> Frame::of --> a SYN to a listener gets a socket --> smoltcp --> look, send
+//! ```
+//! No socket listens on this side between two frames. The one that a connection needs is made for
+//! its SYN ([`crate::listener::Listener::admit`]): then a step may make many connections, and a
+//! repeated SYN finds its own connection, never a second listening socket.
+
+use crate::addresses::Addresses;
+use crate::nic::{Counts, Nic, Port};
+use crate::patience::{self, Stalls};
+use crate::stack::{OUTSIDE, SOON, SocketHandle, Stack, finish_closed, ns};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use base::prng::Prng;
+use share::Device;
+use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::socket::{Socket, tcp};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
+use smoltcp::wire::{HardwareAddress, IpAddress, IpEndpoint};
+
+/// Maximum number of frames that a step receives.
+pub const FRAMES: usize = 32;
+/// Maximum rounds in which a step sends, of one packet from each socket.
+const ROUNDS: usize = 64;
+/// Bytes of a datagram's headers.
+const IP_AND_UDP: usize = 28;
+/// The interface, once the device has opened and given it addresses.
+struct Attached {
+    interface: Interface,
+    addresses: Addresses,
+    random: Prng,
+}
+
+pub struct Outside {
+    pub(crate) nic: Nic,
+    attached: Option<Box<Attached>>,
+    /// Whether a network was attached to the device at the last look.
+    is_up: bool,
+    stalls: Stalls,
+    /// Whether a request has changed something that may have to be sent.
+    pub(crate) is_touched: bool,
+}
+
+/// What a received frame is, as far as this service must know before smoltcp reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// Its source cannot be outside: an address of this chip, or none.
+    Forged,
+    /// Begins a connection with this chip.
+    Syn {
+        from: IpEndpoint,
+        to: IpEndpoint,
+    },
+    Other,
+}
+
+impl Frame {
+    /// Looks at a frame. Nothing in it is believed: smoltcp checks everything again.
+    pub fn of(frame: &[u8], own: [u8; 4]) -> Frame {
+        let Ok(frame) = EthernetFrame::new_checked(frame) else { return Frame::Other };
+        if frame.ethertype() != EthernetProtocol::Ipv4 {
+            return Frame::Other;
+        }
+        let Ok(packet) = Ipv4Packet::new_checked(frame.payload()) else { return Frame::Other };
+        let (from, to) = (packet.src_addr(), packet.dst_addr());
+        if from.octets() == own || matches!(from.octets()[0], 0 | 127) {
+            return Frame::Forged;
+        }
+        if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
+            return Frame::Other;
+        }
+        match TcpPacket::new_checked(packet.payload()) {
+            Ok(segment)
+                if to.octets() == own && segment.syn() && !segment.ack() && !segment.rst() =>
+            {
+                Frame::Syn {
+                    from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),
+                    to: IpEndpoint::new(IpAddress::Ipv4(to), segment.dst_port()),
+                }
+            }
+            _ => Frame::Other,
+        }
+    }
+}
+
+impl Outside {
+    pub fn new() -> Outside {
+        Outside {
+            nic: Nic::new(),
+            attached: None,
+            is_up: false,
+            stalls: Stalls::default(),
+            is_touched: false,
+        }
+    }
+
+    /// Returns the addresses of the interface, if there is one.
+    pub fn addresses(&self) -> Option<&Addresses> {
+        self.attached.as_ref().map(|it| &it.addresses)
+    }
+
+    /// Returns whether a network is attached to the open device.
+    pub fn is_up(&self) -> bool {
+        self.is_up && self.nic.is_open() && self.attached.is_some()
+    }
+
+    /// Returns the most bytes that a datagram may have.
+    pub fn largest_datagram(&self) -> usize {
+        self.addresses().map_or(0, |it| it.mtu - IP_AND_UDP)
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.nic.counts()
+    }
+
+    /// Returns smoltcp's context of the interface.
+    pub(crate) fn context(&mut self) -> Option<&mut smoltcp::iface::Context> {
+        self.attached.as_mut().map(|it| it.interface.context())
+    }
+
+    pub(crate) fn random(&mut self) -> Option<&mut Prng> {
+        self.attached.as_mut().map(|it| &mut it.random)
+    }
+
+    /// Returns whether a step has to look at the device, whatever its event was.
+    pub fn wants_a_look(&self) -> bool {
+        self.is_touched || self.nic.is_opening()
+    }
+}
+
+impl Stack {
+    /// Opens the device as far as possible. Returns whether frames can be exchanged. `looks`: the
+    /// device may have changed its configuration.
+    pub fn attend(&mut self, now: u64, device: &Device<'_>, seed: u64, looks: bool) -> bool {
+        self.outside.is_touched = false;
+        if !self.outside.nic.attend(now, device) {
+            if self.outside.nic.has_failed() {
+                self.lose_outside();
+            }
+            return false;
+        }
+        if looks || self.outside.attached.is_none() {
+            let (addresses, is_up) = self.outside.nic.configuration(device);
+            self.outside.is_up = is_up;
+            if let (Some(addresses), None) = (addresses, &self.outside.attached) {
+                self.attach(device, addresses, seed);
+            }
+        }
+        self.outside.attached.is_some()
+    }
+
+    fn attach(&mut self, device: &Device<'_>, addresses: Addresses, seed: u64) {
+        let mut random = Prng::new(seed);
+        let mut config = Config::new(HardwareAddress::Ethernet(addresses.mac));
+        config.random_seed = random.next();
+        let mut port = Port { nic: &mut self.outside.nic, device, mtu: addresses.mtu };
+        let mut interface = Interface::new(config, &mut port, self.now);
+        interface.update_ip_addrs(|list| {
+            // Cannot fail: the list is empty.
+            let _ = list.push(addresses.cidr());
+        });
+        if let Some(gateway) = addresses.gateway {
+            // Cannot fail: the table is empty.
+            let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+        }
+        self.sockets[1] = SocketSet::new(Vec::with_capacity(OUTSIDE));
+        self.ending[1] = VecDeque::with_capacity(OUTSIDE);
+        // Connections to this address stay on the chip.
+        self.take_address(smoltcp::wire::IpCidr::new(addresses.cidr().address(), 32));
+        self.outside.attached = Some(Box::new(Attached { interface, addresses, random }));
+    }
+
+    /// The device has failed: nothing is answered any more.
+    fn lose_outside(&mut self) {
+        for (_, socket) in self.sockets[1].iter_mut() {
+            if let Socket::Tcp(socket) = socket {
+                socket.abort();
+                silence(socket);
+            }
+        }
+        self.reap_outside();
+    }
+
+    /// Takes the next frame. `None`: there is none.
+    pub fn fetch(&mut self, device: &Device<'_>) -> Option<Frame> {
+        let outside = &mut self.outside;
+        let own = outside.attached.as_ref()?.addresses.bytes();
+        outside.nic.fetch(device).then(|| Frame::of(outside.nic.frame(), own))
+    }
+
+    /// Ignores the frame that was fetched.
+    pub fn ignore(&mut self) {
+        self.outside.nic.drop_frame();
+    }
+
+    /// Passes the frame that was fetched to its socket.
+    pub fn take(&mut self, device: &Device<'_>) {
+        let Outside { nic, attached, .. } = &mut self.outside;
+        let Some(attached) = attached else { return };
+        let mut port = Port { nic, device, mtu: attached.addresses.mtu };
+        attached.interface.poll_ingress_single(self.now, &mut port, &mut self.sockets[1]);
+    }
+
+    /// Sends what the sockets have to send, as far as there are buffers. Returns whether closed
+    /// streams have more to send now.
+    pub fn send(&mut self, device: &Device<'_>) -> bool {
+        let Outside { nic, attached, stalls, .. } = &mut self.outside;
+        stalls.look(self.now, &mut self.sockets[1]);
+        if let Some(attached) = attached {
+            let mut port = Port { nic, device, mtu: attached.addresses.mtu };
+            let sockets = &mut self.sockets[1];
+            let mut sends = || attached.interface.poll_egress(self.now, &mut port, sockets);
+            (0..ROUNDS).take_while(|_| sends() == PollResult::SocketStateChanged).for_each(drop);
+        }
+        self.outside.nic.ring(device);
+        self.reap_outside()
+    }
+
+    /// Drops closed streams that have ended, closes those that have sent everything, and resets
+    /// those that received more data or wait for their peers for too long. Returns whether there is
+    /// something to send now.
+    fn reap_outside(&mut self) -> bool {
+        let (now, mut news) = (self.now, false);
+        for _ in 0..self.ending[1].len() {
+            let Some(mut ending) = self.ending[1].pop_front() else { break };
+            let socket = self.stream(ending.handle);
+            // A reset is sent once at most, and not again if it cannot be.
+            if socket.state() == tcp::State::Closed {
+                self.drop_socket(ending.handle);
+                continue;
+            }
+            news |= finish_closed(socket);
+            if socket.state() != tcp::State::TimeWait && socket.send_queue() == 0 {
+                let until = *ending.until.get_or_insert(now + patience::CLOSING);
+                if now >= until {
+                    socket.abort();
+                    news = true;
+                }
+            } else {
+                ending.until = None;
+            }
+            self.ending[1].push_back(ending);
+        }
+        if !news {
+            for (_, socket) in self.sockets[1].iter_mut() {
+                if let Socket::Tcp(socket) = socket {
+                    silence(socket);
+                }
+            }
+        }
+        news
+    }
+
+    /// Returns when there is something to do outside, in ns. `u64::MAX`: only a request or the
+    /// device can change anything.
+    pub fn due_outside(&mut self) -> u64 {
+        let Outside { nic, attached, stalls, .. } = &mut self.outside;
+        let Some(attached) = attached.as_mut().filter(|_| nic.is_open() && !nic.is_full()) else {
+            return u64::MAX;
+        };
+        let ends = self.ending[1].iter().filter_map(|it| it.until).min();
+        let polls = attached.interface.poll_at(self.now, &self.sockets[1]);
+        match ends.into_iter().chain(polls).chain(stalls.due(self.now)).min() {
+            Some(at) if at > self.now => ns(at),
+            Some(_) => ns(self.now).saturating_add(SOON),
+            None => u64::MAX,
+        }
+    }
+
+    /// Drops the datagrams that a socket has not sent and, because smoltcp offers nothing finer,
+    /// those that it has received.
+    pub fn clear_datagrams(&mut self, handle: SocketHandle) {
+        let socket = self.datagrams(handle);
+        let at = socket.endpoint();
+        socket.close();
+        // Cannot fail: the socket is closed, and had this port.
+        let _ = socket.bind(at);
+    }
+}
+
+/// Has a socket that was reset, and whose reset could not be sent, ask for nothing any more.
+fn silence(socket: &mut tcp::Socket<'_>) {
+    if socket.state() == tcp::State::Closed && socket.remote_endpoint().is_some() {
+        // smoltcp forgets the peer when a socket begins to listen. Cannot fail: it is closed.
+        let _ = socket.listen(1);
+        socket.close();
+    }
+}

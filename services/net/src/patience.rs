@@ -1,0 +1,69 @@
+//! How long connections outside wait for their peers.
+//!
+//! Contract: [`Stalls::look`] is called in each step that concerns the outside, after which every
+//! connection that waits for its peer has an end, and every one with data to send has a timer. An
+//! idle connection waits for nothing and sets no timer.
+//!
+//! The second half is a workaround. smoltcp 0.13 takes the window of any acknowledgement, also of
+//! an old one that was overtaken. If that was a closed window, and the retransmission timer fires
+//! before a newer one comes, the socket has neither this timer nor that of a probe any more: nobody
+//! sends anything, for ever. So a connection whose data are not acknowledged for [`STALL`] sends
+//! keep-alives, whose answers tell the window.
+
+use alloc::collections::BTreeMap;
+use smoltcp::iface::{SocketHandle, SocketSet};
+use smoltcp::socket::{Socket, tcp};
+use smoltcp::time::{Duration, Instant};
+
+/// Time after which a connect fails that was not answered.
+pub const CONNECT: Duration = Duration::from_secs(60);
+/// Time after which a connection is given up that a peer has begun and not completed.
+const HALF_OPEN: Duration = Duration::from_secs(60);
+/// Time after which a connection is reset whose peer does not acknowledge data.
+const SILENCE: Duration = Duration::from_secs(900);
+/// Time after which a closed connection is reset that has sent everything and whose peer does not
+/// end it.
+pub const CLOSING: Duration = Duration::from_secs(60);
+/// Time without an acknowledgement after which a connection asks for one, and again.
+const STALL: Duration = Duration::from_secs(5);
+
+/// Connections with data to send: how much, and since when it is as much.
+#[derive(Debug, Default)]
+pub struct Stalls(BTreeMap<SocketHandle, (usize, Instant)>);
+
+impl Stalls {
+    pub fn look(&mut self, now: Instant, sockets: &mut SocketSet<'_>) {
+        let mut before = core::mem::take(&mut self.0);
+        for (handle, socket) in sockets.iter_mut() {
+            let Socket::Tcp(socket) = socket else { continue };
+            socket.set_timeout(patience(socket));
+            let queued = socket.send_queue();
+            let since = match before.remove(&handle) {
+                Some((as_much, since)) if as_much == queued => since,
+                _ => now,
+            };
+            let stalls = queued != 0 && now >= since + STALL;
+            if stalls != socket.keep_alive().is_some() {
+                socket.set_keep_alive(stalls.then_some(STALL));
+            }
+            if queued != 0 {
+                self.0.insert(handle, (queued, since));
+            }
+        }
+    }
+
+    /// Returns when to look again.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let dues = self.0.values().map(|(_, since)| *since + STALL);
+        dues.filter(|at| *at > now).min()
+    }
+}
+
+/// Returns how long a connection waits for a sign of its peer.
+fn patience(socket: &tcp::Socket<'_>) -> Option<Duration> {
+    match socket.state() {
+        tcp::State::SynSent => Some(CONNECT),
+        tcp::State::SynReceived => Some(HALF_OPEN),
+        _ => (socket.send_queue() != 0).then_some(SILENCE),
+    }
+}

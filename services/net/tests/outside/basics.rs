@@ -1,0 +1,359 @@
+//! One thing at a time, over a cable without faults.
+
+use crate::world::{FAR, OURS, PEER, World, config, configure, device, token};
+use abi::ethernet::Config;
+use abi::net::{Entry, Errno, Interface, LAST, LOCALHOST, Link, Op, Request, State, option};
+use base::id::{DomainId, Epoch};
+use share::Event;
+use smoltcp::socket::{tcp, udp};
+use smoltcp::wire::{IpAddress, Ipv4Address};
+use zerocopy::IntoBytes;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Returns a connection from the chip to the peer: the handle, and the peer's socket.
+fn outgoing(world: &mut World<'_>) -> (u64, smoltcp::iface::SocketHandle) {
+    let far = world.peer.listen(80);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, PEER, 80), Err(Errno::Inprogress));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    assert_eq!(world.connect(near, PEER, 80), Err(Errno::Isconn));
+    (near, far)
+}
+
+fn state(world: &mut World<'_>, handle: u64) -> State {
+    let reply = world.ask(Request::new(Op::State, handle), &mut []).unwrap();
+    State::from_code(reply.state).unwrap()
+}
+
+fn endpoint(address: [u8; 4], port: u16) -> smoltcp::wire::IpEndpoint {
+    (IpAddress::Ipv4(Ipv4Address::from(address)), port).into()
+}
+
+#[test]
+fn a_connection_to_the_outside_carries_bytes_both_ways_and_ends() {
+    let fake = device();
+    let mut world = World::open(&fake, 1);
+    let (near, far) = outgoing(&mut world);
+    assert_eq!(world.send(near, &mut b"from the chip".to_vec()), Ok(13));
+    world.until(100, |it| it.peer.stream(far).recv_queue() == 13);
+    world.peer.stream(far).send_slice(b"to the chip").unwrap();
+    let mut bytes = [0; 20];
+    world.until(100, |it| it.receive(near, &mut bytes) == Ok(11));
+    assert_eq!(&bytes[..11], b"to the chip");
+    world.close(near).unwrap();
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::CloseWait);
+    world.peer.stream(far).close();
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
+    assert_eq!(world.net.census(), [0, 1, 1, 0], "it is in TIME-WAIT");
+    let before = world.now;
+    world.run(100);
+    assert_eq!(world.net.census(), [0; 4]);
+    assert!(world.now - before >= 8 * SECOND);
+    assert_eq!(world.timer, u64::MAX, "an idle network sets no timer");
+}
+
+#[test]
+fn a_listener_hears_both_sides_and_many_connections_at_once() {
+    let fake = device();
+    let mut world = World::open(&fake, 2);
+    let listener = world.listen(7, 64);
+    let far: Vec<_> = (0..40).map(|i| world.peer.connect(7, 2000 + i)).collect();
+    world.until(300, |it| {
+        far.iter().all(|&far| it.peer.stream(far).state() == tcp::State::Established)
+    });
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, LOCALHOST, 7), Ok(()));
+    let mut peers = Vec::new();
+    world.until(300, |it| {
+        while let Ok(reply) = it.ask(Request::new(Op::Accept, listener), &mut []) {
+            peers.push((reply.address, reply.port));
+            assert_eq!(it.send(reply.handle, &mut [reply.port as u8; 3]), Ok(3));
+        }
+        peers.len() == 41
+    });
+    assert_eq!(peers.iter().filter(|peer| peer.0 == PEER).count(), 40);
+    world.until(300, |it| far.iter().all(|&far| it.peer.stream(far).recv_queue() == 3));
+    assert_eq!(world.receive(near, &mut [0; 9]), Ok(3));
+}
+
+#[test]
+fn a_listener_on_loopback_is_not_heard_outside() {
+    let fake = device();
+    let mut world = World::open(&fake, 3);
+    let listener = world.socket(Op::Tcp);
+    let bind = Request { address: LOCALHOST, port: 7, ..Request::new(Op::Bind, listener) };
+    world.ask(bind, &mut []).unwrap();
+    world.ask(Request::new(Op::Listen, listener), &mut []).unwrap();
+    let far = world.peer.connect(7, 2000);
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, OURS, 7), Err(Errno::Connrefused));
+    assert_eq!(world.connect(near, LOCALHOST, 7), Ok(()));
+}
+
+#[test]
+fn the_own_address_is_reached_without_a_frame() {
+    let fake = device();
+    let mut world = World::open(&fake, 4);
+    world.seen = Some(Vec::new());
+    let listener = world.listen(7, 8);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, OURS, 7), Ok(()));
+    let far = world.ask(Request::new(Op::Accept, listener), &mut []).unwrap();
+    assert_eq!(far.address, OURS);
+    assert_eq!(world.send(near, &mut [5; 3000]), Ok(3000));
+    assert_eq!(world.receive(far.handle, &mut [0; 4000]), Ok(3000));
+    let (a, b) = (world.socket(Op::Udp), world.socket(Op::Udp));
+    let bind = Request { port: 9, ..Request::new(Op::Bind, b) };
+    world.ask(bind, &mut []).unwrap();
+    let send = Request { address: OURS, port: 9, length: 4, ..Request::new(Op::Send, a) };
+    world.ask(send, &mut [7; 4]).unwrap();
+    assert_eq!(world.receive(b, &mut [0; 9]), Ok(4));
+    world.run(50);
+    assert_eq!(world.seen, Some(Vec::new()));
+}
+
+#[test]
+fn datagrams_go_out_and_come_in() {
+    let fake = device();
+    let mut world = World::open(&fake, 5);
+    let far = world.peer.udp(53);
+    let near = world.socket(Op::Udp);
+    let send = Request { address: PEER, port: 53, length: 4, ..Request::new(Op::Send, near) };
+    world.ask(send, &mut b"name".to_vec()).unwrap();
+    world.until(100, |it| it.peer.sockets.get_mut::<udp::Socket<'_>>(far).can_recv());
+    let socket = world.peer.sockets.get_mut::<udp::Socket<'_>>(far);
+    let (bytes, from) = socket.recv().unwrap();
+    assert_eq!((bytes, from.endpoint.addr), (&b"name"[..], endpoint(OURS, 1).addr));
+    socket.send_slice(b"address", from.endpoint).unwrap();
+    let (mut bytes, receive) = ([0; 9], Request { length: 9, ..Request::new(Op::Receive, near) });
+    let mut from = ([0; 4], 0);
+    world.until(100, |it| match it.ask(receive, &mut bytes) {
+        Ok(reply) => {
+            from = (reply.address, reply.port);
+            reply.value == 7
+        }
+        Err(_) => false,
+    });
+    assert_eq!((from, &bytes[..7]), ((PEER, 53), &b"address"[..]));
+}
+
+#[test]
+fn hosts_beyond_the_gateway_are_reached_through_it() {
+    let fake = device();
+    let mut world = World::open(&fake, 6);
+    let far = world.peer.listen(443);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, FAR, 443), Err(Errno::Inprogress));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    assert_eq!(world.peer.stream(far).local_endpoint(), Some(endpoint(FAR, 443)));
+}
+
+#[test]
+fn a_connect_is_refused_or_not_answered() {
+    let fake = device();
+    let mut world = World::open(&fake, 7);
+    let near = world.socket(Op::Tcp);
+    let error = |near| Request { option: option::ERROR, ..Request::new(Op::GetOption, near) };
+    assert_eq!(world.connect(near, PEER, 81), Err(Errno::Inprogress));
+    world.run(100);
+    let reply = world.ask(error(near), &mut []).unwrap();
+    assert_eq!(reply.value, Errno::Connrefused as u64);
+    // Nobody has this address: ARP is not answered.
+    assert_eq!(world.connect(near, [10, 0, 2, 77], 81), Err(Errno::Inprogress));
+    let before = world.now;
+    world.run(2000);
+    let reply = world.ask(error(near), &mut []).unwrap();
+    assert_eq!(reply.value, Errno::Timedout as u64);
+    assert!((60..90).contains(&((world.now - before) / SECOND)));
+    assert_eq!(world.timer, u64::MAX);
+    assert_eq!(world.net.census(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn datagrams_for_a_silent_neighbour_do_not_stay() {
+    let fake = device();
+    let mut world = World::open(&fake, 8);
+    let near = world.socket(Op::Udp);
+    let to = |address| Request { address, port: 9, length: 1000, ..Request::new(Op::Send, near) };
+    let mut sent = 0;
+    while world.ask(to([10, 0, 2, 77]), &mut [0; 1000]).is_ok() {
+        sent += 1;
+    }
+    assert!((1..16).contains(&sent));
+    world.run(100);
+    let far = world.peer.udp(9);
+    assert!(world.ask(to(PEER), &mut [0; 1000]).is_ok());
+    world.until(100, |it| it.peer.sockets.get_mut::<udp::Socket<'_>>(far).can_recv());
+    world.run(100);
+    assert_eq!(world.timer, u64::MAX);
+}
+
+#[test]
+fn a_board_without_the_device_or_without_addresses_has_loopback_only() {
+    let fake = device();
+    let mut world = World::new(&fake, 9);
+    let mut nowhere = |world: &mut World<'_>| {
+        let near = world.socket(Op::Tcp);
+        assert_eq!(world.connect(near, PEER, 80), Err(Errno::Netunreach));
+        let listener = world.listen(0, 1);
+        let port = world.ask(Request::new(Op::State, listener), &mut []).unwrap().port;
+        assert_eq!(world.connect(near, LOCALHOST, port), Ok(()));
+        for handle in [near, listener] {
+            world.close(handle).unwrap();
+        }
+        world.run(100);
+        assert_eq!(world.timer, u64::MAX);
+    };
+    world.has_device = false;
+    nowhere(&mut world);
+    world.has_device = true;
+    configure(&fake, &Default::default());
+    world.event(0, Event::Device);
+    world.run(50);
+    nowhere(&mut world);
+    configure(&fake, &config());
+    world.event(0, Event::Device);
+    assert!(world.net.addresses().is_some());
+}
+
+#[test]
+fn a_silent_device_costs_nothing_but_the_outside() {
+    let fake = device();
+    fake.eager.set(false);
+    let mut world = World::new(&fake, 10);
+    let listener = world.listen(7, 4);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, LOCALHOST, 7), Ok(()));
+    assert!(world.timer != u64::MAX, "it looks again");
+    world.now += 6 * SECOND;
+    world.event(0, Event::Timer);
+    world.timer = u64::MAX;
+    assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
+    assert_eq!(world.timer, u64::MAX, "it is given up");
+}
+
+#[test]
+fn connections_are_reset_when_the_device_fails_for_good() {
+    let fake = device();
+    let mut world = World::open(&fake, 11);
+    let (near, _) = outgoing(&mut world);
+    fake.set(std::mem::offset_of!(abi::soc::DeviceRegisters, device_id), 99);
+    fake.fail();
+    world.event(0, Event::Device);
+    world.run(20);
+    assert_eq!(world.send(near, &mut [1]), Err(Errno::Connreset));
+    assert_eq!(state(&mut world, near), State::Reset);
+}
+
+#[test]
+fn connections_outlive_a_reset_of_the_device() {
+    let fake = device();
+    let mut world = World::open(&fake, 12);
+    let (near, far) = outgoing(&mut world);
+    for round in 0..5 {
+        fake.fail();
+        assert_eq!(world.send(near, &mut [round; 100]), Ok(100));
+        world.event(1, Event::Device);
+        world.until(200, |it| it.peer.stream(far).recv_queue() == 100 * (1 + usize::from(round)));
+    }
+}
+
+#[test]
+fn half_open_connections_do_not_keep_others_out() {
+    let fake = device();
+    let mut world = World::open(&fake, 13);
+    let _listener = world.listen(7, 4);
+    // 100 SYNs whose senders never answer: the peer forgets them at once.
+    for port in 3000..3100 {
+        let far = world.peer.connect(7, port);
+        world.round(u64::MAX);
+        world.peer.sockets.remove(far);
+    }
+    let far = world.peer.connect(7, 2000);
+    world.until(300, |it| it.peer.stream(far).state() == tcp::State::Established);
+    let before = world.now;
+    world.run(500);
+    assert!(world.now - before < 100 * SECOND);
+    assert!(world.net.census()[1] <= 2, "the others are given up");
+}
+
+#[test]
+fn a_full_backlog_lets_connections_wait() {
+    let fake = device();
+    let mut world = World::open(&fake, 14);
+    let listener = world.listen(7, 2);
+    let far: Vec<_> = (0..4).map(|i| world.peer.connect(7, 2000 + i)).collect();
+    let made = |it: &mut World<'_>| {
+        let is_made = |far: &&_| it.peer.stream(**far).state() == tcp::State::Established;
+        far.iter().filter(is_made).count()
+    };
+    for _ in 0..4 {
+        world.until(500, |it| it.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
+    }
+    assert_eq!(made(&mut world), 4);
+}
+
+#[test]
+fn a_flood_is_taken_in_several_steps() {
+    let fake = device();
+    let mut world = World::open(&fake, 15);
+    for _ in 0..200 {
+        world.inject(vec![0xff; 60]);
+    }
+    let mut most = 0;
+    let before = world.net.frames().received;
+    while world.net.frames().received < before + 200 {
+        let last = world.net.frames().received;
+        world.round(u64::MAX);
+        most = most.max(world.net.frames().received - last);
+    }
+    // An interrupt and a timer in a round.
+    assert!((1..=64).contains(&most), "{most}");
+}
+
+#[test]
+fn the_death_of_a_kernel_resets_its_connections_outside() {
+    let fake = device();
+    let mut world = World::open(&fake, 16);
+    let far = world.peer.listen(80);
+    let request = Request::new(Op::Tcp, 0);
+    let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
+    let near = world.event(1, event).unwrap().handle;
+    assert_eq!(world.connect(near, PEER, 80), Err(Errno::Inprogress));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    world.event(0, Event::Gone(DomainId(1), Epoch(1)));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
+    assert_eq!(world.net.census(), [0; 4]);
+}
+
+#[test]
+fn the_interface_and_all_sockets_are_shown() {
+    let fake = device();
+    let mut world = World::open(&fake, 17);
+    let (near, _) = outgoing(&mut world);
+    let listener = world.listen(7, 4);
+    world.send(near, &mut [1; 100]).unwrap();
+    let mut shown = Interface::default();
+    world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
+    assert_eq!((shown.addresses.v4, shown.link), (OURS, Link::Up as u16));
+    assert!(shown.received > 0 && shown.sent > 0);
+    let mut entries = [Entry::default(); 1];
+    let mut ask = |place| {
+        let request = Request { value: place, ..Request::new(Op::List, 0) };
+        let reply = world.ask(request, entries.as_mut_bytes()).unwrap();
+        (entries[0], reply.value)
+    };
+    let (first, next) = ask(0);
+    assert_eq!((first.local, first.peer, first.peer_port), (OURS, PEER, 80));
+    assert_eq!((first.state, first.send), (State::Connected as u16, 100));
+    let (second, next) = ask(next as u32);
+    assert_eq!((second.state, second.local_port), (State::Listening as u16, 7));
+    assert_eq!(next, LAST);
+    configure(&fake, &Config { status: 0.into(), ..config() });
+    world.event(0, Event::Device);
+    world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
+    assert_eq!(shown.link, Link::Down as u16);
+    assert!(world.close(listener).is_ok());
+}

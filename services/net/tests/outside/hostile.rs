@@ -1,0 +1,203 @@
+//! Frames and a device that do what they should not: nothing panics, and tables stay in their
+//! bounds.
+
+use crate::world::{OURS, World, config, configure, device};
+use abi::net::{Errno, LOCALHOST, Op, Request};
+use abi::soc::DeviceRegisters;
+use base::prng::Prng;
+use net::stack::OUTSIDE;
+use share::Event;
+use std::mem::offset_of;
+use zerocopy::FromBytes;
+
+/// Returns whether loopback works.
+fn loopback_works(world: &mut World<'_>) -> bool {
+    let listener = world.listen(0, 1);
+    let port = world.ask(Request::new(Op::State, listener), &mut []).unwrap().port;
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, LOCALHOST, port), Ok(()));
+    let far = world.ask(Request::new(Op::Accept, listener), &mut []).unwrap().handle;
+    assert_eq!(world.send(near, &mut [1, 2, 3]), Ok(3));
+    let works = world.receive(far, &mut [0; 9]) == Ok(3);
+    for handle in [near, far, listener] {
+        world.close(handle).unwrap();
+    }
+    works
+}
+
+/// Returns a random frame that is nearly right: addressed to the chip, with plausible headers.
+fn frame(random: &mut Prng) -> Vec<u8> {
+    let mut frame = vec![0; 14 + random.below(120) as usize];
+    frame.iter_mut().for_each(|byte| *byte = random.next() as u8);
+    if random.chance(1, 20) {
+        frame.truncate(random.below(20) as usize);
+        return frame;
+    }
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    let kind: [u8; 2] = if random.chance(1, 8) { [8, 6] } else { [8, 0] };
+    frame[12..14].copy_from_slice(&kind);
+    if kind == [8, 6] || frame.len() < 54 {
+        return frame;
+    }
+    let length = (frame.len() - 14) as u16;
+    frame[14] = if random.chance(1, 10) { 0x40 + random.below(16) as u8 } else { 0x45 };
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    frame[20..22].copy_from_slice(if random.chance(1, 8) { &[0x20, 1] } else { &[0, 0] });
+    frame[23] = [6, 6, 6, 17, 1][random.below(5) as usize];
+    if random.chance(1, 2) {
+        frame[26..30].copy_from_slice(&[10, 0, 2, random.next() as u8]);
+    }
+    if random.chance(9, 10) {
+        frame[30..34].copy_from_slice(&OURS);
+    }
+    if random.chance(1, 2) {
+        frame[36..38].copy_from_slice(&[0, 7]);
+    }
+    if frame[23] == 6 {
+        frame[46] = 0x50_u8.wrapping_add(if random.chance(1, 4) { random.next() as u8 } else { 0 });
+        frame[47] = [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
+    }
+    if random.chance(9, 10) {
+        checksum(&mut frame);
+    }
+    frame
+}
+
+fn sum(bytes: &[u8], first: u32) -> u16 {
+    let words =
+        bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
+    let mut sum = first + words.sum::<u32>();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Makes the checksums of an IPv4 packet with TCP, UDP or ICMP right.
+fn checksum(frame: &mut [u8]) {
+    frame[24..26].copy_from_slice(&[0, 0]);
+    let header = sum(&frame[14..34], 0);
+    frame[24..26].copy_from_slice(&header.to_be_bytes());
+    let (at, protocol) = match frame[23] {
+        6 => (50, 6),
+        17 => (40, 17),
+        _ => (36, 0),
+    };
+    let length = (frame.len() - 34) as u32;
+    if protocol == 17 {
+        frame[38..40].copy_from_slice(&(length as u16).to_be_bytes());
+    }
+    frame[at..at + 2].copy_from_slice(&[0, 0]);
+    let addresses: u32 =
+        frame[26..34].chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(it[1])).sum();
+    let pseudo = if protocol == 0 { 0 } else { addresses + protocol + length };
+    let value = sum(&frame[34..], pseudo);
+    frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+#[test]
+fn no_frame_makes_a_step_panic_or_fills_a_table() {
+    let (fake, mut random) = (device(), Prng::new(77));
+    let mut world = World::open(&fake, 77);
+    world.listen(7, 128);
+    let bind = Request { port: 7, ..Request::new(Op::Bind, world.socket(Op::Udp)) };
+    world.ask(bind, &mut []).unwrap();
+    for _ in 0..60_000 {
+        world.inject(frame(&mut random));
+        if random.chance(1, 4) {
+            world.round(world.now + random.below(1 << 32));
+        }
+        assert!(world.net.census()[1] <= OUTSIDE + 8);
+    }
+    world.fake.model.borrow_mut().to_chip.clear();
+    world.run(3000);
+    assert!(loopback_works(&mut world));
+    let [handles, sockets, ending, _] = world.net.census();
+    assert!(handles == 2 && sockets <= 3 + 16 + 144 && ending == 0, "{:?}", world.net.census());
+    assert!(world.net.frames().received > 50_000);
+}
+
+#[test]
+fn a_frame_that_claims_to_be_from_the_chip_is_dropped() {
+    let (fake, mut random) = (device(), Prng::new(78));
+    let mut world = World::open(&fake, 78);
+    world.listen(7, 128);
+    let mut count = 0;
+    while count < 100 {
+        let mut frame = frame(&mut random);
+        if frame.len() < 60 || frame[13] != 0 || frame[23] != 6 || frame[14] != 0x45 {
+            continue;
+        }
+        let from = [OURS, LOCALHOST, [0; 4]][count % 3];
+        frame[26..30].copy_from_slice(&from);
+        checksum(&mut frame);
+        world.inject(frame);
+        count += 1;
+    }
+    world.seen = Some(Vec::new());
+    world.run(200);
+    assert_eq!(world.seen, Some(Vec::new()));
+    assert_eq!(world.net.frames().dropped, 100);
+}
+
+#[test]
+fn no_device_makes_a_step_panic() {
+    for seed in 0..60 {
+        let (fake, mut random) = (device(), Prng::new(seed));
+        let mut world = World::open(&fake, seed);
+        world.listen(7, 8);
+        fake.is_hostile.set(true);
+        fake.eager.set(false);
+        let last = virtio::fake::MEMORY + 2 * virtio::queue::BYTES;
+        for _ in 0..2000 {
+            let place = match random.below(3) {
+                0 => random.below(last as u64 / 8),
+                1 => (virtio::fake::MEMORY / 8) as u64 + random.below(128),
+                _ => offset_of!(DeviceRegisters, config) as u64 / 8 + random.below(10),
+            };
+            let value = match random.below(3) {
+                0 => random.next(),
+                1 => random.below(1 << 20),
+                _ => u64::MAX,
+            };
+            fake.set(8 * place as usize, value);
+            let who = random.below(2) as usize;
+            match random.below(3) {
+                0 => drop(world.event(who, Event::Device)),
+                1 => drop(world.event(who, Event::Timer)),
+                _ => {
+                    let near = world.socket(Op::Tcp);
+                    let _ = world.connect(near, [10, 0, 2, 9], 9);
+                    world.close(near).unwrap();
+                }
+            }
+        }
+        assert!(loopback_works(&mut world));
+    }
+}
+
+#[test]
+fn no_configuration_makes_a_step_panic() {
+    let mut random = Prng::new(5);
+    for seed in 0..3000 {
+        let fake = device();
+        let mut bytes = [0; size_of::<abi::ethernet::Config>()];
+        bytes.iter_mut().for_each(|byte| *byte = random.next() as u8);
+        let mut wrong = abi::ethernet::Config::read_from_bytes(&bytes).unwrap();
+        let right = config();
+        if random.chance(1, 2) {
+            wrong.mac = right.mac;
+        }
+        if random.chance(1, 2) {
+            wrong.addresses.prefix_v4 = random.below(34) as u8;
+        }
+        configure(&fake, &wrong);
+        let mut world = World::new(&fake, seed);
+        world.event(0, Event::Device);
+        world.run(20);
+        let near = world.socket(Op::Tcp);
+        let reached = world.connect(near, [random.next() as u8; 4], 9);
+        assert!(matches!(reached, Err(Errno::Netunreach | Errno::Inprogress | Errno::Connrefused)));
+        assert!(loopback_works(&mut world));
+    }
+}
