@@ -3,14 +3,15 @@
 use abi::boot::{Blob, MAX_CORES};
 use base::id::{CoreId, DomainId, Vector};
 
-use super::gic;
+use super::{gic, timer};
 
 pub fn init(blob: &Blob, _domain: DomainId) {
     gic::init(blob.vectors);
-    gic::init_core();
+    init_core();
 }
 
 pub fn init_core() {
+    timer::init();
     gic::init_core();
 }
 

@@ -13,6 +13,14 @@ pub fn set(deadline_ticks: u64) {
     }
 }
 
+/// Lowers the interrupt's line on a core that has just started. The registers may have any value
+/// after a reset, and in QEMU the line is still as it was at power-off: it follows a change of the
+/// deadline, or of the enable bit, but not a second 0 there. [`stop`] alone would leave it high.
+pub fn init() {
+    set(u64::MAX);
+    stop();
+}
+
 pub fn stop() {
     // SAFETY: as in `set`.
     unsafe {
