@@ -107,9 +107,10 @@ impl Outside {
         self.attached.as_ref().map(|it| &it.addresses)
     }
 
-    /// Returns whether a network is attached to the open device.
-    pub fn is_up(&self) -> bool {
-        self.is_up && self.nic.is_open() && self.attached.is_some()
+    /// Returns whether a network is attached to the device. A reset of the device, or a network
+    /// that comes back, is no reason to refuse a request.
+    pub fn is_attached(&self) -> bool {
+        self.is_up && !self.nic.has_failed() && self.attached.is_some()
     }
 
     /// Returns the most bytes that a datagram may have.

@@ -434,6 +434,9 @@ impl Stack {
             return Err(Errno::Inval);
         }
         let (side, address) = route;
+        if side == Side::Outside && !self.outside.is_attached() {
+            return Err(Errno::Netunreach);
+        }
         Ok((side, IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(address)), port)))
     }
 

@@ -355,5 +355,8 @@ fn the_interface_and_all_sockets_are_shown() {
     world.event(0, Event::Device);
     world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
     assert_eq!(shown.link, Link::Down as u16);
+    let other = world.socket(Op::Tcp);
+    assert_eq!(world.connect(other, PEER, 80), Err(Errno::Netunreach));
+    assert_eq!(world.send(near, &mut [1; 9]), Ok(9), "connections wait for it");
     assert!(world.close(listener).is_ok());
 }
