@@ -3,7 +3,7 @@
 //!
 //! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network
-//! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`outside`]: that to Ethernet;
+//! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`ethernet`], [`outside`]: that to Ethernet;
 //!   `patience`: how long connections there wait
 //! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
@@ -21,6 +21,7 @@ pub mod addresses;
 pub mod check;
 pub mod client;
 pub mod device;
+pub mod ethernet;
 mod exchange;
 pub mod listener;
 mod listing;

@@ -12,7 +12,7 @@
 
 use crate::addresses::{Side, route};
 use crate::device::{Loopback, PACKETS};
-use crate::outside::Outside;
+use crate::ethernet::Outside;
 use abi::net::{DATAGRAM, Errno, LOCALHOST};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
