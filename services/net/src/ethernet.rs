@@ -71,6 +71,12 @@ impl Frame {
     }
 }
 
+impl Default for Outside {
+    fn default() -> Outside {
+        Outside::new()
+    }
+}
+
 impl Outside {
     pub fn new() -> Outside {
         Outside {
