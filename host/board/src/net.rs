@@ -1,8 +1,8 @@
 //! Checks of the addresses of a `[[device]]` of kind `net`.
 //!
 //! Every key has a default; together they are the network that libslirp, and so QEMU, makes by
-//! default. A file that moves the chip to another network must name its gateway as well, which then
-//! is also the default server of names.
+//! default. A file that moves the chip to another network must write its gateway and its server of
+//! names as well.
 
 use crate::error::{Place, Reason};
 use crate::file;
@@ -68,6 +68,7 @@ pub fn net(device: &file::Device) -> Place<Option<Net>> {
 trait Address: Copy + Eq + Display + FromStr {
     /// What the keys are called, and an example of a network.
     const GATEWAY: &'static str;
+    const NAMES: &'static str;
     const EXAMPLE: &'static str;
     const BITS: u8;
 
@@ -77,6 +78,7 @@ trait Address: Copy + Eq + Display + FromStr {
 
 impl Address for Ipv4Addr {
     const GATEWAY: &'static str = "gateway";
+    const NAMES: &'static str = "names";
     const EXAMPLE: &'static str = "10.0.2.15/24";
     const BITS: u8 = 32;
 
@@ -91,6 +93,7 @@ impl Address for Ipv4Addr {
 
 impl Address for Ipv6Addr {
     const GATEWAY: &'static str = "gateway6";
+    const NAMES: &'static str = "names6";
     const EXAMPLE: &'static str = "fec0::15/64";
     const BITS: u8 = 128;
 
@@ -118,16 +121,15 @@ fn network<A: Address>(default: Network<A>, keys: [Written<'_>; 3]) -> Place<Net
         network.names = host(written)?;
     }
     let Network { address: ours, prefix, gateway: next, .. } = network;
-    if names.is_none() && !within(ours, prefix, network.names) {
-        network.names = next;
-    }
     let at = gateway.as_ref().or(address.as_ref()).map_or(0, |written| written.span().start);
     if ours == next || !within(ours, prefix, next) {
-        let why = format!(
-            "the {} {next} is not another host in the network of {ours}/{prefix}",
-            A::GATEWAY
-        );
+        let key = A::GATEWAY;
+        let why = format!("the {key} {next} is not another host in the network of {ours}/{prefix}");
         return Err((at, Reason::Conflict(why)));
+    }
+    if names.is_none() && (ours == network.names || !within(ours, prefix, network.names)) {
+        let why = format!("the network of {ours}/{prefix} needs a server of names: {}", A::NAMES);
+        return Err((at, Reason::Missing(why)));
     }
     Ok(network)
 }

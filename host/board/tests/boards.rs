@@ -358,11 +358,6 @@ fn a_network_device_has_addresses() {
     let board = board::parse("b.toml", &spoiled("kind = \"net\"", moved)).unwrap();
     let net = board.devices.iter().find_map(|d| d.net.as_ref()).unwrap();
     assert_eq!((net.v4.prefix, net.v4.names.octets(), net.mac[0]), (30, [9; 4], 2));
-    // In a network of its own, the gateway is asked for names.
-    let text = spoiled("kind = \"net\"", &moved.replace("names = \"9.9.9.9\"\n", ""));
-    let board = board::parse("b.toml", &text).unwrap();
-    let net = board.devices.iter().find_map(|d| d.net.as_ref()).unwrap();
-    assert_eq!(net.v4.names, net.v4.gateway);
 }
 
 #[test]
@@ -380,6 +375,8 @@ fn addresses_that_cannot_be() {
         with(&format!("address6 = \"{bad}\""), bad, "such as \"fec0::15/64\"");
     }
     with("address = \"10.0.3.1/24\"", "10.0.3.1", "10.0.2.2 is not another host in the network");
+    let moved = "address = \"10.0.3.1/24\"\ngateway = \"10.0.3.9\"";
+    with(moved, "10.0.3.9", "needs a server of names: names");
     with("gateway = \"10.0.2.15\"", "10.0.2.15", "not another host");
     with("gateway6 = \"fec1::1\"", "fec1::1", "gateway6 fec1::1 is not another host");
     with("gateway = \"gw.local\"", "gw.local", "IPv4 address of a host");

@@ -5,10 +5,11 @@ use anyhow::{anyhow, bail};
 use board::Board;
 use builds::apps;
 use builds::kernels::{self, Built, Profile};
+use std::path::PathBuf;
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::instance::{BORROWED, Instance, InstanceError};
-use workbench::network::Network;
+use workbench::network::{self, Forward, Network};
 use workbench::prepare::{find, plugin, soc_binary};
 use workbench::{machine, model};
 
@@ -53,6 +54,17 @@ pub struct How {
     /// Use no system disk: the console is the kernels' monitor.
     #[arg(long)]
     bare: bool,
+    /// The network: `none`, `user` (this host's, as far as its user may use it), or the path of a
+    /// unix socket with frames, such as passt's. By default, `user`, and `none` in exact runs.
+    #[arg(long, value_parser = network::parse, value_name = "NET")]
+    net: Option<Network>,
+    /// Publish a port of the chip on this host: `8080:80`, `0.0.0.0:8080:80` or `8080:80/udp`.
+    /// Without an address, only this host reaches it. May be repeated.
+    #[arg(long, value_name = "PORTS")]
+    publish: Vec<Forward>,
+    /// Write all frames of the network to this file, which Wireshark reads.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// The board ends with one program, and its disk is a copy. Whether that needs all programs.
     #[arg(skip)]
     lent: Option<bool>,
@@ -71,8 +83,28 @@ impl How {
             no_costs: false,
             arguments: None,
             bare: false,
+            net: None,
+            publish: Vec::new(),
+            pcap: None,
             lent: Some(programs),
         }
+    }
+
+    /// Returns the network, which an exact run cannot have.
+    fn network(&self) -> anyhow::Result<Network> {
+        let is_exact = self.lab || self.icount;
+        let network = match &self.net {
+            Some(network) => network.clone(),
+            None if is_exact => Network::None,
+            None => Network::User,
+        };
+        if is_exact && network != Network::None {
+            bail!("--net: an exact run (--lab, --icount) has no network outside; leave it out");
+        }
+        if !self.publish.is_empty() && network != Network::User {
+            bail!("--publish needs the network of this host: `--net user`, and no exact run");
+        }
+        Ok(network)
     }
 
     /// Returns the options for QEMU and soc.
@@ -88,7 +120,8 @@ impl How {
             icount: self.icount,
             lab,
             arguments: self.arguments.clone(),
-            network: if self.lab || self.icount { Network::None } else { Network::User },
+            network: self.network()?,
+            pcap: self.pcap.as_ref().map(std::path::absolute).transpose()?,
             outlives: self.lent.is_none(),
             ..machine::Options::default()
         })
@@ -138,6 +171,10 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     let step = Step::begin(&format!("starting {}", instance.name));
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();
+    if let Err(why) = instance.publish(&how.publish) {
+        instance.stop()?;
+        return Err(why.into());
+    }
     if how.lent.is_some() {
         return Ok(instance);
     }

@@ -1,6 +1,6 @@
 //! The commands about boards: build, up, run, console, down, ps.
 
-use crate::console;
+use crate::{console, forward};
 use abi::soc::state;
 use anyhow::Context;
 use builds::image;
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tree::place::Place;
 use workbench::instance::{Instance, InstanceError};
+use workbench::network::Network;
 use workbench::prepare::board_and_kernels;
 use workbench::processes;
 use workbench::run_files::VSOCK;
@@ -112,6 +113,20 @@ fn living(instance: &Instance) -> bool {
     instance.soc().is_some() || !instance.machines().is_empty()
 }
 
+/// Lists the addresses of a board, what they are attached to, and the published ports.
+fn network(instance: &Instance, board: &board::Board) {
+    let Some(net) = board.devices.iter().find_map(|device| device.net) else { return };
+    let attached = match instance.network() {
+        Some(Network::User) => "this host's network".to_string(),
+        Some(Network::Socket(path)) => path.display().to_string(),
+        Some(Network::None) | None => "no network".to_string(),
+    };
+    println!("  network      {}, {}: {attached}", net.v4.address, net.v6.address);
+    for forward in instance.published() {
+        println!("  published    {}", forward::shown(&forward));
+    }
+}
+
 /// `pen ps`
 pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
     let running: Vec<Instance> = Instance::all(place).into_iter().filter(living).collect();
@@ -135,6 +150,7 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
                 state::name(now)
             );
         }
+        network(&instance, &board);
         if let Some((ns, used)) = meter::used(&instance) {
             println!("  in the lab, {:.6} s of the chip", ns as f64 / 1e9);
             for (name, uj) in used {

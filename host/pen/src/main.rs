@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod debug;
 mod doctor;
+mod forward;
 mod fuzz;
 mod new;
 mod test;
@@ -73,7 +74,9 @@ enum Verb {
     Exec(exec::Line),
     /// Move a running process to another kernel of a board, without interrupting it.
     Move(moves::Line),
-    /// List boards that run, with the state of each domain.
+    /// Publish a port of a running board on this host.
+    Forward(forward::Line),
+    /// List boards that run, with the state of each domain, their addresses and published ports.
     Ps,
     /// Debug a kernel with gdb: a running one, or the memory of one that died.
     Debug(debug::Line),
@@ -193,6 +196,9 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Move(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
             moves::move_process(instance, &line)
+        }),
+        Verb::Forward(line) => commands::with_running(&place, line.board(), |instance| {
+            forward::forward(instance, &line)
         }),
         Verb::Ps => commands::ps(&place),
         Verb::Debug(line) => debug::debug(&place, &line),

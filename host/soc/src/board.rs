@@ -8,6 +8,7 @@ use crate::dma::limits::Limits;
 use crate::eye::{Eye, EyeError};
 use crate::fabric::{Doorbell, Fabric, Slot};
 use crate::gate::{Gate, GateError};
+use crate::helper;
 use crate::lives;
 use crate::memory::{Chip, MemoryError, Ram};
 use crate::power::Policy;
@@ -105,6 +106,10 @@ impl Devices {
             // If one fails, the threads already started end with the process.
             devices.add(device, ground)?;
         }
+        if let Some(gateway) = ground.config.gateway.clone() {
+            let folder = ground.folder.to_owned();
+            devices.spawn("gateway", move |stop| helper::run(&gateway, &folder, stop))?;
+        }
         Ok(devices)
     }
 
@@ -158,7 +163,7 @@ impl Devices {
         let ram = ground.chip.ram().of_device(config.registers);
         let fabric = ground.fabric.clone();
         let device = virtio::Device::new(config, ram, fabric, model)?;
-        self.spawn(config, move |stop| virtio::run(device, stop))
+        self.spawn(&config.name, move |stop| virtio::run(device, stop))
     }
 
     fn add_dma(&mut self, device: &Device, ground: &Ground<'_>) -> Result<(), BoardError> {
@@ -172,17 +177,17 @@ impl Devices {
         let engine = Engine::new(device, dma, holders, limits, memory, bells)?;
         let handle = dma::Handle::new(engine, device, fabric.clone());
         self.engines.push(handle.clone());
-        self.spawn(device, move |stop| dma::run(&handle, stop))
+        self.spawn(&device.name, move |stop| dma::run(&handle, stop))
     }
 
     fn spawn(
         &mut self,
-        config: &Device,
+        name: &str,
         run: impl FnOnce(&Arc<Doorbell>) + Send + 'static,
     ) -> Result<(), BoardError> {
         let stop = self.stop.clone();
         let thread = std::thread::Builder::new()
-            .name(config.name.clone())
+            .name(name.to_owned())
             .spawn(move || run(&stop))
             .map_err(host("thread"))?;
         self.threads.push(thread);

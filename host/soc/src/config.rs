@@ -54,6 +54,20 @@ pub struct Config {
     /// Devices on the interconnect.
     #[serde(default)]
     pub devices: Vec<Device>,
+    /// The process that is the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Gateway>,
+}
+
+/// A process that connects to the network device. It is started again when it ends, and ends with
+/// the board.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Complete argv, program first. Its working directory is the run folder.
+    pub command: Vec<String>,
+    /// Its stdout and stderr are appended here.
+    pub log: PathBuf,
 }
 
 /// Maximum doorbell vectors of a peer.
@@ -284,6 +298,9 @@ impl Config {
 
     fn join(&mut self, folder: &Path) {
         let join = |path: &mut PathBuf| *path = folder.join(&*path);
+        if let Some(gateway) = &mut self.gateway {
+            join(&mut gateway.log);
+        }
         join(&mut self.blob);
         join(&mut self.ram.path);
         for domain in &mut self.domains {
@@ -323,6 +340,9 @@ impl Config {
         }
         self.check_slots()?;
         self.domains.iter().try_for_each(|domain| self.check_domain(domain))?;
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.command.is_empty()) {
+            return wrong("the gateway has no command");
+        }
         self.check_devices()
     }
 

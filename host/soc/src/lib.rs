@@ -8,6 +8,7 @@
 //!         |------- judge (pure), executed      which domain hangs
 //!         |------- control                     pen's requests
 //!         |------- memory, fabric              words and doorbells shared with kernels
+//!       helper (a thread)                      the gateway, a process beside the QEMUs
 //!       virtio (a thread each) -- memory, fabric
 //!       dma (a thread) -- memory, fabric           the supervisor fences its channels
 //! ```
@@ -20,6 +21,7 @@ pub mod executed;
 pub mod eye;
 pub mod fabric;
 pub mod gate;
+pub mod helper;
 pub mod judge;
 pub mod lives;
 pub mod logging;

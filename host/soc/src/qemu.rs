@@ -18,6 +18,23 @@ use std::sync::mpsc::{Sender, channel};
 /// soc ($0).
 const STILL_OURS: &str = r#"[ "$PPID" = "$0" ] || exit 1; exec "$@""#;
 
+/// Returns the command that starts `command` in `folder`. The process dies with the calling thread
+/// (`setpriv --pdeathsig`). It is not in this process's group, so Ctrl-C reaches only the soc.
+pub fn dependent(command: &[String], folder: &Path, log: &Path) -> std::io::Result<Command> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut dependent = Command::new("setpriv");
+    dependent
+        .args(["--pdeathsig", "KILL", "--", "sh", "-c", STILL_OURS])
+        .arg(std::process::id().to_string())
+        .args(command)
+        .current_dir(folder)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    Ok(dependent)
+}
+
 /// A QEMU that was started and not yet reaped.
 #[derive(Debug)]
 pub struct Qemu {
@@ -27,8 +44,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts a QEMU. It dies with the calling thread (`setpriv --pdeathsig`), so only the main
-    /// thread may call this. It is not in this process's group, so Ctrl-C reaches only the soc.
+    /// Starts a QEMU. It dies with the calling thread, so only the main thread may call this.
     pub fn start(
         index: usize,
         domain: &Domain,
@@ -37,17 +53,7 @@ impl Qemu {
         bell: Arc<Doorbell>,
     ) -> std::io::Result<Qemu> {
         remove_socket(&domain.qmp);
-        let log = OpenOptions::new().create(true).append(true).open(&domain.log)?;
-        let mut child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--", "sh", "-c", STILL_OURS])
-            .arg(std::process::id().to_string())
-            .args(&domain.command)
-            .current_dir(folder)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
+        let mut child = dependent(&domain.command, folder, &domain.log)?.spawn()?;
         let watch = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty());
         let ended = watch(&child).inspect_err(|_| stop(&mut child))?;
         let (orders, receiver) = channel();

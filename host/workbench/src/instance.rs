@@ -179,7 +179,7 @@ impl Instance {
         file(&self.folder, std::fs::set_permissions(&self.folder, Permissions::from_mode(0o700)))
     }
 
-    /// Stops the board: requests a shutdown, then kills the soc and any remaining QEMU.
+    /// Stops the board: requests a shutdown, then kills the soc and what remains of it.
     pub fn stop(&self) -> Outcome<()> {
         for pid in self.socs() {
             // It may have ended just now; then there is no process to signal.
@@ -191,7 +191,7 @@ impl Instance {
                 }
             }
         }
-        for pid in self.machines() {
+        for pid in self.machines().into_iter().chain(self.parts(Part::Gateway)) {
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = std::fs::remove_file(self.path("soc.pid"));

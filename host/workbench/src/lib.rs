@@ -10,6 +10,7 @@
 //! - [`instance`]  a board in its run folder; [`start`], [`given`] and [`life`] add methods
 //! - [`processes`]  the socs and QEMUs of this tree
 //! - [`profile`]  where a board in the lab spent its cycles; [`symbols`]  functions of its kernels
+//! - [`network`]  what the network device is attached to, and published ports
 //! - [`run_files`]  names of files in a run folder
 //! - [`rig`]  a board under test or measurement; `notes` keeps its output readable
 //!

@@ -5,7 +5,7 @@
 //! are relative to the run folder, which is the working directory.
 
 use crate::model::Choice;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::run_files::{CONSOLE, VSOCK};
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use lab::model::Mode;
@@ -170,19 +170,12 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
     line
 }
 
-/// Returns the settings of a network device.
-fn network(net: &board::Net, options: &Options) -> config::Net {
-    fn place<A: Copy>(from: &board::Network<A>) -> config::Network<A> {
-        let board::Network { address, prefix, gateway, names } = *from;
-        config::Network { address, prefix, gateway, names }
-    }
-    config::Net {
-        link: options.network.link(),
-        pcap: options.pcap.clone(),
-        mac: net.mac,
-        v4: place(&net.v4),
-        v6: place(&net.v6),
-    }
+/// Returns the gateway process, if the board is attached to the host's network. It is next to
+/// `spin`.
+fn gateway(board: &Board, spin: &Path, options: &Options) -> Option<config::Gateway> {
+    let net = board.devices.iter().find_map(|device| device.net.as_ref())?;
+    let wanted = options.network == Network::User;
+    wanted.then(|| network::gateway(net, &spin.with_file_name(network::PROGRAM)))
 }
 
 /// Returns the soc's configuration for `board`. `spin` is the plugin of boards that run freely.
@@ -230,7 +223,10 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             setup_ns: dma.setup_ns.value,
             bandwidth_mbps: dma.bandwidth_mbps.value,
         }),
-        net: d.net.as_ref().map(|net| network(net, options)),
+        net: d
+            .net
+            .as_ref()
+            .map(|net| network::device(net, &options.network, options.pcap.as_deref())),
     });
     config::Config {
         soc_slot: Board::SOC_SLOT as u16,
@@ -248,5 +244,6 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
         ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
         domains: domains.collect(),
         devices: devices.collect(),
+        gateway: gateway(board, spin, options),
     }
 }

@@ -1,8 +1,9 @@
-//! The socs and QEMUs of this tree, found in the system's list of processes.
+//! The socs, QEMUs and gateways of this tree, found in the system's list of processes.
 //!
 //! A process is identified by its program and its working directory in `/proc`. Its command line is
 //! not usable: it is empty for a moment while a soc executes itself (`reboot`).
 
+use crate::network::PROGRAM;
 use rustix::process::{Pid, getpid};
 use std::path::{Path, PathBuf};
 use tree::place::Place;
@@ -14,6 +15,8 @@ pub enum Part {
     Soc,
     /// The QEMU of a domain.
     Emulator,
+    /// The gateway of its network.
+    Gateway,
 }
 
 /// A process of a board.
@@ -35,12 +38,13 @@ pub struct Process {
 const REMOVED: &str = " (deleted)";
 
 impl Process {
-    /// Returns the soc or QEMU with this id; `None` for any other process.
+    /// Returns the soc, QEMU or gateway with this id; `None` for any other process.
     fn look(pid: Pid) -> Option<Process> {
         let link = |name| std::fs::read_link(format!("/proc/{}/{name}", pid.as_raw_nonzero()));
         let program = kept(link("exe").ok()?);
         let part = match program.file_name()?.to_str()? {
             "soc" => Part::Soc,
+            PROGRAM => Part::Gateway,
             name if name.starts_with("qemu-system-") => Part::Emulator,
             _ => return None,
         };
@@ -86,7 +90,7 @@ pub fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with('Z'))
 }
 
-/// Returns all socs and QEMUs on this machine.
+/// Returns all socs, QEMUs and gateways on this machine.
 fn all() -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -118,7 +122,7 @@ pub fn of_tree(place: &Place) -> Vec<Process> {
 pub struct Stray {
     /// Its folder.
     pub folder: PathBuf,
-    /// Its soc, or a QEMU without one.
+    /// Its soc, or another part without one.
     pub first: Process,
     /// Number of its QEMUs.
     pub emulators: usize,
@@ -133,6 +137,7 @@ impl Stray {
         let what = match self.first.part {
             Part::Soc => format!("soc {number}, {} QEMUs", self.emulators),
             Part::Emulator => format!("no soc, {} QEMUs, one is {number}", self.emulators),
+            Part::Gateway => format!("no soc, the gateway {number}"),
         };
         let of = match self.keeper {
             Some(pid) => format!("of the test or measurement {}", pid.as_raw_nonzero()),
@@ -145,7 +150,9 @@ impl Stray {
     pub fn end(&self) -> String {
         match self.first.part {
             Part::Soc => format!("`kill {}` ends it", self.first.pid.as_raw_nonzero()),
-            Part::Emulator => format!("`kill -9 {}` ends it", self.first.pid.as_raw_nonzero()),
+            Part::Emulator | Part::Gateway => {
+                format!("`kill -9 {}` ends it", self.first.pid.as_raw_nonzero())
+            }
         }
     }
 }

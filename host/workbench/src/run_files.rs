@@ -6,5 +6,7 @@ pub const CONSOLE: &str = "console.sock";
 pub const VSOCK: &str = "vsock.sock";
 /// Socket of the network: frames.
 pub const LINK: &str = "net.sock";
+/// Socket of the network's gateway: requests.
+pub const GATEWAY: &str = "gateway.sock";
 /// File of the key, in the run folder.
 pub const KEY_FILE: &str = "program.key";

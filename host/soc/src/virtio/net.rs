@@ -22,13 +22,11 @@ use abi::ethernet::{
     Addresses, Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS, LINK_UP, RECEIVE,
     TRANSMIT,
 };
+use gateway::frames::SHORTEST;
 use rustix::event::PollFlags;
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use zerocopy::IntoBytes;
-
-/// Bytes of an Ethernet header; a shorter frame is none.
-const SHORTEST: usize = 14;
 
 /// The device.
 #[derive(Debug)]

@@ -1,34 +1,23 @@
-//! The socket to the network: frames, each after its length in four bytes, big endian.
+//! The socket to the network.
 //!
-//! One network is attached at a time. One that closes, or sends a length that no frame has, is
-//! detached, and the socket waits for the next. Frames that Ethernet cannot have (shorter than a
-//! header, longer than the chip's largest) are dropped. All queues are bounded.
+//! One network is attached at a time. One that closes, or sends what is no frame, is detached, and
+//! the socket waits for the next. All queues are bounded.
 
-use super::SHORTEST;
 use crate::config;
 use crate::fabric::listen;
-use abi::ethernet::FRAME;
+use gateway::frames::{Detached, Frames};
 use rustix::event::PollFlags;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a length.
-const LENGTH: usize = size_of::<u32>();
-/// A greater length is nonsense: the largest packet of IP, and a header.
-const LONGEST: usize = 65_535 + SHORTEST;
 /// Frames that wait for the driver.
 const AHEAD: usize = 64;
-/// Bytes that wait for the network; one frame more may.
-const BEHIND: usize = 64 << 10;
-/// Bytes read at a time.
-const CHUNK: usize = 16 << 10;
 /// Seconds between two attempts to connect.
 const RETRY: i64 = 1;
 
@@ -42,17 +31,12 @@ enum Door {
     Connects(PathBuf, OwnedFd, bool),
 }
 
-/// The socket, and the frames that wait on both sides.
+/// The network that is attached, and the frames that wait for the driver.
 #[derive(Debug)]
 pub struct Link {
     door: Door,
-    stream: Option<UnixStream>,
-    /// Bytes from the network; the first frame may be incomplete.
-    input: Vec<u8>,
-    /// Frames for the driver.
+    network: Option<Frames>,
     frames: VecDeque<Vec<u8>>,
-    /// Bytes for the network.
-    output: VecDeque<u8>,
 }
 
 impl Door {
@@ -83,7 +67,7 @@ impl Door {
     }
 
     /// Returns the next network, if there is one.
-    fn next(&mut self) -> Option<UnixStream> {
+    fn next(&mut self) -> Option<Frames> {
         let stream = match self {
             Door::Shut => return None,
             Door::Listens(listener) => listener.accept().ok()?.0,
@@ -93,8 +77,7 @@ impl Door {
                 connect(path, is_logged)?
             }
         };
-        stream.set_nonblocking(true).ok()?;
-        Some(stream)
+        Frames::new(stream).ok()
     }
 }
 
@@ -114,21 +97,9 @@ fn connect(path: &Path, is_logged: &mut bool) -> Option<UnixStream> {
     }
 }
 
-/// Why a network is detached.
-#[derive(Debug, thiserror::Error)]
-enum Detached {
-    #[error("it has closed the socket")]
-    Closed,
-    #[error("{0}")]
-    Socket(#[from] std::io::Error),
-    #[error("it sent a frame of {0} bytes, which no network has")]
-    Nonsense(usize),
-}
-
 impl Link {
     pub fn open(link: Option<&config::Link>) -> std::io::Result<Link> {
-        let (input, frames, output) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Ok(Link { door: Door::open(link)?, stream: None, input, frames, output })
+        Ok(Link { door: Door::open(link)?, network: None, frames: VecDeque::new() })
     }
 
     /// Returns whether no network can ever be attached.
@@ -138,7 +109,7 @@ impl Link {
 
     /// Returns whether a network is attached.
     pub fn is_up(&self) -> bool {
-        self.stream.is_some()
+        self.network.is_some()
     }
 
     /// Returns whether a frame waits for the driver.
@@ -152,111 +123,51 @@ impl Link {
 
     /// Returns whether another frame may be sent.
     pub fn has_room(&self) -> bool {
-        self.output.len() < BEHIND
+        self.network.as_ref().is_none_or(Frames::has_room)
     }
 
     /// Sends a frame; without a network it is dropped.
     pub fn send(&mut self, frame: &[u8]) {
-        if !self.is_up() {
-            return;
-        }
-        self.output.extend((frame.len() as u32).to_be_bytes());
-        self.output.extend(frame);
-        self.flush();
+        self.with_network(|network, _| network.send(frame));
     }
 
     /// Writes as much as the network accepts.
     pub fn flush(&mut self) {
-        if let Err(why) = self.write() {
-            self.detach(&why);
-        }
+        self.with_network(|network, _| network.flush());
     }
 
     pub fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        let Some(stream) = &self.stream else {
+        let Some(network) = &self.network else {
             return self.door.waits_for().map(|fd| (fd, PollFlags::IN)).into_iter().collect();
         };
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, self.frames.len() < AHEAD);
-        flags.set(PollFlags::OUT, !self.output.is_empty());
+        flags.set(PollFlags::OUT, network.is_behind());
         // With no flag at all, a network that hung up would wake this thread again and again.
-        if flags.is_empty() { Vec::new() } else { vec![(stream.as_fd(), flags)] }
+        if flags.is_empty() { Vec::new() } else { vec![(network.as_fd(), flags)] }
     }
 
     /// Attaches a network, and moves what can be moved without blocking.
     pub fn ready(&mut self) {
-        if self.stream.is_none()
-            && let Some(stream) = self.door.next()
+        if self.network.is_none()
+            && let Some(network) = self.door.next()
         {
             log::info!("Network: attached.");
-            self.stream = Some(stream);
+            self.network = Some(network);
         }
         self.flush();
-        if let Err(why) = self.read() {
-            self.detach(&why);
-        }
+        self.with_network(|network, frames| network.read(frames, AHEAD));
     }
 
-    fn detach(&mut self, why: &Detached) {
-        log::warn!("Network: detached: {why}.");
-        self.stream = None;
-        self.input.clear();
-        self.output.clear();
-    }
-
-    fn write(&mut self) -> Result<(), Detached> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        while !self.output.is_empty() {
-            match stream.write(self.output.as_slices().0) {
-                Ok(0) => return Err(Detached::Closed),
-                Ok(n) => drop(self.output.drain(..n)),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => return Err(e.into()),
-            }
+    /// Does something with the network, and detaches it if that fails.
+    fn with_network(
+        &mut self,
+        work: impl FnOnce(&mut Frames, &mut VecDeque<Vec<u8>>) -> Result<(), Detached>,
+    ) {
+        let Some(network) = &mut self.network else { return };
+        if let Err(why) = work(network, &mut self.frames) {
+            log::warn!("Network: detached: {why}.");
+            self.network = None;
         }
-        Ok(())
-    }
-
-    /// Reads until the socket is empty, or enough frames wait for the driver.
-    fn read(&mut self) -> Result<(), Detached> {
-        let mut bytes = [0; CHUNK];
-        loop {
-            self.split()?;
-            let Some(stream) = &mut self.stream else { return Ok(()) };
-            if self.frames.len() >= AHEAD {
-                return Ok(());
-            }
-            match stream.read(&mut bytes) {
-                Ok(0) => return Err(Detached::Closed),
-                Ok(n) => self.input.extend(&bytes[..n]),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-
-    /// Moves complete frames from the input to the queue, as long as there is room.
-    fn split(&mut self) -> Result<(), Detached> {
-        let mut rest = self.input.as_slice();
-        while self.frames.len() < AHEAD
-            && let Some((length, after)) = rest.split_first_chunk::<LENGTH>()
-        {
-            let length = u32::from_be_bytes(*length) as usize;
-            if length > LONGEST {
-                return Err(Detached::Nonsense(length));
-            }
-            let Some((frame, after)) = after.split_at_checked(length) else { break };
-            if (SHORTEST..=FRAME).contains(&length) {
-                self.frames.push_back(frame.to_vec());
-            } else {
-                log::debug!("Network: a frame of {length} bytes is dropped.");
-            }
-            rest = after;
-        }
-        let used = self.input.len() - rest.len();
-        self.input.drain(..used);
-        Ok(())
     }
 }

@@ -1,0 +1,195 @@
+//! The gateway as a process, between a chip, which smoltcp plays, and sockets of this host.
+
+mod chip;
+
+use chip::{CHIP, Chip, GATEWAY};
+use gateway::control::{AskError, Request, ask};
+use gateway::forward::Forward;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longer than anything here takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns a port that nothing uses now.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn socket(chip: &Chip) -> PathBuf {
+    chip.folder.path().join("gateway.sock")
+}
+
+fn forward(text: String) -> Forward {
+    text.parse().unwrap()
+}
+
+fn add(chip: &Chip, text: String) -> Result<Vec<Forward>, AskError> {
+    ask(&socket(chip), &Request::Add { forward: forward(text) })
+}
+
+fn remove(chip: &Chip, text: String) -> Result<Vec<Forward>, AskError> {
+    ask(&socket(chip), &Request::Remove { forward: forward(text) })
+}
+
+/// Bytes that differ at each place.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+/// A client on this host: sends all, then reads to the end.
+fn client(port: u16, data: Vec<u8>) -> std::thread::JoinHandle<std::io::Result<Vec<u8>>> {
+    std::thread::spawn(move || {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut writer = stream.try_clone()?;
+        let writing = std::thread::spawn(move || {
+            writer.write_all(&data)?;
+            writer.shutdown(std::net::Shutdown::Write)
+        });
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        writing.join().expect("writes do not panic")?;
+        Ok(answer)
+    })
+}
+
+#[test]
+fn the_gateway_is_the_loopback_of_this_host() {
+    let mut chip = Chip::start();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 5];
+        stream.read_exact(&mut asked).unwrap();
+        stream.write_all(&pattern(1 << 20)).unwrap();
+        asked
+    });
+    let tcp = chip.connect(GATEWAY, port);
+    chip.send(tcp, b"hello");
+    let answer = chip.read_to_end(tcp);
+    assert_eq!(server.join().unwrap(), *b"hello");
+    assert!(answer == pattern(1 << 20), "{} bytes of another text", answer.len());
+}
+
+#[test]
+fn a_port_where_nothing_listens_refuses() {
+    let mut chip = Chip::start();
+    let tcp = chip.connect(GATEWAY, free_port());
+    assert!(chip.is_refused(tcp));
+}
+
+#[test]
+fn a_published_port_is_the_chips_until_it_is_removed() {
+    let mut chip = Chip::start();
+    let port = free_port();
+    let published = add(&chip, format!("{port}:80")).unwrap();
+    assert_eq!(published, [forward(format!("127.0.0.1:{port}:80"))]);
+    // The chip has not sent a frame yet: the gateway asks for its address.
+    for bytes in [1, 300_000] {
+        let tcp = chip.listen(80);
+        let client = client(port, pattern(bytes));
+        chip.echo(tcp);
+        assert!(client.join().unwrap().unwrap() == pattern(bytes));
+    }
+    assert_eq!(remove(&chip, format!("{port}:80")).unwrap(), []);
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+}
+
+#[test]
+fn datagrams_are_published_too() {
+    let mut chip = Chip::start();
+    let port = free_port();
+    add(&chip, format!("{port}:53/udp")).unwrap();
+    let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let udp = chip.udp(53);
+    client.send(b"who?").unwrap();
+    chip.echo_datagram(udp);
+    let mut answer = [0; 10];
+    let length = client.recv(&mut answer).unwrap();
+    assert_eq!(&answer[..length], b"who?");
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let chip = Chip::start();
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refusal = |result: Result<Vec<Forward>, AskError>| result.unwrap_err().to_string();
+    let text = refusal(add(&chip, format!("{port}:80")));
+    assert!(text.contains(&format!("another program uses port {port}")), "{text}");
+    let port = free_port();
+    add(&chip, format!("{port}:80")).unwrap();
+    let text = refusal(add(&chip, format!("0.0.0.0:{port}:81")));
+    assert!(text.contains("publishes") && text.contains("already"), "{text}");
+    let text = refusal(remove(&chip, format!("{port}:81")));
+    assert!(text.contains("is not published"), "{text}");
+    let text = refusal(add(&chip, format!("192.0.2.77:{port}:80")));
+    assert!(text.contains("does not have the address"), "{text}");
+    assert_eq!(ask(&socket(&chip), &Request::List {}).unwrap().len(), 1);
+}
+
+#[test]
+fn nonsense_disturbs_nobody() {
+    let mut chip = Chip::start();
+    let connect = || std::os::unix::net::UnixStream::connect(socket(&chip)).unwrap();
+    let mut asker = connect();
+    asker.write_all(b"{\"op\":\"add\",\"forward\":\"99999:1\"}\n").unwrap();
+    let mut answer = [0; 12];
+    asker.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"{\"ok\":false,");
+    let mut endless = connect();
+    // It is disconnected at some point.
+    while endless.write_all(&[b'x'; 1000]).is_ok() {}
+    for length in [0, 14, 60, 1514] {
+        chip.frame(&vec![0xff; length]);
+        chip.frame(&vec![0x45; length]);
+    }
+    // The gateway detaches from this soc, and attaches again.
+    chip.bytes(&[0xff; 8]);
+    chip.reattach();
+    let port = free_port();
+    add(&chip, format!("{port}:80")).unwrap();
+    let tcp = chip.listen(80);
+    let client = client(port, b"still here".to_vec());
+    chip.echo(tcp);
+    assert_eq!(client.join().unwrap().unwrap(), b"still here");
+}
+
+#[test]
+fn the_next_gateway_publishes_the_same_ports() {
+    let mut chip = Chip::start();
+    let (port, other) = (free_port(), free_port());
+    add(&chip, format!("{port}:80")).unwrap();
+    add(&chip, format!("{other}:81")).unwrap();
+    chip.kill();
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, other)).unwrap();
+    chip.start_gateway();
+    let published = ask(&socket(&chip), &Request::List {}).unwrap();
+    assert_eq!(published, [forward(format!("{port}:80"))]);
+    drop(taken);
+    let tcp = chip.listen(80);
+    let client = client(port, b"again".to_vec());
+    chip.echo(tcp);
+    assert_eq!(client.join().unwrap().unwrap(), b"again");
+}
+
+#[test]
+fn a_chip_that_does_not_read_loses_nothing() {
+    let mut chip = Chip::start();
+    let port = free_port();
+    add(&chip, format!("{port}:80")).unwrap();
+    let tcp = chip.listen(80);
+    let data = pattern(2 << 20);
+    let client = client(port, data.clone());
+    chip.establish(tcp);
+    std::thread::sleep(Duration::from_millis(300));
+    chip.echo(tcp);
+    assert!(client.join().unwrap().unwrap() == data);
+    assert_eq!(SocketAddrV4::new(CHIP, 80).to_string(), "10.0.2.15:80");
+}
