@@ -1,4 +1,4 @@
-//! A published port: who connects to a port of the host reaches a port of the chip.
+//! A published port: a client that connects to a port of the host reaches a port of the chip.
 //!
 //! Written `[ADDRESS:]HOST_PORT:PORT[/udp]`, as in `8080:80` or `0.0.0.0:5353:53/udp`. Without an
 //! address only this host reaches it.

@@ -100,6 +100,19 @@ fn a_published_port_is_the_chips_until_it_is_removed() {
 }
 
 #[test]
+fn many_clients_connect_at_once() {
+    let mut chip = Chip::start();
+    let port = free_port();
+    add(&chip, format!("{port}:80")).unwrap();
+    let sockets: Vec<_> = (0..40).map(|_| chip.listen(80)).collect();
+    let clients: Vec<_> = (0..40).map(|i| client(port, pattern(100 + i))).collect();
+    sockets.into_iter().for_each(|socket| chip.echo(socket));
+    for (i, client) in clients.into_iter().enumerate() {
+        assert!(client.join().unwrap().unwrap() == pattern(100 + i));
+    }
+}
+
+#[test]
 fn datagrams_are_published_too() {
     let mut chip = Chip::start();
     let port = free_port();
@@ -108,11 +121,11 @@ fn datagrams_are_published_too() {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     client.connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     let udp = chip.udp(53);
-    client.send(b"who?").unwrap();
+    client.send(b"name?").unwrap();
     chip.echo_datagram(udp);
     let mut answer = [0; 10];
     let length = client.recv(&mut answer).unwrap();
-    assert_eq!(&answer[..length], b"who?");
+    assert_eq!(&answer[..length], b"name?");
 }
 
 #[test]

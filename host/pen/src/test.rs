@@ -28,6 +28,7 @@ use tree::progress::Step;
 use workbench::findings;
 use workbench::machine::Options;
 use workbench::model::Choice;
+use workbench::network::Network;
 use workbench::prepare;
 use workbench::rig::{Parts, Rig};
 
@@ -239,7 +240,10 @@ impl Bench<'_> {
             soc: soc.to_path_buf(),
             board_file: self.place.board_file(scenario.board),
             kernels: built.to_vec(),
-            options: Options::default(),
+            options: Options {
+                network: if scenario.is_attached { Network::User } else { Network::None },
+                ..Options::default()
+            },
         }
     }
 

@@ -43,7 +43,7 @@ type Run = fn(&mut Rig) -> Result<(), Failure>;
 
 fn scenario(name: String, board: String, run: Run) -> &'static Scenario {
     let (name, board): (&'static str, &'static str) = (name.leak(), board.leak());
-    Box::leak(Box::new(Scenario { name, board, nightly: None, run }))
+    Box::leak(Box::new(Scenario { name, board, nightly: None, is_attached: false, run }))
 }
 
 /// Runs the program in the name of the scenario's folder.

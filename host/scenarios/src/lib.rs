@@ -45,6 +45,7 @@ mod lives;
 mod machine;
 mod moves;
 mod net;
+mod outside;
 mod overlap;
 mod peers;
 mod programs;
@@ -74,6 +75,8 @@ pub struct Scenario {
     pub board: &'static str,
     /// Why it runs only under `--nightly`; `None`: it runs daily.
     pub nightly: Option<&'static str>,
+    /// Whether its board is attached to the host's network.
+    pub is_attached: bool,
     /// The test itself.
     pub run: Run,
 }
@@ -81,11 +84,16 @@ pub struct Scenario {
 type Run = fn(&mut Rig) -> Result<(), Failure>;
 
 const fn on(name: &'static str, board: &'static str, run: Run) -> Scenario {
-    Scenario { name, board, nightly: None, run }
+    Scenario { name, board, nightly: None, is_attached: false, run }
+}
+
+/// A board that is attached to the host's network.
+const fn attached(name: &'static str, board: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: None, is_attached: true, run }
 }
 
 const fn nightly(name: &'static str, board: &'static str, why: &'static str, run: Run) -> Scenario {
-    Scenario { name, board, nightly: Some(why), run }
+    Scenario { name, board, nightly: Some(why), is_attached: false, run }
 }
 
 const CUTS: &str = "200 power cuts, each with two boots, instead of 12; the number so far is in \
@@ -249,6 +257,7 @@ pub const ALL: &[Scenario] = &[
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
+    attached("net.outside", "duo", outside::both_ways),
     on("sockets.solo", "solo", sockets::alone),
     on("sockets.delegated", "duo-delegated", sockets::together),
     on("sockets.shadowed", "duo", sockets::together),

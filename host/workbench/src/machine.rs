@@ -6,6 +6,7 @@
 
 use crate::model::Choice;
 use crate::network::{self, Network};
+use crate::processes;
 use crate::run_files::{CONSOLE, VSOCK};
 use board::{Board, DeviceKind, Domain, Isa, Restart};
 use lab::model::Mode;
@@ -175,7 +176,7 @@ fn command(board: &Board, domain: &Domain, spin: &Path, options: &Options) -> Ve
 fn gateway(board: &Board, spin: &Path, options: &Options) -> Option<config::Gateway> {
     let net = board.devices.iter().find_map(|device| device.net.as_ref())?;
     let wanted = options.network == Network::User;
-    wanted.then(|| network::gateway(net, &spin.with_file_name(network::PROGRAM)))
+    wanted.then(|| network::gateway(net, &spin.with_file_name(processes::GATEWAY)))
 }
 
 /// Returns the soc's configuration for `board`. `spin` is the plugin of boards that run freely.

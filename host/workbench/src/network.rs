@@ -12,8 +12,6 @@ use thiserror::Error;
 pub use gateway::control::Request;
 pub use gateway::forward::Forward;
 
-/// Name of the program, which is next to the soc.
-pub const PROGRAM: &str = "pen-gateway";
 /// Its log, in the run folder.
 const LOG: &str = "gateway.log";
 /// File of the published ports.

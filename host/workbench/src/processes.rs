@@ -3,10 +3,12 @@
 //! A process is identified by its program and its working directory in `/proc`. Its command line is
 //! not usable: it is empty for a moment while a soc executes itself (`reboot`).
 
-use crate::network::PROGRAM;
 use rustix::process::{Pid, getpid};
 use std::path::{Path, PathBuf};
 use tree::place::Place;
+
+/// Name of the gateway's program, which is next to the soc.
+pub const GATEWAY: &str = "pen-gateway";
 
 /// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Process {
         let program = kept(link("exe").ok()?);
         let part = match program.file_name()?.to_str()? {
             "soc" => Part::Soc,
-            PROGRAM => Part::Gateway,
+            GATEWAY => Part::Gateway,
             name if name.starts_with("qemu-system-") => Part::Emulator,
             _ => return None,
         };

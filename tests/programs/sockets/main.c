@@ -5,7 +5,8 @@
  *   many, full         a poll of 1,024 descriptors; as many sockets as there are
  *   echo PORT COUNT    answers so many connections, all at a time, with what they send
  *   inherited 0 COUNT  the same at the listener of its manifest
- *   client PORT BYTES  sends a pattern to `echo`, and compares what comes back
+ *   serve PORT         the same without end; listens again when the network service restarts
+ *   client PORT BYTES [HOST]  sends a pattern to `echo`, and compares what comes back
  *   abandon PORT       connects and exits without closing
  *   hold PORT          accepts a connection and never answers
  *   victim PORT        connects to `hold`, and exits with 7 when the connection is reset
@@ -145,12 +146,50 @@ static int inherited(void)
     return atoi(first);
 }
 
-static void client(uint16_t port, uint32_t bytes)
+static int try_to_listen(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in own = address(port);
+    own.sin_addr.s_addr = htonl(INADDR_ANY);
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&own, sizeof own) == 0 && listen(fd, 64) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Answers connections, one after the other. After the death of another kernel the service may have
+ * lost its state, and with it the listener. */
+_Noreturn static void serve(uint16_t port)
+{
+    int listener = -1;
+    uint8_t data[2048];
+    for (;;) {
+        if (listener < 0 && (listener = try_to_listen(port)) < 0) {
+            poll(NULL, 0, 10);
+            continue;
+        }
+        int fd = accept(listener, NULL, NULL);
+        if (fd < 0) {
+            close(listener);
+            listener = -1;
+            continue;
+        }
+        ssize_t some;
+        while ((some = recv(fd, data, sizeof data, 0)) > 0)
+            if (send(fd, data, (size_t)some, MSG_NOSIGNAL) != some)
+                break;
+        close(fd);
+    }
+}
+
+static void client(uint16_t port, uint32_t bytes, const char *host)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
-    CHECK(getaddrinfo("localhost", service, &hints, &found) == 0);
+    CHECK(getaddrinfo(host, service, &hints, &found) == 0);
     int fd;
     for (;;) {
         fd = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
@@ -271,7 +310,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "inherited") == 0)
         echo(inherited(), count);
     else if (strcmp(what, "client") == 0)
-        client(port, (uint32_t)count);
+        client(port, (uint32_t)count, argc > 4 ? argv[4] : "localhost");
+    else if (strcmp(what, "serve") == 0)
+        serve(port);
     else if (strcmp(what, "abandon") == 0)
         CHECK(reach(port) >= 0);
     else if (strcmp(what, "hold") == 0)

@@ -10,6 +10,7 @@
 //!   version. A library of the same soname reads no more of either when it is given version 1.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{listen, sockopt};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 const VERSION: u32 = 1;
 /// Frames that wait for [`Slirp::next`]; more are lost, as in a full queue of a switch.
 const FRAMES: usize = 1024;
+
+/// Clients that may connect to a published port at the same time.
+const BACKLOG: i32 = 128;
 
 /// libslirp's flags, and those of poll.
 const EVENTS: [(c_int, PollFlags); 5] = [
@@ -292,11 +296,8 @@ impl Slirp {
         more: &[(BorrowedFd<'_>, PollFlags)],
         most: Duration,
     ) -> std::io::Result<Vec<PollFlags>> {
-        let mut sockets: Vec<(c_int, c_int)> = Vec::new();
         let mut ms = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
-        let own = (&raw mut sockets).cast();
-        // SAFETY: the context lives; `add_poll` gets the list, which lives during the call.
-        unsafe { slirp_pollfds_fill(self.context.as_ptr(), &mut ms, add_poll, own) };
+        let mut sockets = self.sockets(&mut ms);
         let open = |fd: c_int| {
             // SAFETY: libslirp has just named this open socket of its own, and closes none before
             // we call it again.
@@ -326,7 +327,33 @@ impl Slirp {
         // SAFETY: the context lives; everything else is a value.
         let result =
             unsafe { slirp_add_hostfwd(context, is_udp.into(), from, host_port, to, port) };
-        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        if result != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        self.lengthen_backlogs();
+        Ok(())
+    }
+
+    /// Lets more than the one client of libslirp's backlog connect at the same time.
+    fn lengthen_backlogs(&mut self) {
+        for (fd, _) in self.sockets(&mut 0) {
+            // SAFETY: as in `wait`.
+            let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+            if sockopt::socket_acceptconn(socket).unwrap_or(false) {
+                // At worst it stays as short as it is.
+                let _ = listen(socket, BACKLOG);
+            }
+        }
+    }
+
+    /// Returns the sockets of the network, and what each waits for; lowers `ms` to the time of
+    /// libslirp's next timer.
+    fn sockets(&mut self, ms: &mut u32) -> Vec<(c_int, c_int)> {
+        let mut sockets: Vec<(c_int, c_int)> = Vec::new();
+        let own = (&raw mut sockets).cast();
+        // SAFETY: the context lives; `add_poll` gets the list, which lives during the call.
+        unsafe { slirp_pollfds_fill(self.context.as_ptr(), ms, add_poll, own) };
+        sockets
     }
 
     /// Publishes nothing at `host` any more. Returns whether there was something.

@@ -49,7 +49,7 @@ pub enum Fault {
     /// A ring or a chain is corrupt.
     #[error("an invalid descriptor: {0}")]
     Chain(#[from] virtio_queue::Error),
-    /// A receive buffer is smaller than the driver was told to make it.
+    /// A receive buffer is too small for a frame.
     #[error("a receive buffer of {0} bytes")]
     Small(usize),
     /// A request has no room for its status.

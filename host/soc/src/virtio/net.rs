@@ -34,7 +34,7 @@ pub struct Net {
     config: Config,
     link: Link,
     capture: Option<Capture>,
-    /// What the driver was told last.
+    /// The state that the driver knows.
     is_up: bool,
 }
 
@@ -137,7 +137,7 @@ impl Model for Net {
         std::mem::replace(&mut self.is_up, is_up) != is_up
     }
 
-    /// A network takes frames late, or goes: TRANSMIT goes on then, without a ring of the driver.
+    /// A network takes frames late, or closes: TRANSMIT continues then without a ring of the driver.
     fn fills(&self, queue: usize) -> bool {
         queue == RECEIVE || queue == TRANSMIT && !self.link.is_shut()
     }

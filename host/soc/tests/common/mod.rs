@@ -80,6 +80,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
         ram: RamConfig { path: "ram".into(), size: SIZE, base_pa: BASE },
         domains,
         devices: Vec::new(),
+        gateway: None,
     }
 }
 

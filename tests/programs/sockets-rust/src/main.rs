@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   echo PORT COUNT    answers so many connections, one after the other
-//!   client PORT BYTES  sends a pattern, and compares what comes back
+//!   client PORT BYTES [HOST]  sends a pattern, and compares what comes back
 //!   all                both, and datagrams, in one process
 //! ```
 
@@ -24,9 +24,9 @@ fn pattern(at: u32) -> u8 {
 }
 
 /// Connects as soon as something listens there.
-fn reach(port: u16) -> Result<TcpStream, Errno> {
+fn reach(to: SocketAddrV4) -> Result<TcpStream, Errno> {
     loop {
-        match TcpStream::connect(local(port)) {
+        match TcpStream::connect(to) {
             Err(Errno::CONNREFUSED) => ready::sleep(10_000_000)?,
             other => return other,
         }
@@ -51,8 +51,8 @@ fn echo(port: u16, count: u32) -> Outcome {
     Ok(())
 }
 
-fn client(port: u16, bytes: u32) -> Outcome {
-    let stream = reach(port)?;
+fn client(to: SocketAddrV4, bytes: u32) -> Outcome {
+    let stream = reach(to)?;
     let (mut sent, mut received) = (0, 0);
     while received < bytes {
         let piece = (bytes - sent).min(3000);
@@ -115,7 +115,10 @@ fn main() -> Outcome {
     let number = |at: usize| arguments.get(at).map_or(Ok(0), |text| text.parse::<u32>());
     match arguments.get(1).map(String::as_str) {
         Some("echo") => echo(number(2)? as u16, number(3)?),
-        Some("client") => client(number(2)? as u16, number(3)?),
+        Some("client") => {
+            let host = arguments.get(4).map_or(Ok(Ipv4Addr::LOCALHOST), |text| text.parse())?;
+            client(SocketAddrV4::new(host, number(2)? as u16), number(3)?)
+        }
         _ => all(),
     }
 }
