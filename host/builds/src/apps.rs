@@ -395,6 +395,7 @@ mod tests {
             "program-c",
             "lives",
             "sockets",
+            "posix",
             "sockets-rust",
             "threads",
             "threads-rust",
