@@ -114,7 +114,7 @@ pub fn lighttpd(rig: &mut Rig) -> Result<(), Failure> {
         ("/lighttpd.conf", site_file("lighttpd.conf")?),
         ("/site/index.html", index.clone()),
         ("/site/list/a.html", index.clone()),
-        ("/site/notes.txt~", b"a backup that nobody may see".to_vec()),
+        ("/site/notes.txt~", b"a denied backup".to_vec()),
         ("/site/large.bin", pattern(1, LARGE.1)),
         ("/site/shared.bin", pattern(2, SHARED.1)),
     ] {

@@ -1,4 +1,4 @@
-/* Names of hosts and services. There is no resolver yet: numbers and "localhost" only. */
+/* Names of hosts and services. names.c implements it. */
 #ifndef PENUMBRA_NETDB_H
 #define PENUMBRA_NETDB_H
 

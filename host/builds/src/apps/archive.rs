@@ -3,8 +3,8 @@
 //! ```text
 //!   apt -> target/apps/source/FILE -> a folder of the caller's
 //! ```
-//! A file is checked against its SHA-256, whether apt fetched it or a person put it there. It may be
-//! removed at any time.
+//! A file is checked against its SHA-256, whether apt fetched it or a person put it there. It may
+//! be removed at any time.
 
 use super::AppError;
 use serde::Deserialize;
