@@ -327,7 +327,7 @@ pub struct Entry {
     pub receive: u32,
     /// Bytes that are not sent, or not acknowledged.
     pub send: u32,
-    /// The process tree that opened it first; 0: the system, or nobody any more.
+    /// The process tree that opened it first; 0: the system, or none any more.
     pub tree: u32,
     pub reserved_2: u32,
 }

@@ -154,7 +154,7 @@ pub trait Effects {
     fn time_of_day(&self, now: u64) -> u64 {
         now
     }
-    /// Returns a number that nobody outside the chip can guess, another one for each life of a
+    /// Returns a number that cannot be guessed outside the chip, another one for each life of a
     /// kernel at least: for a state that must not be predictable.
     fn seed(&self) -> u64 {
         0

@@ -1,5 +1,7 @@
 //! The gateway as a process, between a chip, which smoltcp plays, and sockets of this host.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod chip;
 
 use chip::{CHIP, Chip, GATEWAY};

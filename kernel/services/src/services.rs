@@ -224,7 +224,7 @@ impl Services {
         self.tokens(platform, 1)
     }
 
-    /// Returns a number that nobody outside the chip can guess, a different one each time.
+    /// Returns a number that cannot be guessed outside the chip, a different one each time.
     fn seed(&self, node: &Node) -> u64 {
         let number = self.sequence.fetch_add(1, Ordering::Relaxed);
         let mut hasher = blake3::Hasher::new_keyed(&node.blob.given.seed);

@@ -5,7 +5,8 @@
 //! or it is not open, nothing here does anything.
 
 use crate::addresses::Side;
-use crate::outside::{FRAMES, Frame};
+use crate::ethernet::Frame;
+use crate::outside::FRAMES;
 use crate::service::Net;
 use crate::sockets::Kind;
 use crate::stack::bytes_of;

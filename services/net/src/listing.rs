@@ -12,7 +12,7 @@ impl Net {
         let counts = outside.counts();
         let link = match outside.addresses() {
             _ if outside.nic.has_failed() => Link::Failed,
-            Some(_) if outside.is_up() => Link::Up,
+            Some(_) if outside.is_attached() => Link::Up,
             Some(_) => Link::Down,
             None if outside.nic.is_open() => Link::None,
             None => Link::Opening,

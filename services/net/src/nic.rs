@@ -84,6 +84,12 @@ fn buffer(device: &Device<'_>, queue: usize, index: usize) -> usize {
     device.memory + BUFFERS + (queue * ENTRIES + index) * BUFFER
 }
 
+impl Default for Nic {
+    fn default() -> Nic {
+        Nic::new()
+    }
+}
+
 impl Nic {
     pub fn new() -> Nic {
         let of_head = [0; ENTRIES];

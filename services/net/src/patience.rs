@@ -6,7 +6,7 @@
 //!
 //! The second half is a workaround. smoltcp 0.13 takes the window of any acknowledgement, also of
 //! an old one that was overtaken. If that was a closed window, and the retransmission timer fires
-//! before a newer one comes, the socket has neither this timer nor that of a probe any more: nobody
+//! before a newer one comes, the socket has no timer any more, nor that of a probe: neither end
 //! sends anything, for ever. So a connection whose data are not acknowledged for [`STALL`] sends
 //! keep-alives, whose answers tell the window.
 

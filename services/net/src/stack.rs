@@ -12,7 +12,7 @@
 
 use crate::addresses::{Side, route};
 use crate::device::{Loopback, PACKETS};
-use crate::outside::Outside;
+use crate::ethernet::Outside;
 use abi::net::{DATAGRAM, Errno, LOCALHOST};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -434,6 +434,9 @@ impl Stack {
             return Err(Errno::Inval);
         }
         let (side, address) = route;
+        if side == Side::Outside && !self.outside.is_attached() {
+            return Err(Errno::Netunreach);
+        }
         Ok((side, IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(address)), port)))
     }
 

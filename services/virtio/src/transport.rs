@@ -205,6 +205,12 @@ pub struct Transport {
     attempts: u32,
 }
 
+impl Default for Transport {
+    fn default() -> Transport {
+        Transport::new()
+    }
+}
+
 impl Transport {
     pub const fn new() -> Transport {
         Transport {

@@ -137,7 +137,7 @@ impl Model for Net {
         std::mem::replace(&mut self.is_up, is_up) != is_up
     }
 
-    /// A network takes frames late, or closes: TRANSMIT continues then without a ring of the driver.
+    /// A network takes frames late, or closes: TRANSMIT then continues without a ring.
     fn fills(&self, queue: usize) -> bool {
         queue == RECEIVE || queue == TRANSMIT && !self.link.is_shut()
     }

@@ -160,7 +160,7 @@ fn a_connect_is_refused_or_not_answered() {
     world.run(100);
     let reply = world.ask(error(near), &mut []).unwrap();
     assert_eq!(reply.value, Errno::Connrefused as u64);
-    // Nobody has this address: ARP is not answered.
+    // No host has this address: ARP is not answered.
     assert_eq!(world.connect(near, [10, 0, 2, 77], 81), Err(Errno::Inprogress));
     let before = world.now;
     world.run(2000);
@@ -194,7 +194,7 @@ fn datagrams_for_a_silent_neighbour_do_not_stay() {
 fn a_board_without_the_device_or_without_addresses_has_loopback_only() {
     let fake = device();
     let mut world = World::new(&fake, 9);
-    let mut nowhere = |world: &mut World<'_>| {
+    let nowhere = |world: &mut World<'_>| {
         let near = world.socket(Op::Tcp);
         assert_eq!(world.connect(near, PEER, 80), Err(Errno::Netunreach));
         let listener = world.listen(0, 1);
@@ -355,5 +355,8 @@ fn the_interface_and_all_sockets_are_shown() {
     world.event(0, Event::Device);
     world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
     assert_eq!(shown.link, Link::Down as u16);
+    let other = world.socket(Op::Tcp);
+    assert_eq!(world.connect(other, PEER, 80), Err(Errno::Netunreach));
+    assert_eq!(world.send(near, &mut [1; 9]), Ok(9), "connections wait for it");
     assert!(world.close(listener).is_ok());
 }

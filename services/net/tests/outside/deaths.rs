@@ -63,7 +63,7 @@ fn frames_of_an_earlier_life_do_not_reach_the_next() {
     assert_eq!(world.lives, 2);
     world.until(100, |it| it.net.addresses().is_some());
     assert_eq!(world.send(near, &mut [1]), Err(Errno::Restarted));
-    world.peer.stream(far).send_slice(b"who is there").unwrap();
+    world.peer.stream(far).send_slice(b"still there").unwrap();
     world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
     assert!(fake.resets.get() >= 2);
 }

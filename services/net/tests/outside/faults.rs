@@ -12,7 +12,7 @@ const MORE_SEEDS: u64 = 10_000;
 /// Maximum number of those in which both ends are stuck. When smoltcp sends again, its mere
 /// acknowledgements have an old sequence number as well, and its peer drops them without reading
 /// what they acknowledge. If both ends of a connection send again at once, and both are smoltcp,
-/// neither learns anything any more. No other stack does this, and we cannot change it from outside.
+/// neither learns anything any more. No other stack does this, and only smoltcp can change it.
 const STUCK: usize = 5;
 
 fn byte(seed: u64, at: usize) -> u8 {
