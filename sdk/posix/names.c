@@ -181,6 +181,14 @@ WEAK struct hostent *gethostbyname(const char *name)
     return &host;
 }
 
+/* No address has a name: the resolver asks for A records only. */
+WEAK struct hostent *gethostbyaddr(const void *address, socklen_t bytes, int family)
+{
+    (void)address, (void)bytes, (void)family;
+    h_errno = HOST_NOT_FOUND;
+    return NULL;
+}
+
 WEAK struct servent *getservbyname(const char *name, const char *protocol)
 {
     return (void)name, (void)protocol, NULL;

@@ -5,9 +5,11 @@
 //! `NAME.key` names. `NAME.toml` is its manifest, if it has one. All programs start with
 //! `sdk/c/start.c`, which changes to the directory in which they were started.
 
+mod archive;
 mod compile;
 mod key;
 mod libc;
+mod port;
 mod sources;
 mod strip;
 mod sums;
@@ -117,6 +119,8 @@ pub enum Source {
     },
     /// C that a crate of others ships, with what ours it takes to make a program of it.
     Published(Published),
+    /// C from a source package of Debian, with changes of ours.
+    Debian(Debian),
     /// C of the tree.
     C {
         /// All .c files of this folder.
@@ -167,6 +171,23 @@ pub struct Published {
     speed: bool,
 }
 
+/// C from a source package of Debian.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Debian {
+    /// A folder of the tree with `port.toml` and headers.
+    port: PathBuf,
+    /// `NAME` or `NAME=VALUE`.
+    #[serde(default)]
+    defines: Vec<String>,
+    /// Names behind `-l`.
+    #[serde(default)]
+    libraries: Vec<String>,
+    /// Compiled for speed, at the price of size.
+    #[serde(default)]
+    speed: bool,
+}
+
 /// Why there is no program.
 #[derive(Debug, Error)]
 pub enum AppError {
@@ -176,6 +197,12 @@ pub enum AppError {
     /// The sources of a crate cannot be had.
     #[error("the crate {0}: {1}")]
     Sources(String, String),
+    /// A source package cannot be had.
+    #[error("the source package {0}: {1}")]
+    Archive(String, String),
+    /// A source package is not what its port says, or the port is wrong.
+    #[error("{0}: {1}")]
+    Port(PathBuf, String),
     /// Something that builds is not there.
     #[error("{0} is missing; `./pen setup` as an administrator installs it")]
     Missing(String),
@@ -357,7 +384,7 @@ mod tests {
     fn so_is_the_list_for_tests() {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        let published = ["lua", "zlib", "sqlite", "varisat", "folder"];
+        let published = ["lua", "zlib", "sqlite", "varisat", "lighttpd", "folder"];
         let ours = [
             "records",
             "records-plain",
@@ -368,6 +395,7 @@ mod tests {
             "program-c",
             "lives",
             "sockets",
+            "posix",
             "sockets-rust",
             "threads",
             "threads-rust",

@@ -12,6 +12,7 @@
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
+//! - `outside`, `servers`: the network, with the host as the other side
 //! - `watts`: what kernels say of their power
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
@@ -52,6 +53,7 @@ mod programs;
 mod reboot;
 mod reference;
 mod rest;
+mod servers;
 mod services;
 mod sockets;
 mod statics;
@@ -258,6 +260,7 @@ pub const ALL: &[Scenario] = &[
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
     attached("net.outside", "duo", outside::both_ways),
+    attached("servers.lighttpd", "duo", servers::lighttpd),
     on("sockets.solo", "solo", sockets::alone),
     on("sockets.delegated", "duo-delegated", sockets::together),
     on("sockets.shadowed", "duo", sockets::together),

@@ -28,14 +28,14 @@ fn host(why: std::io::Error) -> Failure {
 }
 
 /// Publishes a port of the chip at a free port of the host. Returns that.
-fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
+pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let forward: Forward = format!("{free}:{port}").parse().expect("two ports");
     rig.instance.publish(&[forward]).map_err(|why| wrong("publish", why.to_string()))?;
     Ok(free)
 }
 
-fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Failure> {
+pub(super) fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Failure> {
     let forward = format!("{host_port}:{port}").parse().expect("two ports");
     let request = Request::Remove { forward };
     let asked = rig.instance.ask_gateway(&request);

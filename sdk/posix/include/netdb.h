@@ -1,4 +1,4 @@
-/* Names of hosts and services. There is no resolver yet: numbers and "localhost" only. */
+/* Names of hosts and services. names.c implements it. */
 #ifndef PENUMBRA_NETDB_H
 #define PENUMBRA_NETDB_H
 
@@ -77,6 +77,7 @@ int getnameinfo(const struct sockaddr *__restrict, socklen_t, char *__restrict, 
                 char *__restrict, socklen_t, int);
 const char *gai_strerror(int);
 struct hostent *gethostbyname(const char *);
+struct hostent *gethostbyaddr(const void *, socklen_t, int);
 struct servent *getservbyname(const char *, const char *);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 //! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
 //! Programs with threads are linked against a libc that is built once ([`libc`]).
 
-use super::{App, AppError, Published, Source, libc, sources};
+use super::{App, AppError, Debian, Published, Source, libc, port, sources};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
     let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
     let all = all.chain(links(app)).chain(&[WRAPPED, MOST_MEMORY]);
-    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_));
+    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_) | Source::Debian(_));
     let all = all.chain(CLANG_POSIX.iter().filter(|_| is_c));
     all.copied().collect::<Vec<&str>>().join(" ")
 }
@@ -170,6 +170,7 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
         Source::Published(published) => published_c(place, tools, app, published),
+        Source::Debian(debian) => debian_c(place, tools, app, debian),
         Source::C { folder, defines, libraries, speed, threads } => {
             let files = c_files(&place.root.join(folder))?;
             let flags = flags(defines, *speed);
@@ -205,6 +206,19 @@ fn published_c(
         named => files.extend(named.iter().map(|file| folder.join(file))),
     }
     c(place, app, &plain(place, tools)?, &files, &flags, &published.libraries)
+}
+
+/// C of a source package. Warnings about it are its authors'.
+fn debian_c(place: &Place, tools: &Tools, app: &App, debian: &Debian) -> Result<PathBuf, AppError> {
+    let prepared = port::prepare(place, &app.name, &debian.port)?;
+    let mut flags = flags(&debian.defines, debian.speed);
+    flags.push("-w".into());
+    // What assertions and logs say of a file is the same wherever it is built.
+    flags.push(prepared.prefix);
+    for folder in prepared.headers {
+        flags.extend(["-I".into(), folder.into()]);
+    }
+    c(place, app, &plain(place, tools)?, &prepared.files, &flags, &debian.libraries)
 }
 
 /// What differs between programs with threads and without.
@@ -283,7 +297,8 @@ fn c(
         link.arg(object);
     }
     let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
-    link.arg(&variant.posix).args(libraries.iter().map(|library| format!("-l{library}")));
+    // A program's own libraries first: those of WASI's emulations run elsewhere, too.
+    link.args(libraries.iter().map(|library| format!("-l{library}"))).arg(&variant.posix);
     link.arg("-o").arg(&made);
     run(link, &app.name)?;
     Ok(made)

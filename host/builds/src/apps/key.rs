@@ -22,6 +22,7 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
         }
         Source::Crate { .. } => vec![],
         Source::C { folder, .. } => vec![folder.clone()],
+        Source::Debian(it) => vec![it.port.clone()],
         // With the headers beside them.
         Source::Published(it) => {
             let folders = it.ours.iter().filter_map(|file| file.parent());
@@ -32,7 +33,7 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     };
     let threads =
         matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
-    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_));
+    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_) | Source::Debian(_));
     let posix = is_c.then(|| PathBuf::from(super::compile::POSIX));
     let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });

@@ -1,0 +1,2 @@
+/* The Makefile writes this: a release has no revision. */
+#define REPO_VERSION ""
