@@ -263,6 +263,11 @@ impl Stack {
         true
     }
 
+    /// Notes that a request has changed something at a socket that may have to be sent.
+    pub fn touch(&mut self, handle: SocketHandle) {
+        self.outside.is_touched |= handle.side == Side::Outside;
+    }
+
     /// Returns a UDP socket. `handle` must be of one.
     pub fn datagrams(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
         self.sockets[handle.side as usize].get_mut(handle.handle)
@@ -290,7 +295,7 @@ impl Stack {
 
     /// Closes a stream: it ends normally, or is reset.
     pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
-        self.outside.is_touched |= handle.side == Side::Outside;
+        self.touch(handle);
         let socket = self.stream(handle);
         // Received data that were not read are lost, so the peer must learn of it by a reset.
         if reset || socket.can_recv() {
