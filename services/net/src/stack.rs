@@ -244,13 +244,9 @@ impl Stack {
         let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));
         let mut socket = tcp::Socket::new(buffer()?, buffer()?);
         if side == Side::Loopback {
-            // The receiver acknowledges within the same step, so there is nothing to wait for, and
-            // no packet is lost.
+            // The receiver acknowledges within the same step, so there is nothing to wait for.
             socket.set_ack_delay(None);
             socket.set_nagle_enabled(false);
-            socket.set_congestion_control(tcp::CongestionControl::None);
-        } else {
-            socket.set_congestion_control(tcp::CongestionControl::Reno);
         }
         Ok(self.add(side, Socket::Tcp(socket), 2 * bytes))
     }
