@@ -19,16 +19,6 @@ use virtio::transport::{POLL, Registers};
 const NEIGHBOUR_PATIENCE: u64 = 3_000_000_000;
 
 impl Net {
-    /// Returns whether a handle's socket has a part outside.
-    pub(crate) fn concerns_outside(&self, handle: u64) -> bool {
-        let place = self.handles.place(handle);
-        match place.ok().and_then(|place| self.handles.get(place)) {
-            Some(Kind::Stream(stream)) => stream.socket.side == Side::Outside,
-            Some(Kind::Udp(own)) => own.outside.is_some(),
-            _ => false,
-        }
-    }
-
     /// Opens the device as far as possible, and receives what it has. Returns whether there may be
     /// more. `looks`: the device has said something.
     pub(crate) fn receive_frames(&mut self, now: u64, looks: bool, effects: &dyn Effects) -> bool {

@@ -4,8 +4,8 @@
 //! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network
 //! - [`stack`]    smoltcp's sockets, and its interface to loopback
-//! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how long
-//!   their connections wait
+//! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
+//!   long their connections wait
 //! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
 //!   request; `listing`: all sockets; `exchange`: frames

@@ -261,7 +261,9 @@ impl Net {
             return Err(why.into());
         }
         let bytes = &call.bulk[..call.length()];
-        match socket.send_slice(bytes) {
+        let sent = socket.send_slice(bytes);
+        self.stack.touch(stream.socket);
+        match sent {
             Ok(0) if !bytes.is_empty() => Err(Halt::Park(Key::Writable(place))),
             Ok(sent) => Ok(moved(sent)),
             Err(_) => Err(Errno::Notconn.into()),
@@ -292,15 +294,23 @@ impl Net {
             Side::Loopback => own.loopback,
             Side::Outside => self.part_outside(place)?,
         };
-        if self.stack.see_datagrams(socket).send_queue() == 0
-            && let Some(Kind::Udp(own)) = self.handles.get_mut(place)
-        {
-            own.began = ns(self.stack.now);
+        if side == Side::Outside {
+            self.note_sending(place, socket);
         }
         match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
             Ok(()) => Ok(moved(length)),
             Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
             Err(udp::SendError::Unaddressable) => Err(Errno::Netunreach.into()),
+        }
+    }
+
+    /// Notes that a datagram is sent to the outside, and when if no other waits there.
+    fn note_sending(&mut self, place: u32, socket: SocketHandle) {
+        self.stack.touch(socket);
+        if self.stack.see_datagrams(socket).send_queue() == 0
+            && let Some(Kind::Udp(own)) = self.handles.get_mut(place)
+        {
+            own.began = ns(self.stack.now);
         }
     }
 
@@ -318,6 +328,8 @@ impl Net {
             _ => return Err(Errno::Notconn.into()),
         };
         let ends = self.handles.socket(place).is_some_and(|socket| socket.shut_read);
+        // Reading may open the window again.
+        self.stack.touch(stream.socket);
         let socket = self.stack.stream(stream.socket);
         if is_connecting(socket) || !stream.connected {
             return Err(Errno::Notconn.into());
@@ -368,7 +380,11 @@ impl Net {
         }
         let (place, kind) = self.entry(call)?;
         match kind {
-            Kind::Stream(stream) if stream.connected => stream.shut |= how & shut::WRITE != 0,
+            Kind::Stream(stream) if stream.connected => {
+                stream.shut |= how & shut::WRITE != 0;
+                let socket = stream.socket;
+                self.stack.touch(socket);
+            }
             Kind::Ended(ended) if !ended.reset => {}
             Kind::Udp(..) | Kind::FreshUdp => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Notconn.into()),

@@ -66,6 +66,8 @@ pub struct Net {
     pub(crate) parked: Parked<Key>,
     /// The socket of a handle that this step has closed.
     closed: Option<u32>,
+    /// When the outside wants a step, as the last step that concerned it found, in ns.
+    due_outside: u64,
 }
 
 const _: () = {
@@ -220,8 +222,10 @@ impl Net {
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
         };
         self.parked.wake_ready(ready, effects);
-        let due = if more { now } else { self.stack.due().min(self.due_outside(now, effects)) };
-        effects.timer(due);
+        if outside {
+            self.due_outside = if more { now } else { self.due_outside(now, effects) };
+        }
+        effects.timer(self.stack.due().min(self.due_outside));
     }
 }
 
@@ -246,6 +250,7 @@ impl Service for Net {
             handles: Handles::new(lives),
             parked: Parked::new(WAITS),
             closed: None,
+            due_outside: u64::MAX,
         }
     }
 
@@ -270,13 +275,11 @@ impl Service for Net {
         let mut outside = true;
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
-                let before = self.concerns_outside(request.handle);
                 let answer = self.answer(Call { token, request, bulk, again });
                 if is_quiet(&request) {
                     return answer;
                 }
-                let after = || self.concerns_outside(request.handle);
-                outside = before || self.stack.outside.wants_a_look() || after();
+                outside = self.stack.outside.wants_a_look();
                 answer
             }
             Event::Cancel(token) => {

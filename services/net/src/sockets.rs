@@ -309,8 +309,10 @@ impl Datagrams {
 
     /// Returns the socket with a datagram to receive; the one on loopback if there is none.
     pub fn next(self, stack: &Stack) -> SocketHandle {
-        let has_some = |&socket: &SocketHandle| stack.see_datagrams(socket).can_recv();
-        self.sockets().find(has_some).unwrap_or(self.loopback)
+        match self.outside {
+            Some(outside) if !stack.see_datagrams(self.loopback).can_recv() => outside,
+            _ => self.loopback,
+        }
     }
 }
 

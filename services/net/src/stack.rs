@@ -243,13 +243,10 @@ impl Stack {
         }
         let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));
         let mut socket = tcp::Socket::new(buffer()?, buffer()?);
-        match side {
-            Side::Loopback => {
-                // The receiver acknowledges within the same step, so there is nothing to wait for.
-                socket.set_ack_delay(None);
-                socket.set_nagle_enabled(false);
-            }
-            Side::Outside => socket.set_congestion_control(tcp::CongestionControl::Reno),
+        if side == Side::Loopback {
+            // The receiver acknowledges within the same step, so there is nothing to wait for.
+            socket.set_ack_delay(None);
+            socket.set_nagle_enabled(false);
         }
         Ok(self.add(side, Socket::Tcp(socket), 2 * bytes))
     }
@@ -261,6 +258,11 @@ impl Stack {
         let oldest = self.ending[1].remove(at);
         oldest.into_iter().for_each(|it| self.drop_socket(it.handle));
         true
+    }
+
+    /// Notes that a request has changed something at a socket that may have to be sent.
+    pub fn touch(&mut self, handle: SocketHandle) {
+        self.outside.is_touched |= handle.side == Side::Outside;
     }
 
     /// Returns a UDP socket. `handle` must be of one.
@@ -290,7 +292,7 @@ impl Stack {
 
     /// Closes a stream: it ends normally, or is reset.
     pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
-        self.outside.is_touched |= handle.side == Side::Outside;
+        self.touch(handle);
         let socket = self.stream(handle);
         // Received data that were not read are lost, so the peer must learn of it by a reset.
         if reset || socket.can_recv() {

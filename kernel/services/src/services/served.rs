@@ -12,7 +12,6 @@ use arch::shared::HwLock;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
-use kernel_node::Node;
 use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
@@ -33,12 +32,12 @@ const TRIES: usize = 8;
 /// A service whose steps this kernel executes.
 pub(super) type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
 
-/// The effects that a step requests, and its device.
+/// The effects that a step requests, and the kind of its device.
 struct Asked<'a> {
     services: &'a Services,
-    node: &'static Node,
+    platform: &'static Platform,
     outbox: Outbox,
-    device: Option<Device<'static>>,
+    drives: Option<u32>,
 }
 
 impl Effects for Asked<'_> {
@@ -46,14 +45,14 @@ impl Effects for Asked<'_> {
         self.outbox.wake(token);
     }
     fn give(&mut self, token: Token, bytes: &[u8]) -> bool {
-        let is_given = self.services.give(self.node, token, bytes);
+        let is_given = self.services.give(self.platform, token, bytes);
         if is_given {
             self.outbox.wake(token);
         }
         is_given
     }
     fn is_near(&self, token: Token) -> bool {
-        token.kernel() == self.node.me
+        token.kernel() == self.platform.me
     }
     fn wake_all(&mut self) {
         self.outbox.wake_all();
@@ -62,13 +61,13 @@ impl Effects for Asked<'_> {
         Effects::timer(&mut self.outbox, at);
     }
     fn time_of_day(&self, now: u64) -> u64 {
-        self.node.time_of_day(now)
+        self.platform.time_of_day(now)
     }
     fn seed(&self) -> u64 {
-        self.services.seed(self.node)
+        self.services.seed(self.platform)
     }
     fn device(&self) -> Option<Device<'_>> {
-        self.device
+        self.drives.and_then(|kind| self.platform.devices.lent(self.platform, kind))
     }
 }
 
@@ -268,8 +267,8 @@ impl<S: Service + Shareable> Served<S> {
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
-        let device = self.drives.and_then(|kind| platform.devices.lent(platform, kind));
-        let mut asked = Asked { services, node: platform, outbox: Outbox::new(), device };
+        let drives = self.drives;
+        let mut asked = Asked { services, platform, outbox: Outbox::new(), drives };
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
             let answer = instance.step(now, event, &mut asked);
