@@ -19,7 +19,7 @@ use workbench::model::Choice;
 /// The scenarios in lab/, with which a failure is repeated.
 const SURVIVE: &str = "survive";
 const EPISODES: &str = "episodes";
-/// Points of each of the two daily checks.
+/// Points of each daily check.
 const DAILY: u64 = 15;
 /// Pairs of each of the two nightly checks.
 const NIGHTLY: u64 = 1000;

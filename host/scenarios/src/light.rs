@@ -98,7 +98,7 @@ pub fn rests(rig: &mut Rig) -> Result<(), Failure> {
     let seconds = SECONDS.to_string();
     let running = run(rig, "main", &["loop", "log", &seconds]);
     pid_of(rig, "main", PROGRAM)?;
-    let before = main_rests(rig)?;
+    let before = rests_long(rig, 0)?;
     std::thread::sleep(Duration::from_secs(SECONDS / 2));
     let woken = starts(rig, 0)? - before;
     if woken != 0 {
@@ -110,22 +110,10 @@ pub fn rests(rig: &mut Rig) -> Result<(), Failure> {
     }
     let running = run(rig, "main", &["loop", "log", "600"]);
     pid_of(rig, "main", PROGRAM)?;
-    main_rests(rig)?;
+    rests_long(rig, 0)?;
     kill(rig, 1, "shadow")?;
     is_lost(running)?;
     nothing_left(rig)
-}
-
-/// Waits until main rests. A failure says what the threads of both kernels do.
-fn main_rests(rig: &mut Rig) -> Result<u64, Failure> {
-    rests_long(rig, 0).map_err(|failure| {
-        let Failure::Wrong(mut why) = failure else { return failure };
-        for line in ["threads", "lights", "peers", "on shadow threads", "on shadow lights"] {
-            let answer = rig.ask("main", line, PATIENCE);
-            why += &answer.unwrap_or_else(|_| format!("\n{line}: main does not answer"));
-        }
-        Failure::Wrong(why)
-    })
 }
 
 /// The process has ended as lost, or its client's kernel has died.

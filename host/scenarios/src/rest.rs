@@ -31,8 +31,12 @@ pub(super) fn starts(rig: &Rig, domain: usize) -> Result<u64, Failure> {
 }
 
 /// Waits until a domain has rested for a second: what was asked of it before is done. Returns how
-/// often it has started to run.
-pub(super) fn rests_long(rig: &Rig, domain: usize) -> Result<u64, Failure> {
+/// often it has started to run. A failure says what the threads of both kernels do.
+pub(super) fn rests_long(rig: &mut Rig, domain: usize) -> Result<u64, Failure> {
+    rested(rig, domain).map_err(|failure| with_threads(rig, failure))
+}
+
+fn rested(rig: &Rig, domain: usize) -> Result<u64, Failure> {
     let start = Instant::now();
     loop {
         rests(rig, domain)?;
@@ -45,6 +49,19 @@ pub(super) fn rests_long(rig: &Rig, domain: usize) -> Result<u64, Failure> {
             return Err(Failure::Wrong(format!("domain {domain} is woken again and again")));
         }
     }
+}
+
+/// Adds what both kernels say of their threads, as far as main answers.
+fn with_threads(rig: &mut Rig, failure: Failure) -> Failure {
+    let Failure::Wrong(mut why) = failure else { return failure };
+    for line in ["threads", "lights", "peers", "on shadow threads", "on shadow lights"] {
+        let Ok(answer) = rig.ask("main", line, PATIENCE) else {
+            why += &format!("\n{line}: main does not answer");
+            break;
+        };
+        why += &answer;
+    }
+    Failure::Wrong(why)
 }
 
 /// While the strong domain rests, the weak one serves the disk, the host and the random device:

@@ -3,7 +3,7 @@
 //! the peer, in such circumstances.
 
 use super::mixed::{self, KINDS_OF_ROUNDS, deaths};
-use super::{Command, Failure, Outcome, Session, buffer, first_peer, number};
+use super::{Command, Failure, Outcome, Session, buffer, first_peer, joined, number};
 use abi::msg::MAX_PAYLOAD;
 use alloc::format;
 use alloc::string::String;
@@ -72,7 +72,7 @@ fn far(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     let Some((seed, rounds)) = FAR.lock().take() else { return };
     let session = Session::at(kernel, Level(0));
-    let answer = work_there(&session, &format!("mixed {seed} {rounds}"));
+    let answer = work_there(&session, format!("mixed {seed} {rounds}").as_bytes());
     let is_good = |text: &String| text.ends_with("nothing wrong");
     let answer = answer.and_then(|text| if is_good(&text) { Ok(text) } else { Err(text) });
     *ANSWER.lock() = Some(answer);
@@ -82,7 +82,7 @@ fn there(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     if words.is_empty() {
         return Err(Failure::Usage);
     }
-    match work_there(session, &words.join(" ")) {
+    match work_there(session, joined(words)?.as_bytes()) {
         Ok(text) if text.starts_with('!') => {
             writeln!(out, "  {text}")?;
             Err(Failure::Failed("the command failed there"))
@@ -96,13 +96,13 @@ fn there(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
 }
 
 /// Runs a command on the first peer, again after each of its deaths. Returns what it printed.
-fn work_there(session: &Session, line: &str) -> Result<String, String> {
+fn work_there(session: &Session, line: &[u8]) -> Result<String, String> {
     let kernel = session.kernel;
     let peer = first_peer(kernel).map_err(|why| String::from(why.text()))?;
     let mut answer = buffer(MAX_PAYLOAD).map_err(|why| String::from(why.text()))?;
     loop {
         let died = answers(session, peer)?;
-        match session.call(peer, Procedure::Run, line.as_bytes(), &mut answer) {
+        match session.call(peer, Procedure::Run, line, &mut answer) {
             Ok(bytes) => {
                 let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("no text");
                 return Ok(text.trim().into());
