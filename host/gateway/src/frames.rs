@@ -2,7 +2,8 @@
 //!
 //! Frames that Ethernet cannot have (shorter than a header, longer than the chip's largest) are
 //! dropped. A length that no frame has is an error: the other end speaks something else. Nothing
-//! blocks, and all buffers are bounded.
+//! blocks. All buffers are bounded, and so is the work of each call: an end that sends without
+//! pause does not keep the caller from its other duties.
 
 use abi::ethernet::FRAME;
 use std::collections::VecDeque;
@@ -20,6 +21,10 @@ const LONGEST: usize = 65_535 + SHORTEST;
 const BEHIND: usize = 64 << 10;
 /// Bytes read at a time.
 const CHUNK: usize = 16 << 10;
+/// Chunks read in a call: enough for 64 of the longest frames.
+const CHUNKS: usize = 8;
+/// Most received bytes that wait: an incomplete frame, and a chunk.
+const INPUT: usize = LENGTH + LONGEST + CHUNK;
 
 /// A stream of frames.
 #[derive(Debug)]
@@ -83,11 +88,13 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads until the socket is empty, or `frames` has `most`.
+    /// Reads until the socket is empty, `frames` has `most`, or the work of one call is done. The
+    /// socket stays readable in the last case. If `frames` is full, complete frames may have been
+    /// read that poll does not tell of: [`Frames::take_read`] returns them.
     pub fn read(&mut self, frames: &mut VecDeque<Vec<u8>>, most: usize) -> Result<(), Detached> {
         let mut bytes = [0; CHUNK];
-        loop {
-            self.split(frames, most)?;
+        self.take_read(frames, most)?;
+        for _ in 0..CHUNKS {
             if frames.len() >= most {
                 return Ok(());
             }
@@ -98,11 +105,19 @@ impl Frames {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(e.into()),
             }
+            debug_assert!(self.input.len() <= INPUT, "less than a frame was left");
+            self.take_read(frames, most)?;
         }
+        Ok(())
     }
 
-    /// Moves complete frames from the input to `frames`, as long as there are fewer than `most`.
-    fn split(&mut self, frames: &mut VecDeque<Vec<u8>>, most: usize) -> Result<(), Detached> {
+    /// Moves complete frames that have been read to `frames`, as long as there are fewer than
+    /// `most`.
+    pub fn take_read(
+        &mut self,
+        frames: &mut VecDeque<Vec<u8>>,
+        most: usize,
+    ) -> Result<(), Detached> {
         let mut rest = self.input.as_slice();
         while frames.len() < most
             && let Some((length, after)) = rest.split_first_chunk::<LENGTH>()
@@ -126,5 +141,81 @@ impl Frames {
 impl AsFd for Frames {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    const MOST: usize = 64;
+
+    fn pair() -> (UnixStream, Frames) {
+        let (peer, own) = UnixStream::pair().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        (peer, Frames::new(own).unwrap())
+    }
+
+    fn framed(length: usize) -> Vec<u8> {
+        [&(length as u32).to_be_bytes()[..], &vec![1; length]].concat()
+    }
+
+    fn is_readable(frames: &Frames) -> bool {
+        let mut one = [PollFd::new(frames, PollFlags::IN)];
+        poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    /// Sends `bytes` again and again, from byte `sent` on, until the socket is full.
+    fn fill(peer: &mut UnixStream, bytes: &[u8], sent: &mut usize) {
+        while let Ok(n) = peer.write(&bytes[*sent % bytes.len()..]) {
+            *sent += n;
+        }
+    }
+
+    #[test]
+    fn bytes_that_wait_are_bounded_while_the_peer_never_pauses() {
+        for length in [SHORTEST - 1, FRAME + 1, LONGEST] {
+            let (mut peer, mut own) = pair();
+            let (mut frames, mut sent) = (VecDeque::new(), 0);
+            let bytes = framed(length).repeat(CHUNK.div_ceil(length));
+            for _ in 0..100 {
+                fill(&mut peer, &bytes, &mut sent);
+                own.read(&mut frames, MOST).unwrap();
+                assert!(own.input.len() <= INPUT && frames.is_empty());
+            }
+            assert!(sent > 100 * CHUNK, "the peer could send only {sent} bytes");
+        }
+    }
+
+    #[test]
+    fn one_call_leaves_what_is_beyond_its_bound_in_the_socket() {
+        let (mut peer, mut own) = pair();
+        let (mut frames, mut sent) = (VecDeque::new(), 0);
+        fill(&mut peer, &framed(0).repeat(CHUNK), &mut sent);
+        assert!(sent > CHUNKS * CHUNK, "a socket holds only {sent} bytes");
+        own.read(&mut frames, MOST).unwrap();
+        assert!(is_readable(&own), "one call has read {sent} bytes");
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        let end = loop {
+            assert!(is_readable(&own), "the rest of {sent} bytes waits unnoticed");
+            if let Err(end) = own.read(&mut frames, MOST) {
+                break end;
+            }
+        };
+        assert!(matches!(end, Detached::Closed) && frames.is_empty());
+    }
+
+    #[test]
+    fn complete_frames_that_had_no_room_are_taken_later() {
+        let (mut peer, mut own) = pair();
+        let mut frames = VecDeque::new();
+        peer.write_all(&framed(SHORTEST).repeat(MOST + 2)).unwrap();
+        own.read(&mut frames, MOST).unwrap();
+        assert_eq!(frames.len(), MOST);
+        assert!(!is_readable(&own), "the socket is empty");
+        frames.clear();
+        own.take_read(&mut frames, MOST).unwrap();
+        assert_eq!(frames.len(), 2);
     }
 }

@@ -118,7 +118,12 @@ impl Link {
     }
 
     pub fn next(&mut self) -> Option<Vec<u8>> {
-        self.frames.pop_front()
+        let next = self.frames.pop_front();
+        if self.frames.is_empty() {
+            // Poll does not tell of frames that have left the socket already.
+            self.with_network(|network, frames| network.take_read(frames, AHEAD));
+        }
+        next
     }
 
     /// Returns whether another frame may be sent.
@@ -147,7 +152,8 @@ impl Link {
         if flags.is_empty() { Vec::new() } else { vec![(network.as_fd(), flags)] }
     }
 
-    /// Attaches a network, and moves what can be moved without blocking.
+    /// Attaches a network, and moves what can be moved without blocking. What a network sends
+    /// without pause is read a part at a time: its socket stays readable, so poll returns at once.
     pub fn ready(&mut self) {
         if self.network.is_none()
             && let Some(network) = self.door.next()
@@ -169,5 +175,23 @@ impl Link {
             log::warn!("Network: detached: {why}.");
             self.network = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn frames_beyond_the_queue_follow_without_another_byte_from_the_network() {
+        let (mut network, own) = UnixStream::pair().unwrap();
+        let mut link = Link::open(None).unwrap();
+        link.network = Some(Frames::new(own).unwrap());
+        let frame = [&60u32.to_be_bytes()[..], &[1; 60]].concat();
+        network.write_all(&frame.repeat(3 * AHEAD)).unwrap();
+        link.ready();
+        let frames = std::iter::from_fn(|| link.next());
+        assert_eq!(frames.count(), 3 * AHEAD);
     }
 }
