@@ -7,6 +7,7 @@
 //! The configuration space ([`Config`]) begins as virtio's. Our addresses follow: they are the
 //! board file's, and the soc writes them before any domain runs.
 
+use zerocopy::big_endian::U16 as U16Be;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -67,6 +68,44 @@ pub struct Addresses {
     pub names_v6: [u8; 16],
 }
 
+/// The header of a frame.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+pub struct FrameHeader {
+    pub to: [u8; 6],
+    pub from: [u8; 6],
+    /// One of [`kind`].
+    pub kind: U16Be,
+}
+
+/// What a frame contains.
+pub mod kind {
+    pub const IPV4: u16 = 0x0800;
+    pub const ARP: u16 = 0x0806;
+}
+
+/// A message of ARP (RFC 826) about an IPv4 address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+pub struct Arp {
+    /// [`arp::FORMAT`].
+    pub format: [u8; 6],
+    /// [`arp::REQUEST`] or [`arp::REPLY`].
+    pub operation: U16Be,
+    pub from_mac: [u8; 6],
+    pub from: [u8; 4],
+    pub to_mac: [u8; 6],
+    pub to: [u8; 4],
+}
+
+/// Values in [`Arp`].
+pub mod arp {
+    /// Ethernet, IPv4, and the lengths of their addresses.
+    pub const FORMAT: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    pub const REQUEST: u16 = 1;
+    pub const REPLY: u16 = 2;
+}
+
 /// The configuration space.
 #[repr(C)]
 #[derive(
@@ -97,3 +136,4 @@ pub struct Config {
 }
 
 const _: () = assert!(size_of::<Addresses>() == 64 && size_of::<Config>() == 80);
+const _: () = assert!(size_of::<FrameHeader>() == 14 && size_of::<Arp>() == 28);

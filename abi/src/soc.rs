@@ -189,10 +189,17 @@ pub struct DomainPage {
     /// it need not be woken when that one has died.
     pub lights: u64,
     pub power: PowerSample,
-    pub rest: [u64; 512 - 13 - 4 * MAX_CORES - SPINLOCKS - size_of::<PowerSample>() / 8],
+    /// Earliest time for which a timer of a shared service ends the present rest of this domain;
+    /// `u64::MAX`: none does.
+    pub kept_timer: u64,
+    /// Per service of [`crate::service::ALL`]: the time of its timer that this domain left to
+    /// others when it began its present rest; `u64::MAX` if it left none.
+    pub left_timers: [u64; SERVICES],
+    pub rest: [u64; 512 - 14 - 4 * MAX_CORES - SPINLOCKS - SERVICES - size_of::<PowerSample>() / 8],
 }
 
 pub const SPINLOCKS: usize = 32;
+const SERVICES: usize = crate::service::ALL.len();
 
 /// A hardware spinlock.
 #[repr(C, align(64))]

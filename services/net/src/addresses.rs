@@ -4,14 +4,15 @@
 //! a unicast hardware address, and an IPv4 address with its network. What the board file leaves out
 //! or has wrong is not there; without an IPv4 address there is no network outside.
 
+use crate::neighbours::{Mac, is_station};
 use abi::ethernet::{Config, MTU, MTU_LEAST};
 use abi::net::{LOCALHOST, NAMES};
-use smoltcp::wire::{EthernetAddress, IpCidr, Ipv4Address, Ipv4Cidr};
+use smoltcp::wire::{IpCidr, Ipv4Address, Ipv4Cidr};
 
 /// Addresses of the interface to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    pub mac: EthernetAddress,
+    pub mac: Mac,
     pub own: Ipv4Cidr,
     /// The next hop to other networks.
     pub gateway: Option<Ipv4Address>,
@@ -34,9 +35,9 @@ impl Addresses {
     /// Checks a configuration. `None`: it gives the chip no address.
     pub fn of(config: &Config) -> Option<Addresses> {
         let given = &config.addresses;
-        let mac = EthernetAddress(config.mac);
+        let mac = config.mac;
         let (address, prefix) = (Ipv4Address::from(given.v4), given.prefix_v4);
-        if !mac.is_unicast() || config.mac == [0; 6] || !(1..=30).contains(&prefix) {
+        if !is_station(mac) || !(1..=30).contains(&prefix) {
             return None;
         }
         let own = Ipv4Cidr::new(address, prefix);
@@ -61,6 +62,17 @@ impl Addresses {
 
     pub fn cidr(&self) -> IpCidr {
         IpCidr::Ipv4(self.own)
+    }
+
+    /// Returns whether `address` can be another host's in the same network.
+    pub fn is_neighbour(&self, address: [u8; 4]) -> bool {
+        address != self.bytes() && is_within(self.own, Ipv4Address::from(address))
+    }
+
+    /// Returns the neighbour that packets to `address` are sent to.
+    pub fn next_hop(&self, address: [u8; 4]) -> Option<[u8; 4]> {
+        let is_near = self.own.contains_addr(&Ipv4Address::from(address));
+        if is_near { Some(address) } else { self.gateway.map(|it| it.octets()) }
     }
 
     /// Returns whether a packet to `address` finds a host, or a next hop.
@@ -166,7 +178,7 @@ mod tests {
             bytes[18 + 12] %= 34;
             let config = Config::read_from_bytes(&bytes).unwrap();
             if let Some(known) = Addresses::of(&config) {
-                assert!(known.mac.is_unicast() && (576..=1500).contains(&known.mtu));
+                assert!(is_station(known.mac) && (576..=1500).contains(&known.mtu));
                 assert!(is_host(known.bytes()));
             }
         }

@@ -1,21 +1,32 @@
 //! The interface to Ethernet, and what a frame is before smoltcp reads it.
 
 use crate::addresses::Addresses;
+use crate::neighbours::{Mac, Neighbours, is_station};
 use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
+use abi::ethernet::{Arp, FrameHeader, arp, kind};
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
 use smoltcp::wire::{IpAddress, IpEndpoint};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a datagram's headers.
 const IP_AND_UDP: usize = 28;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = size_of::<FrameHeader>();
+/// The address of all stations.
+pub const EVERYBODY: Mac = [0xff; 6];
+
+/// A frame with a message of ARP.
+type ArpFrame = [u8; ETHERNET + size_of::<Arp>()];
 
 /// The interface, once the device has opened and given it addresses.
 pub(crate) struct Attached {
     pub interface: Interface,
     pub addresses: Addresses,
+    pub neighbours: Neighbours,
     pub random: Prng,
 }
 
@@ -32,27 +43,48 @@ pub struct Outside {
 /// What a received frame is, as far as this service must know before smoltcp reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Its source cannot be outside: an address of this chip, or none.
-    Forged,
+    /// Not for this chip, or its source cannot be outside: an address of this chip, or none.
+    Foreign,
+    /// A neighbour tells its address, and may ask for ours.
+    Arp { address: [u8; 4], mac: Mac, asks: bool },
     /// Begins a connection with this chip.
-    Syn {
-        from: IpEndpoint,
-        to: IpEndpoint,
-    },
+    Syn { from: IpEndpoint, to: IpEndpoint },
+    /// Another packet of IPv4.
     Other,
 }
 
 impl Frame {
-    /// Looks at a frame. Nothing in it is believed: smoltcp checks everything again.
-    pub fn of(frame: &[u8], own: [u8; 4]) -> Frame {
-        let Ok(frame) = EthernetFrame::new_checked(frame) else { return Frame::Other };
-        if frame.ethertype() != EthernetProtocol::Ipv4 {
-            return Frame::Other;
+    /// Looks at a frame. Nothing in it is believed: smoltcp checks packets again.
+    pub fn of(frame: &[u8], own: &Addresses) -> Frame {
+        let Ok((header, payload)) = FrameHeader::ref_from_prefix(frame) else {
+            return Frame::Foreign;
+        };
+        if header.to != own.mac && header.to != EVERYBODY {
+            return Frame::Foreign;
         }
-        let Ok(packet) = Ipv4Packet::new_checked(frame.payload()) else { return Frame::Other };
+        match header.kind.get() {
+            kind::IPV4 => Frame::of_packet(payload, own.bytes()),
+            kind::ARP => Frame::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            _ => Frame::Foreign,
+        }
+    }
+
+    fn of_arp(payload: &[u8], own: &Addresses) -> Option<Frame> {
+        let (message, _) = Arp::ref_from_prefix(payload).ok()?;
+        let is_ours = message.to == own.bytes();
+        let asks = message.operation.get() == arp::REQUEST && is_ours;
+        let is_valid = message.format == arp::FORMAT && own.is_neighbour(message.from);
+        // A host that has no address yet may ask as well.
+        let is_known = is_valid || asks && message.from == [0; 4];
+        let mac = message.from_mac;
+        (is_known && is_station(mac)).then_some(Frame::Arp { address: message.from, mac, asks })
+    }
+
+    fn of_packet(payload: &[u8], own: [u8; 4]) -> Frame {
+        let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
         if from.octets() == own || matches!(from.octets()[0], 0 | 127) {
-            return Frame::Forged;
+            return Frame::Foreign;
         }
         if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
             return Frame::Other;
@@ -68,6 +100,35 @@ impl Frame {
             }
             _ => Frame::Other,
         }
+    }
+}
+
+impl Attached {
+    /// Returns a frame that asks a neighbour for its hardware address.
+    pub fn question(&self, address: [u8; 4]) -> ArpFrame {
+        self.arp(arp::REQUEST, EVERYBODY, [0; 6], address)
+    }
+
+    /// Returns a frame that tells a neighbour ours.
+    pub fn answer(&self, address: [u8; 4], mac: Mac) -> ArpFrame {
+        self.arp(arp::REPLY, mac, mac, address)
+    }
+
+    fn arp(&self, operation: u16, to: Mac, to_mac: Mac, address: [u8; 4]) -> ArpFrame {
+        let own = &self.addresses;
+        let header = FrameHeader { to, from: own.mac, kind: kind::ARP.into() };
+        let message = Arp {
+            format: arp::FORMAT,
+            operation: operation.into(),
+            from_mac: own.mac,
+            from: own.bytes(),
+            to_mac,
+            to: address,
+        };
+        let mut frame = [0; ETHERNET + size_of::<Arp>()];
+        frame[..ETHERNET].copy_from_slice(header.as_bytes());
+        frame[ETHERNET..].copy_from_slice(message.as_bytes());
+        frame
     }
 }
 

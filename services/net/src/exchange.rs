@@ -15,9 +15,6 @@ use smoltcp::socket::tcp;
 use smoltcp::wire::IpEndpoint;
 use virtio::transport::{POLL, Registers};
 
-/// Time in ns after which datagrams are dropped for which no neighbour answers.
-const NEIGHBOUR_PATIENCE: u64 = 3_000_000_000;
-
 impl Net {
     /// Opens the device as far as possible, and receives what it has. Returns whether there may be
     /// more. `looks`: the device has said something.
@@ -34,7 +31,6 @@ impl Net {
             if !was_attached {
                 self.hear_outside();
             }
-            self.drop_stuck(now);
             while count < FRAMES
                 && let Some(frame) = self.stack.fetch(&device)
             {
@@ -64,7 +60,8 @@ impl Net {
 
     fn take(&mut self, device: &Device<'_>, frame: Frame) {
         match frame {
-            Frame::Forged => self.stack.ignore(),
+            Frame::Foreign => self.stack.ignore(),
+            Frame::Arp { address, mac, asks } => self.stack.hear(device, (address, mac), asks),
             Frame::Other => self.stack.take(device),
             Frame::Syn { from, to } => {
                 if self.admit(from, to) {
@@ -105,19 +102,6 @@ impl Net {
             if let Some(Kind::Udp(_)) = self.handles.get(place) {
                 // Without memory, or if it is bound to another address, it does not.
                 let _ = self.part_outside(place);
-            }
-        }
-    }
-
-    /// Drops datagrams that have waited too long for an answer of a neighbour: a socket sends its
-    /// datagrams in order.
-    fn drop_stuck(&mut self, now: u64) {
-        for place in 0..self.handles.places() {
-            let Some(&Kind::Udp(own)) = self.handles.get(place) else { continue };
-            let Some(socket) = own.outside else { continue };
-            let waits = self.stack.see_datagrams(socket).send_queue() != 0;
-            if waits && now.saturating_sub(own.began) >= NEIGHBOUR_PATIENCE {
-                self.stack.clear_datagrams(socket);
             }
         }
     }

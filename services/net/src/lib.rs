@@ -2,7 +2,8 @@
 //! `docs/design/net.md` describes it; `abi::net` defines the requests.
 //!
 //! - [`device`]   the loopback device
-//! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network
+//! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network;
+//!   [`neighbours`]: the hosts on it
 //! - [`stack`]    smoltcp's sockets, and its interface to loopback
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
@@ -26,6 +27,7 @@ pub mod ethernet;
 mod exchange;
 pub mod listener;
 mod listing;
+pub mod neighbours;
 pub mod nic;
 mod operations;
 pub mod outside;

@@ -4,7 +4,7 @@
 //! does: one is made for each SYN ([`Listener::admit`], `exchange.rs`).
 
 use crate::addresses::Side;
-use crate::stack::{SOCKETS, SocketHandle, Stack, listen_at, ns};
+use crate::stack::{OUTSIDE, SOCKETS, SocketHandle, Stack, listen_at, ns};
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -65,7 +65,7 @@ impl Listener {
         });
         // One is enough: no step makes more than one connection on loopback. To have it, a closed
         // one may be dropped. The last places are not for connections that nothing accepts.
-        let most = if is_scarce(stack) { 1 } else { self.backlog };
+        let most = if is_scarce(stack, Side::Loopback) { 1 } else { self.backlog };
         if self.waiting.is_empty() && self.ready.len() < most {
             // Without memory, connections are refused until there is some.
             let _ = self.add(stack);
@@ -100,7 +100,7 @@ impl Listener {
     /// it must wait: its peer sends the SYN again.
     pub fn admit(&mut self, stack: &mut Stack, address: [u8; 4]) -> Option<SocketHandle> {
         self.settle_coming(stack);
-        if self.ready.len() >= self.backlog || is_scarce(stack) {
+        if self.ready.len() >= self.backlog || is_scarce(stack, Side::Outside) {
             return None;
         }
         let now = ns(stack.now);
@@ -119,6 +119,8 @@ impl Listener {
 }
 
 /// Returns whether the last places are left, which are not for connections that nothing accepts.
-fn is_scarce(stack: &Stack) -> bool {
-    stack.live() + RESERVED as usize >= SOCKETS
+pub fn is_scarce(stack: &Stack, side: Side) -> bool {
+    let reserved = RESERVED as usize;
+    let outside = side == Side::Outside && stack.live_outside() + reserved >= OUTSIDE;
+    outside || stack.live() + reserved >= SOCKETS
 }

@@ -32,7 +32,7 @@ impl Net {
                 prefix_v4: known.own.prefix_len(),
                 ..Addresses::default()
             };
-            (shown.mac, shown.mtu) = (known.mac.0, known.mtu as u32);
+            (shown.mac, shown.mtu) = (known.mac, known.mtu as u32);
         }
         let bytes = shown.as_bytes();
         let bulk = call.bulk.get_mut(..bytes.len()).ok_or(Errno::Inval)?;

@@ -4,7 +4,8 @@
 //! checked, and a frame is copied once before anything reads it. [`Nic::fetch`] takes the next
 //! received frame, and gives its buffer back to the device at once. A frame to send takes a buffer
 //! until the device has completed it. Without a free one nothing is sent, nor received, because a
-//! received frame may need a response. [`Nic::ring`] tells the device what was done.
+//! received frame may need a response. If the device completes none for [`STUCK`], frames are lost
+//! as on any network, so that time limits pass. [`Nic::ring`] tells the device what was done.
 //!
 //! A device that needs a reset is opened again; frames in flight are lost then, as on any network.
 //!
@@ -13,7 +14,11 @@
 //! ```
 
 use crate::addresses::Addresses;
+use crate::ethernet::ETHERNET;
+use crate::neighbours::{Mac, Neighbours};
+use crate::stack::ns;
 use abi::ethernet::{Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS};
+use abi::ethernet::{FrameHeader, kind};
 use abi::ethernet::{RECEIVE, TRANSMIT};
 use abi::soc::{MAX_QUEUES, QueueRegisters};
 use alloc::vec;
@@ -32,8 +37,10 @@ const BUFFER: usize = (HEADER + FRAME).next_multiple_of(8);
 const BUFFERS: usize = 2 * queue::BYTES;
 /// Size of the device memory that this driver needs.
 pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
+/// Time in ns after which a device without a free buffer loses frames.
+pub const STUCK: u64 = 1_000_000_000;
+/// Offset of the destination in a packet of IPv4.
+const DESTINATION: usize = 16;
 
 const NEEDS: Needs = Needs { id: DEVICE_ID, memory: MEMORY, features: FEATURES };
 
@@ -76,6 +83,8 @@ pub struct Nic {
     sender: Sender,
     /// Whether the device is to look at its queues.
     rings: bool,
+    /// Since when there is no buffer to send with, in ns; `u64::MAX`: there is one.
+    full_since: u64,
     counts: Counts,
 }
 
@@ -98,6 +107,7 @@ impl Nic {
             receiver: Receiver { queue: None, of_head, bytes: vec![0; BUFFER], length: 0 },
             sender: Sender { queue: None, of_head, free: 0, bytes: vec![0; BUFFER] },
             rings: false,
+            full_since: u64::MAX,
             counts: Counts::default(),
         }
     }
@@ -140,6 +150,8 @@ impl Nic {
                 }
                 Progress::Open => {
                     self.collect(device);
+                    let since = if self.is_full() { self.full_since.min(now) } else { u64::MAX };
+                    self.full_since = since;
                     return true;
                 }
             }
@@ -181,13 +193,13 @@ impl Nic {
     /// Takes the next received frame, which is then returned by [`Nic::frame`] until smoltcp
     /// consumes it or the next is fetched. Returns false if there is none, or no room for a
     /// response. To be called while the device is open.
-    pub fn fetch(&mut self, device: &Device<'_>) -> bool {
+    pub fn fetch(&mut self, now: u64, device: &Device<'_>) -> bool {
         self.collect(device);
-        let receiver = &mut self.receiver;
-        receiver.length = 0;
-        if self.sender.free == 0 {
+        self.receiver.length = 0;
+        if self.sender.free == 0 && !self.is_stuck(now) {
             return false;
         }
+        let receiver = &mut self.receiver;
         let done = receiver.queue.as_mut().and_then(|it| it.complete(&device.words));
         let Some(done) = done else { return false };
         let index = usize::from(receiver.of_head[usize::from(done.head) % ENTRIES]) % ENTRIES;
@@ -221,8 +233,27 @@ impl Nic {
     }
 
     /// Returns whether there is no buffer to send with until the device has completed some.
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.sender.free.count_ones() <= 1
+    }
+
+    /// Returns whether frames are lost because the device completes none.
+    fn is_stuck(&self, now: u64) -> bool {
+        now.saturating_sub(self.full_since) >= STUCK
+    }
+
+    /// Returns until when nothing can be sent unless the device completes something, in ns.
+    pub fn full_until(&self, now: u64) -> Option<u64> {
+        let since = if self.is_full() { self.full_since.min(now) } else { return None };
+        (!self.is_stuck(now)).then(|| since.saturating_add(STUCK))
+    }
+
+    /// Sends a frame that is complete but for its destination.
+    pub fn send(&mut self, device: &Device<'_>, to: Mac, frame: &[u8]) {
+        let length = frame.len().min(FRAME);
+        self.sender.bytes[HEADER..HEADER + length].copy_from_slice(&frame[..length]);
+        let Nic { sender, rings, counts, .. } = self;
+        sender.submit(device, to, length, rings, counts);
     }
 
     /// Tells the device what was done to its queues.
@@ -251,14 +282,51 @@ impl Nic {
     }
 }
 
-/// The device during one step, as smoltcp uses it.
+impl Sender {
+    /// Completes the frame of `length` bytes with its destination, and submits it. Without a buffer
+    /// it is lost.
+    fn submit(
+        &mut self,
+        device: &Device<'_>,
+        to: Mac,
+        length: usize,
+        rings: &mut bool,
+        counts: &mut Counts,
+    ) {
+        self.bytes[HEADER..HEADER + to.len()].copy_from_slice(&to);
+        let is_sent = self.store(device, HEADER + length).is_some();
+        *rings |= is_sent;
+        counts.sent += u64::from(is_sent);
+        counts.dropped += u64::from(!is_sent);
+    }
+
+    fn store(&mut self, device: &Device<'_>, bytes: usize) -> Option<()> {
+        let index = self.free.trailing_zeros() as usize;
+        if index >= ENTRIES {
+            return None;
+        }
+        let at = buffer(device, TRANSMIT, index);
+        bytes::store_bytes(&device.words, at, &self.bytes[..bytes]);
+        let address = device.window + at as u64;
+        let piece = Piece { address, bytes: bytes as u32, device_writes: false };
+        let head = self.queue.as_mut()?.submit(&device.words, &[piece])?;
+        self.free &= !(1 << index);
+        self.of_head[usize::from(head) % ENTRIES] = index as u8;
+        Some(())
+    }
+}
+
+/// The device during one step, as smoltcp uses it: it carries packets of IPv4, each in a frame to
+/// the neighbour that is its next hop.
 pub struct Port<'a> {
     pub nic: &'a mut Nic,
     pub device: &'a Device<'a>,
-    pub mtu: usize,
+    pub addresses: &'a Addresses,
+    pub neighbours: &'a mut Neighbours,
+    pub now: Instant,
 }
 
-/// A received frame.
+/// A received packet.
 pub struct Incoming<'a>(&'a [u8], &'a mut usize);
 
 impl phy::RxToken for Incoming<'_> {
@@ -268,48 +336,56 @@ impl phy::RxToken for Incoming<'_> {
     }
 }
 
-/// A frame to send.
+/// A packet to send.
 pub struct Outgoing<'a> {
     sender: &'a mut Sender,
     rings: &'a mut bool,
     counts: &'a mut Counts,
     device: &'a Device<'a>,
-}
-
-impl Outgoing<'_> {
-    /// Submits the frame in `bytes`. Returns false if there is no buffer.
-    fn submit(&mut self, length: usize) -> bool {
-        let sender = &mut *self.sender;
-        let (index, bytes) = (sender.free.trailing_zeros() as usize, HEADER + length);
-        if index >= ENTRIES {
-            return false;
-        }
-        let at = buffer(self.device, TRANSMIT, index);
-        bytes::store_bytes(&self.device.words, at, &sender.bytes[..bytes]);
-        let address = self.device.window + at as u64;
-        let piece = Piece { address, bytes: bytes as u32, device_writes: false };
-        let queue = sender.queue.as_mut();
-        let head = queue.and_then(|queue| queue.submit(&self.device.words, &[piece]));
-        let Some(head) = head else { return false };
-        sender.free &= !(1 << index);
-        sender.of_head[usize::from(head) % ENTRIES] = index as u8;
-        true
-    }
+    addresses: &'a Addresses,
+    neighbours: &'a mut Neighbours,
+    now: Instant,
 }
 
 impl phy::TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(mut self, length: usize, write: F) -> R {
-        if length > FRAME {
-            // No frame is larger than the MTU that smoltcp was given.
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        let frame = ETHERNET + length;
+        if frame > FRAME {
+            // No packet is larger than the MTU that smoltcp was given.
             self.counts.dropped += 1;
             return write(&mut vec![0; length]);
         }
-        let result = write(&mut self.sender.bytes[HEADER..HEADER + length]);
-        let is_sent = self.submit(length);
-        *self.rings |= is_sent;
-        self.counts.sent += u64::from(is_sent);
-        self.counts.dropped += u64::from(!is_sent);
+        let bytes = &mut self.sender.bytes[HEADER..HEADER + frame];
+        let (header, packet) = bytes.split_at_mut(ETHERNET);
+        let result = write(packet);
+        let (from, kind) = (self.addresses.mac, kind::IPV4.into());
+        header.copy_from_slice(FrameHeader { to: [0; 6], from, kind }.as_bytes());
+        let to = packet[DESTINATION..].first_chunk::<4>();
+        let hop = to.and_then(|to| self.addresses.next_hop(*to));
+        let mac = hop.and_then(|hop| self.neighbours.find(hop, self.now, bytes));
+        if let Some(mac) = mac {
+            self.sender.submit(self.device, mac, frame, self.rings, self.counts);
+        }
         result
+    }
+}
+
+impl Port<'_> {
+    /// Returns the bytes of the packet that was fetched last, where its length is noted, and a
+    /// token for a response.
+    fn tokens(&mut self) -> (Incoming<'_>, Outgoing<'_>) {
+        let Nic { receiver, sender, rings, counts, .. } = &mut *self.nic;
+        let packet = &receiver.bytes[HEADER + ETHERNET..HEADER + receiver.length.max(ETHERNET)];
+        let outgoing = Outgoing {
+            sender,
+            rings,
+            counts,
+            device: self.device,
+            addresses: self.addresses,
+            neighbours: &mut *self.neighbours,
+            now: self.now,
+        };
+        (Incoming(packet, &mut receiver.length), outgoing)
     }
 }
 
@@ -323,29 +399,20 @@ impl phy::Device for Port<'_> {
     where
         Self: 'b;
 
-    /// Returns the frame that was fetched last; [`Nic::fetch`] takes the next.
+    /// Returns the packet that was fetched last; [`Nic::fetch`] takes the next.
     fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, Outgoing<'_>)> {
-        let Nic { receiver, sender, rings, counts, .. } = &mut *self.nic;
-        if receiver.length == 0 {
-            return None;
-        }
-        let frame = &receiver.bytes[HEADER..HEADER + receiver.length];
-        let outgoing = Outgoing { sender, rings, counts, device: self.device };
-        Some((Incoming(frame, &mut receiver.length), outgoing))
+        (self.nic.receiver.length > ETHERNET).then(|| self.tokens())
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        if self.nic.is_full() {
-            return None;
-        }
-        let Nic { sender, rings, counts, .. } = &mut *self.nic;
-        Some(Outgoing { sender, rings, counts, device: self.device })
+    fn transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
+        let waits = self.nic.full_until(ns(now)).is_some();
+        (!waits).then(|| self.tokens().1)
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = ETHERNET + self.mtu;
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.addresses.mtu;
         capabilities
     }
 }

@@ -1,7 +1,7 @@
 //! The operations of the network service on streams, datagrams and listeners.
 
 use crate::addresses::Side;
-use crate::listener::Listener;
+use crate::listener::{Listener, is_scarce};
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Datagrams, Ended, Kind, Owner, Stream, address_of, is_connecting};
 use crate::stack::{SocketHandle, bytes_of, listen_at, ns};
@@ -10,6 +10,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
 use smoltcp::socket::udp;
+
+/// UDP sockets for which trees leave memory unless they have few handles.
+const UDP_RESERVED: usize = 8;
 
 fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
@@ -79,8 +82,9 @@ impl Net {
     /// Gives a UDP socket without a port this one, or any.
     fn bind_udp(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
         let port = self.port(wanted, true)?;
-        let loopback = self.stack.add_udp(Side::Loopback, listen_at(address, port))?;
-        let own = Datagrams { port, loopback, outside: None, began: 0 };
+        let leaves = self.leaves(place);
+        let loopback = self.stack.add_udp(Side::Loopback, listen_at(address, port), leaves)?;
+        let own = Datagrams { port, loopback, outside: None };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Udp(own);
         }
@@ -114,11 +118,17 @@ impl Net {
         if bound.is_some_and(|bound| bound != address) {
             return Err(Errno::Netunreach.into());
         }
-        let socket = self.stack.add_udp(Side::Outside, listen_at(address, own.port))?;
+        let (at, leaves) = (listen_at(address, own.port), self.leaves(place));
+        let socket = self.stack.add_udp(Side::Outside, at, leaves)?;
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Udp(Datagrams { outside: Some(socket), ..own });
         }
         Ok(socket)
+    }
+
+    /// Returns for how many further UDP sockets the socket at `place` must leave memory.
+    fn leaves(&self, place: u32) -> usize {
+        if self.handles.is_small(self.handles.tree_of(place)) { 0 } else { UDP_RESERVED }
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -224,6 +234,9 @@ impl Net {
         if side == Side::Outside && address == LOCALHOST {
             return Err(Errno::Inval.into());
         }
+        if is_scarce(&self.stack, side) && !self.handles.is_small(call.request.tree) {
+            return Err(Errno::Nobufs.into());
+        }
         let from = if bound == 0 { self.port(0, false)? } else { bound };
         let socket = self.stack.add_tcp(side)?;
         if let Err(why) = self.stack.connect(socket, to, from) {
@@ -294,23 +307,11 @@ impl Net {
             Side::Loopback => own.loopback,
             Side::Outside => self.part_outside(place)?,
         };
-        if side == Side::Outside {
-            self.note_sending(place, socket);
-        }
+        self.stack.touch(socket);
         match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
             Ok(()) => Ok(moved(length)),
             Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
             Err(udp::SendError::Unaddressable) => Err(Errno::Netunreach.into()),
-        }
-    }
-
-    /// Notes that a datagram is sent to the outside, and when if no other waits there.
-    fn note_sending(&mut self, place: u32, socket: SocketHandle) {
-        self.stack.touch(socket);
-        if self.stack.see_datagrams(socket).send_queue() == 0
-            && let Some(Kind::Udp(own)) = self.handles.get_mut(place)
-        {
-            own.began = ns(self.stack.now);
         }
     }
 

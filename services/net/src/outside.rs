@@ -1,4 +1,4 @@
-//! The interface to the outside: Ethernet, ARP and IPv4 by smoltcp, over the network device.
+//! The interface to the outside: IPv4 by smoltcp, in Ethernet frames over the network device.
 //!
 //! Contract: a board without the device, or one whose device does not open, has no network outside
 //! and misses nothing else. A step takes at most [`FRAMES`] frames. The interface and its sockets
@@ -7,16 +7,19 @@
 //!
 //! ```text
 //!   Nic::fetch --> Frame::of --> a SYN to a listener gets a socket --> smoltcp --> look, send
+//!                     |                                                              |
+//!                     +--> ARP: Neighbours::tell                   Neighbours::find <-+
 //! ```
 //! No socket listens on this side between two frames. The one that a connection needs is made for
 //! its SYN ([`crate::listener::Listener::admit`]): then a step may make many connections, and a
 //! repeated SYN finds its own connection, never a second listening socket.
 
 use crate::addresses::Addresses;
-use crate::ethernet::{Attached, Frame, Outside};
+use crate::ethernet::{Attached, EVERYBODY, Frame, Outside};
+use crate::neighbours::{Mac, Neighbours};
 use crate::nic::Port;
 use crate::patience;
-use crate::stack::{OUTSIDE, SOON, SocketHandle, Stack, finish_closed, ns};
+use crate::stack::{OUTSIDE, SOON, Stack, finish_closed, ns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -24,12 +27,14 @@ use base::prng::Prng;
 use share::Device;
 use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::{Socket, tcp};
+use smoltcp::time::Instant;
 use smoltcp::wire::HardwareAddress;
 
 /// Maximum number of frames that a step receives.
 pub const FRAMES: usize = 32;
 /// Maximum rounds in which a step sends, of one packet from each socket.
 const ROUNDS: usize = 64;
+
 impl Stack {
     /// Opens the device as far as possible. Returns whether frames can be exchanged. `looks`: the
     /// device may have changed its configuration.
@@ -53,23 +58,23 @@ impl Stack {
 
     fn attach(&mut self, device: &Device<'_>, addresses: Addresses, seed: u64) {
         let mut random = Prng::new(seed);
-        let mut config = Config::new(HardwareAddress::Ethernet(addresses.mac));
+        let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = random.next();
-        let mut port = Port { nic: &mut self.outside.nic, device, mtu: addresses.mtu };
-        let mut interface = Interface::new(config, &mut port, self.now);
+        let (mut neighbours, now) = (Neighbours::default(), self.now);
+        let nic = &mut self.outside.nic;
+        let addresses = &addresses;
+        let mut port = Port { nic, device, addresses, neighbours: &mut neighbours, now };
+        let mut interface = Interface::new(config, &mut port, now);
         interface.update_ip_addrs(|list| {
             // Cannot fail: the list is empty.
             let _ = list.push(addresses.cidr());
         });
-        if let Some(gateway) = addresses.gateway {
-            // Cannot fail: the table is empty.
-            let _ = interface.routes_mut().add_default_ipv4_route(gateway);
-        }
         self.sockets[1] = SocketSet::new(Vec::with_capacity(OUTSIDE));
         self.ending[1] = VecDeque::with_capacity(OUTSIDE);
         // Connections to this address stay on the chip.
         self.take_address(smoltcp::wire::IpCidr::new(addresses.cidr().address(), 32));
-        self.outside.attached = Some(Box::new(Attached { interface, addresses, random }));
+        self.outside.attached =
+            Some(Box::new(Attached { interface, addresses: *addresses, neighbours, random }));
     }
 
     /// The device has failed: nothing is answered any more.
@@ -86,8 +91,8 @@ impl Stack {
     /// Takes the next frame. `None`: there is none.
     pub fn fetch(&mut self, device: &Device<'_>) -> Option<Frame> {
         let outside = &mut self.outside;
-        let own = outside.attached.as_ref()?.addresses.bytes();
-        outside.nic.fetch(device).then(|| Frame::of(outside.nic.frame(), own))
+        let own = &outside.attached.as_ref()?.addresses;
+        outside.nic.fetch(ns(self.now), device).then(|| Frame::of(outside.nic.frame(), own))
     }
 
     /// Ignores the frame that was fetched.
@@ -95,25 +100,48 @@ impl Stack {
         self.outside.nic.drop_frame();
     }
 
-    /// Passes the frame that was fetched to its socket.
+    /// Passes the packet that was fetched to its socket.
     pub fn take(&mut self, device: &Device<'_>) {
+        let now = self.now;
+        self.outside.with_port(now, device, |interface, port| {
+            interface.poll_ingress_single(now, port, &mut self.sockets[1]);
+        });
+    }
+
+    /// A neighbour tells its address, and may ask for ours.
+    pub fn hear(&mut self, device: &Device<'_>, (address, mac): ([u8; 4], Mac), asks: bool) {
         let Outside { nic, attached, .. } = &mut self.outside;
         let Some(attached) = attached else { return };
-        let mut port = Port { nic, device, mtu: attached.addresses.mtu };
-        attached.interface.poll_ingress_single(self.now, &mut port, &mut self.sockets[1]);
+        for frame in attached.neighbours.tell(address, mac, self.now) {
+            nic.send(device, mac, &frame);
+        }
+        if asks {
+            nic.send(device, mac, &attached.answer(address, mac));
+        }
+        nic.drop_frame();
+    }
+
+    /// Asks the neighbours whose addresses are needed.
+    fn ask_neighbours(&mut self, device: &Device<'_>) {
+        let Outside { nic, attached, .. } = &mut self.outside;
+        let Some(attached) = attached else { return };
+        while nic.full_until(ns(self.now)).is_none()
+            && let Some(address) = attached.neighbours.ask(self.now)
+        {
+            nic.send(device, EVERYBODY, &attached.question(address));
+        }
     }
 
     /// Sends what the sockets have to send, as far as there are buffers. Returns whether closed
     /// streams have more to send now.
     pub fn send(&mut self, device: &Device<'_>) -> bool {
-        let Outside { nic, attached, stalls, .. } = &mut self.outside;
-        stalls.look(self.now, &mut self.sockets[1]);
-        if let Some(attached) = attached {
-            let mut port = Port { nic, device, mtu: attached.addresses.mtu };
-            let sockets = &mut self.sockets[1];
-            let mut sends = || attached.interface.poll_egress(self.now, &mut port, sockets);
+        let (now, sockets) = (self.now, &mut self.sockets[1]);
+        self.outside.stalls.look(now, sockets);
+        self.outside.with_port(now, device, |interface, port| {
+            let mut sends = || interface.poll_egress(now, port, sockets);
             (0..ROUNDS).take_while(|_| sends() == PollResult::SocketStateChanged).for_each(drop);
-        }
+        });
+        self.ask_neighbours(device);
         self.outside.nic.ring(device);
         self.reap_outside()
     }
@@ -157,26 +185,35 @@ impl Stack {
     /// device can change anything.
     pub fn due_outside(&mut self) -> u64 {
         let Outside { nic, attached, stalls, .. } = &mut self.outside;
-        let Some(attached) = attached.as_mut().filter(|_| nic.is_open() && !nic.is_full()) else {
+        let Some(attached) = attached.as_mut().filter(|_| nic.is_open()) else {
             return u64::MAX;
         };
+        if let Some(at) = nic.full_until(ns(self.now)) {
+            // Until then only the device can change anything: it rings.
+            return at;
+        }
         let ends = self.ending[1].iter().filter_map(|it| it.until).min();
         let polls = attached.interface.poll_at(self.now, &self.sockets[1]);
-        match ends.into_iter().chain(polls).chain(stalls.due(self.now)).min() {
+        let (stalls, asks) = (stalls.due(self.now), attached.neighbours.due());
+        match [ends, polls, stalls, asks].into_iter().flatten().min() {
             Some(at) if at > self.now => ns(at),
             Some(_) => ns(self.now).saturating_add(SOON),
             None => u64::MAX,
         }
     }
+}
 
-    /// Drops the datagrams that a socket has not sent and, because smoltcp offers nothing finer,
-    /// those that it has received.
-    pub fn clear_datagrams(&mut self, handle: SocketHandle) {
-        let socket = self.datagrams(handle);
-        let at = socket.endpoint();
-        socket.close();
-        // Cannot fail: the socket is closed, and had this port.
-        let _ = socket.bind(at);
+impl Outside {
+    /// Lets smoltcp use the device, if there is a network.
+    fn with_port(
+        &mut self,
+        now: Instant,
+        device: &Device<'_>,
+        work: impl FnOnce(&mut Interface, &mut Port<'_>),
+    ) {
+        let Some(attached) = &mut self.attached else { return };
+        let Attached { interface, addresses, neighbours, .. } = &mut **attached;
+        work(interface, &mut Port { nic: &mut self.nic, device, addresses, neighbours, now });
     }
 }
 

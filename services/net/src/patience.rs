@@ -19,7 +19,7 @@ use smoltcp::time::{Duration, Instant};
 pub const CONNECT: Duration = Duration::from_secs(60);
 /// Time after which a connection is given up that a peer has begun and not completed.
 const HALF_OPEN: Duration = Duration::from_secs(60);
-/// Time after which a connection is reset whose peer does not acknowledge data.
+/// Time after which a connection is reset whose peer does not acknowledge data, or the end.
 const SILENCE: Duration = Duration::from_secs(900);
 /// Time after which a closed connection is reset that has sent everything and whose peer does not
 /// end it.
@@ -27,7 +27,7 @@ pub const CLOSING: Duration = Duration::from_secs(60);
 /// Time without an acknowledgement after which a connection asks for one, and again.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Connections with data to send: how much, and since when it is as much.
+/// Connections with data or an end that is not acknowledged: how much, and since when it is as much.
 #[derive(Debug, Default)]
 pub struct Stalls(BTreeMap<SocketHandle, (usize, Instant)>);
 
@@ -37,7 +37,7 @@ impl Stalls {
         for (handle, socket) in sockets.iter_mut() {
             let Socket::Tcp(socket) = socket else { continue };
             socket.set_timeout(patience(socket));
-            let queued = socket.send_queue();
+            let (queued, ends) = (socket.send_queue(), is_ending(socket));
             let since = match before.remove(&handle) {
                 Some((as_much, since)) if as_much == queued => since,
                 _ => now,
@@ -46,7 +46,10 @@ impl Stalls {
             if stalls != socket.keep_alive().is_some() {
                 socket.set_keep_alive(stalls.then_some(STALL));
             }
-            if queued != 0 {
+            if queued == 0 && ends && now >= since + SILENCE {
+                // smoltcp has a time limit for data, none for the end.
+                socket.abort();
+            } else if queued != 0 || ends {
                 self.0.insert(handle, (queued, since));
             }
         }
@@ -54,9 +57,17 @@ impl Stalls {
 
     /// Returns when to look again.
     pub fn due(&self, now: Instant) -> Option<Instant> {
-        let dues = self.0.values().map(|(_, since)| *since + STALL);
-        dues.filter(|at| *at > now).min()
+        let due = |(queued, since): &(usize, Instant)| match queued {
+            0 => *since + SILENCE,
+            _ => *since + STALL,
+        };
+        self.0.values().map(due).filter(|at| *at > now).min()
     }
+}
+
+/// Returns whether a connection has sent its end, and waits for the acknowledgement.
+fn is_ending(socket: &tcp::Socket<'_>) -> bool {
+    matches!(socket.state(), tcp::State::FinWait1 | tcp::State::Closing | tcp::State::LastAck)
 }
 
 /// Returns how long a connection waits for a sign of its peer.

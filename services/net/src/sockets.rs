@@ -13,6 +13,7 @@
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it. Handles are charged to the process tree that opened them.
 
+use crate::addresses::Side;
 use crate::listener::{Listener, RESERVED};
 use crate::patience;
 use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack, bytes_of};
@@ -48,8 +49,6 @@ pub struct Datagrams {
     pub loopback: SocketHandle,
     /// Once datagrams come from outside, or go there.
     pub outside: Option<SocketHandle>,
-    /// When the oldest datagram that is not sent to the outside was queued, in ns.
-    pub began: u64,
 }
 
 /// A connection that has ended. It has no socket any more.
@@ -57,8 +56,9 @@ pub struct Datagrams {
 pub struct Ended {
     /// Received data that were not read yet.
     pub rest: VecDeque<u8>,
-    /// Memory for them, as the stack counts it.
+    /// Memory for them, as the stack counts it, and the side that it was on.
     pub charged: usize,
+    pub side: Side,
     pub port: u16,
     /// Whether it was reset.
     pub reset: bool,
@@ -168,6 +168,12 @@ impl Handles {
     pub fn room_for_socket(&mut self, tree: u32) -> Result<(), Errno> {
         self.room(tree)?;
         self.sockets.room(1).ok_or(Errno::Nfile)
+    }
+
+    /// Returns whether a process tree has so few handles that it can rely on what is reserved.
+    pub fn is_small(&self, tree: u32) -> bool {
+        let own = self.openings().filter(|opening| opening.tree == tree).count();
+        tree == 0 || own <= SMALL as usize
     }
 
     fn openings(&self) -> impl Iterator<Item = &Opening> {
@@ -436,8 +442,9 @@ impl Stream {
         let reset = state == tcp::State::Closed
             && socket.recv(|_| (0, ())) != Err(tcp::RecvError::Finished);
         stack.remove_tcp(self.socket, false);
-        stack.charge(charged);
-        Some(Ended { rest, charged, port, reset })
+        let side = self.socket.side;
+        stack.charge(side, charged);
+        Some(Ended { rest, charged, side, port, reset })
     }
 }
 

@@ -1,10 +1,11 @@
 //! smoltcp: the sockets of both interfaces, their memory, and the movement of packets on loopback.
 //!
 //! Contract: there are at most [`SOCKETS`] sockets, [`OUTSIDE`] of them on the interface to the
-//! outside. Their buffers share [`BUFFERS`] bytes: the first ones get [`LARGEST`], and later ones
-//! less, so that streams alone always find memory for [`SOCKETS`] of them, with [`SMALLEST`]. A
-//! closed stream with unsent data stays until the data are sent; when its slot is needed, the
-//! oldest of those is reset. Nothing here waits. Time is passed in and never runs backwards.
+//! outside. Their buffers share [`BUFFERS`] bytes, of which those outside get at most half, so that
+//! strangers take nothing from loopback. The first ones get [`LARGEST`], and later ones less, so
+//! that streams alone always find memory for [`SOCKETS`] of them, with [`SMALLEST`]. A closed
+//! stream with unsent data stays until the data are sent; when its slot is needed, the oldest of
+//! those is reset. Nothing here waits. Time is passed in and never runs backwards.
 //!
 //! **Each interface has its own set of sockets.** smoltcp sends what any socket of a set has to
 //! send on the interface that is polled, wherever it is to go. So a connection belongs to the side
@@ -36,6 +37,8 @@ pub const SMALLEST: usize = 256;
 const ONE_DATAGRAM: usize = 2 * DATAGRAM;
 /// Memory for all buffers, in bytes.
 pub const BUFFERS: usize = 1056 * 1024;
+/// Memory for those of the sockets outside.
+const OUTSIDE_BUFFERS: usize = BUFFERS / 2;
 /// The buffer of a new stream is at most this fraction of the memory that is not reserved.
 const PART: usize = 16;
 /// Maximum number of buffered datagrams.
@@ -73,8 +76,8 @@ pub struct Stack {
     pub(crate) ending: [VecDeque<Ending>; 2],
     /// Number of sockets of each side.
     counts: [usize; 2],
-    /// Bytes of all buffers.
-    used: usize,
+    /// Bytes of all buffers of each side.
+    used: [usize; 2],
     pub(crate) now: Instant,
     next_port: u16,
 }
@@ -95,12 +98,10 @@ fn datagrams(bytes: usize) -> Result<udp::PacketBuffer<'static>, Errno> {
 
 const _: () = assert!(ONE_DATAGRAM <= LARGEST, "one fits wherever the ring begins");
 const _: () = assert!(SOCKETS * 2 * SMALLEST < BUFFERS);
+const _: () = assert!(OUTSIDE * 2 * SMALLEST < OUTSIDE_BUFFERS);
 
-/// Returns the size of each buffer of a new stream, when the buffers of `sockets` others have
-/// `used` bytes.
-fn stream_buffer(sockets: usize, used: usize) -> usize {
-    let others = SOCKETS.saturating_sub(sockets + 1) * 2 * SMALLEST;
-    let spare = BUFFERS.saturating_sub(used + others);
+/// Returns the size of each buffer of a new stream, when `spare` bytes are not reserved.
+fn stream_buffer(spare: usize) -> usize {
     let part = (spare / PART).clamp(SMALLEST, LARGEST);
     // The largest power of two.
     1 << part.ilog2()
@@ -122,7 +123,7 @@ impl Stack {
             sockets: [SocketSet::new(Vec::with_capacity(SOCKETS)), SocketSet::new(Vec::new())],
             ending: [VecDeque::with_capacity(SOCKETS), VecDeque::new()],
             counts: [0; 2],
-            used: 0,
+            used: [0; 2],
             now,
             next_port: *ANY.start(),
         };
@@ -156,6 +157,24 @@ impl Stack {
     pub fn live(&self) -> usize {
         let (all, ending) = self.census();
         all - ending
+    }
+
+    /// Returns the number of sockets outside that are not about to end.
+    pub fn live_outside(&self) -> usize {
+        self.counts[1] - self.ending[1].len()
+    }
+
+    /// Returns the memory for a new socket of one side, when `each` bytes are reserved for each
+    /// further one that there may be.
+    fn spare(&self, side: Side, each: usize) -> usize {
+        let rest = |bytes: usize, used: usize, most: usize, count: usize| {
+            bytes.saturating_sub(used + most.saturating_sub(count + 1) * each)
+        };
+        let all = rest(BUFFERS, self.used.iter().sum(), SOCKETS, self.count());
+        match side {
+            Side::Loopback => all,
+            Side::Outside => all.min(rest(OUTSIDE_BUFFERS, self.used[1], OUTSIDE, self.counts[1])),
+        }
     }
 
     /// Returns whether a slot is free.
@@ -192,12 +211,12 @@ impl Stack {
             Socket::Tcp(socket) => socket.recv_capacity() + socket.send_capacity(),
             Socket::Udp(socket) => socket.payload_recv_capacity() + socket.payload_send_capacity(),
         };
-        self.used -= buffers;
+        self.used[side] -= buffers;
         self.counts[side] -= 1;
     }
 
     fn add(&mut self, side: Side, socket: Socket<'static>, bytes: usize) -> SocketHandle {
-        self.used += bytes;
+        self.used[side as usize] += bytes;
         self.counts[side as usize] += 1;
         let sockets = &mut self.sockets[side as usize];
         let handle = match socket {
@@ -207,14 +226,18 @@ impl Stack {
         SocketHandle { side, handle }
     }
 
-    /// Creates a UDP socket at a port. [`Errno::Nobufs`]: the memory is reserved for streams.
-    pub fn add_udp(&mut self, side: Side, at: IpListenEndpoint) -> Result<SocketHandle, Errno> {
+    /// Creates a UDP socket at a port, if there is memory for `leaves` further ones. Otherwise, or
+    /// if the memory is reserved for streams: [`Errno::Nobufs`].
+    pub fn add_udp(
+        &mut self,
+        side: Side,
+        at: IpListenEndpoint,
+        leaves: usize,
+    ) -> Result<SocketHandle, Errno> {
         self.make_room(side)?;
-        // Half of the streams can rely on their memory.
-        let streams = SOCKETS.saturating_sub(self.count() + 1) * SMALLEST;
-        let spare = BUFFERS.saturating_sub(self.used + streams);
         let bytes = LARGEST + ONE_DATAGRAM;
-        if bytes > spare {
+        // Half of the streams can rely on their memory.
+        if bytes * (1 + leaves) > self.spare(side, SMALLEST) {
             return Err(Errno::Nobufs);
         }
         let mut socket = udp::Socket::new(datagrams(LARGEST)?, datagrams(ONE_DATAGRAM)?);
@@ -224,21 +247,21 @@ impl Stack {
     }
 
     /// Counts memory for data of a stream that has ended.
-    pub fn charge(&mut self, bytes: usize) {
-        self.used += bytes;
+    pub fn charge(&mut self, side: Side, bytes: usize) {
+        self.used[side as usize] += bytes;
     }
 
-    pub fn release(&mut self, bytes: usize) {
-        self.used -= bytes;
+    pub fn release(&mut self, side: Side, bytes: usize) {
+        self.used[side as usize] -= bytes;
     }
 
     /// Creates a TCP socket. [`Errno::Nobufs`]: ended streams have the memory.
     pub fn add_tcp(&mut self, side: Side) -> Result<SocketHandle, Errno> {
         self.make_room(side)?;
         // A connection in TIME-WAIT keeps its buffers as long as no other would get less for it.
-        while stream_buffer(self.count(), self.used) < LARGEST && self.end_a_wait() {}
-        let bytes = stream_buffer(self.count(), self.used);
-        if self.used + 2 * bytes > BUFFERS {
+        while stream_buffer(self.spare(side, 2 * SMALLEST)) < LARGEST && self.end_a_wait() {}
+        let bytes = stream_buffer(self.spare(side, 2 * SMALLEST));
+        if 2 * bytes > self.spare(side, 0) {
             return Err(Errno::Nobufs);
         }
         let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));

@@ -148,6 +148,7 @@ fn transfer(seed: u64) -> bool {
         repeats: repeats / part,
         corrupts: corrupts / part,
         delays: delays / part,
+        forges: 0,
     };
     // A connection that is not complete after six attempts is given up.
     world.faults = all(3);

@@ -1,12 +1,14 @@
 //! Frames and a device that do what they should not: nothing panics, and tables stay in their
 //! bounds.
 
-use crate::world::{OURS, World, config, configure, device};
-use abi::net::{Errno, LOCALHOST, Op, Request};
+use crate::frames::checksum;
+use crate::world::{Faults, OURS, PEER, World, config, configure, device};
+use abi::net::{Errno, LOCALHOST, Op, Request, option};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
-use net::stack::OUTSIDE;
+use net::stack::{LARGEST, OUTSIDE};
 use share::Event;
+use smoltcp::socket::tcp;
 use std::mem::offset_of;
 use zerocopy::FromBytes;
 
@@ -63,38 +65,6 @@ fn frame(random: &mut Prng) -> Vec<u8> {
     frame
 }
 
-fn sum(bytes: &[u8], first: u32) -> u16 {
-    let words =
-        bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
-    let mut sum = first + words.sum::<u32>();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-/// Makes the checksums of an IPv4 packet with TCP, UDP or ICMP right.
-fn checksum(frame: &mut [u8]) {
-    frame[24..26].copy_from_slice(&[0, 0]);
-    let header = sum(&frame[14..34], 0);
-    frame[24..26].copy_from_slice(&header.to_be_bytes());
-    let (at, protocol) = match frame[23] {
-        6 => (50, 6),
-        17 => (40, 17),
-        _ => (36, 0),
-    };
-    let length = (frame.len() - 34) as u32;
-    if protocol == 17 {
-        frame[38..40].copy_from_slice(&(length as u16).to_be_bytes());
-    }
-    frame[at..at + 2].copy_from_slice(&[0, 0]);
-    let addresses: u32 =
-        frame[26..34].chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(it[1])).sum();
-    let pseudo = if protocol == 0 { 0 } else { addresses + protocol + length };
-    let value = sum(&frame[34..], pseudo);
-    frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
 #[test]
 fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let (fake, mut random) = (device(), Prng::new(77));
@@ -115,6 +85,79 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let [handles, sockets, ending, _] = world.net.census();
     assert!(handles == 2 && sockets <= 3 + 16 + 144 && ending == 0, "{:?}", world.net.census());
     assert!(world.net.frames().received > 50_000);
+}
+
+#[test]
+fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
+    for seed in 0..40 {
+        let fake = device();
+        let mut world = World::open(&fake, seed);
+        let listener = world.listen(7, 8);
+        world.faults = Faults { forges: 200, ..Faults::default() };
+        let mut streams = Vec::new();
+        for port in 0..30 {
+            let far = world.peer.connect(7, 2000 + port);
+            let near = world.socket(Op::Tcp);
+            world.peer.listen(3000 + port);
+            let _ = world.connect(near, PEER, 3000 + port);
+            streams.push(near);
+            for _ in 0..20 {
+                while let Ok(reply) = world.ask(Request::new(Op::Accept, listener), &mut []) {
+                    streams.push(reply.handle);
+                }
+                for &near in &streams {
+                    let _ = world.send(near, &mut [port as u8; 700]);
+                    let _ = world.receive(near, &mut [0; 1000]);
+                }
+                let socket = world.peer.stream(far);
+                let _ = socket.send_slice(&[9; 500]);
+                let _ = socket.recv_slice(&mut [0; 5000]);
+                world.round(world.now + 100_000_000);
+            }
+            world.peer.sockets.remove(far);
+        }
+        world.faults = Faults::default();
+        streams.iter().for_each(|&near| world.close(near).unwrap());
+        assert!(loopback_works(&mut world));
+        let far = world.peer.connect(7, 999);
+        let accept = Request::new(Op::Accept, listener);
+        let mut is_last = |it: &mut World<'_>| {
+            let accepted = it.ask(accept, &mut []);
+            accepted.is_ok_and(|reply| reply.port == 999 && reply.address == PEER)
+        };
+        world.until(2000, &mut is_last);
+        world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    }
+}
+
+#[test]
+fn strangers_fill_neither_loopback_nor_what_is_reserved() {
+    let fake = device();
+    let mut world = World::open(&fake, 79);
+    for port in 0..8 {
+        world.listen(7000 + port, 128);
+    }
+    for number in 0..700 {
+        world.peer.connect(7000 + number % 8, 10_000 + number);
+        for _ in 0..5 {
+            world.round(world.now + 1_000_000);
+        }
+    }
+    let [_, sockets, ..] = world.net.census();
+    assert!((OUTSIDE - 100..=OUTSIDE).contains(&sockets), "{sockets}");
+    let tree = |op, handle| Request { tree: 5, ..Request::new(op, handle) };
+    let near = world.ask(tree(Op::Tcp, 0), &mut []).unwrap().handle;
+    let connect = Request { address: PEER, port: 80, ..tree(Op::Connect, near) };
+    assert_eq!(world.ask(connect, &mut []).err(), Some(Errno::Inprogress));
+    let near = world.ask(tree(Op::Udp, 0), &mut []).unwrap().handle;
+    let send = Request { address: PEER, port: 53, length: 4, ..tree(Op::Send, near) };
+    assert!(world.ask(send, &mut [0; 4]).is_ok());
+    let listener = world.listen(1, 1);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, LOCALHOST, 1), Ok(()));
+    let size = Request { option: option::SNDBUF, ..Request::new(Op::GetOption, near) };
+    assert!(world.ask(size, &mut []).unwrap().value >= LARGEST as u64 / 2);
+    assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
 }
 
 #[test]

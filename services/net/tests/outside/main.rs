@@ -5,5 +5,6 @@
 mod basics;
 mod deaths;
 mod faults;
+mod frames;
 mod hostile;
 mod world;

@@ -1,6 +1,7 @@
 //! The service with a simulated network device, another stack of smoltcp at the other end of the
 //! cable, and a cable that loses, repeats, reorders, delays and corrupts frames.
 
+use crate::frames::forge;
 use abi::ethernet::{Addresses, Config, DEVICE_ID, FEATURES, HEADER, LINK_UP};
 use abi::net::{Errno, Op, Reply, Request, flag};
 use abi::soc::DeviceRegisters;
@@ -33,11 +34,16 @@ const STEP: u64 = 2_000;
 pub struct Wire {
     pub to_chip: VecDeque<Vec<u8>>,
     pub from_chip: Vec<Vec<u8>>,
+    /// Whether it takes frames and never completes them.
+    pub stalls: bool,
 }
 
 impl Model for Wire {
     fn serve(&mut self, queue: usize, input: &[u8], room: usize) -> Option<Vec<u8>> {
         if queue == abi::ethernet::TRANSMIT {
+            if self.stalls {
+                return None;
+            }
             assert_eq!(&input[..HEADER], [0; HEADER], "no offload");
             self.from_chip.push(input[HEADER..].to_vec());
             return Some(Vec::new());
@@ -62,6 +68,8 @@ pub struct Faults {
     pub repeats: u64,
     pub corrupts: u64,
     pub delays: u64,
+    /// Changes that the checksums do not show.
+    pub forges: u64,
 }
 
 /// A frame under way.
@@ -360,7 +368,7 @@ impl<'a> World<'a> {
 
     /// Puts a frame on the cable, which does to it what it does.
     fn fly(&mut self, to_chip: bool, mut frame: Vec<u8>) {
-        let Faults { loses, repeats, corrupts, delays } = self.faults;
+        let Faults { loses, repeats, corrupts, delays, forges } = self.faults;
         let random = &mut self.random;
         if random.chance(loses, 1000) {
             return;
@@ -370,6 +378,9 @@ impl<'a> World<'a> {
         if random.chance(corrupts, 1000) && frame[12..14] == [8, 0] {
             let at = 14 + random.below(frame.len() as u64 - 14) as usize;
             frame[at] ^= 1 << random.below(8);
+        }
+        if forges != 0 && random.chance(forges, 1000) {
+            forge(&mut frame, random);
         }
         for _ in 0..copies {
             let late = if random.chance(delays, 1000) { random.below(300_000_000) } else { 0 };
@@ -397,13 +408,13 @@ impl<'a> World<'a> {
     /// goes to when something happens, at most until `limit`. Returns whether anything is left.
     pub fn round(&mut self, limit: u64) -> bool {
         self.fake.turn();
-        for frame in std::mem::take(&mut self.fake.model.borrow_mut().from_chip) {
-            self.seen.iter_mut().for_each(|seen| seen.push(frame.clone()));
-            self.fly(false, frame);
-        }
         let who = self.random.below(KERNELS as u64) as usize;
         if self.fake.news.take() {
             self.event(who, Event::Device);
+        }
+        for frame in std::mem::take(&mut self.fake.model.borrow_mut().from_chip) {
+            self.seen.iter_mut().for_each(|seen| seen.push(frame.clone()));
+            self.fly(false, frame);
         }
         self.peer_polls();
         let now = Instant::from_micros((self.now / 1000) as i64);
