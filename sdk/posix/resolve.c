@@ -3,7 +3,7 @@
  * rules needs "connect:127.0.0.53:53". Only A records; the server follows aliases.
  *
  * What the server sends is not trusted: the answer must repeat the question and its random number,
- * and every length is checked. */
+ * every length is checked, and datagrams that are no answer do not prolong the wait. */
 #include "resolve.h"
 #include <errno.h>
 #include <netdb.h>
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* 127.0.0.53 */
@@ -23,7 +24,7 @@
 /* Most bytes of a name, and of a part of it. */
 #define NAME 253
 #define LABEL 63
-/* How often the question is sent, and the time for an answer in ms. */
+/* How often the question is sent, and the time for an answer to each in ms. */
 #define TRIES 3
 #define PATIENCE 2000
 
@@ -128,24 +129,48 @@ static int read_answer(const uint8_t *message, size_t bytes, const uint8_t *ques
     return found;
 }
 
+/* Returns the time of a clock that is never set, in ms. */
+static int64_t now(void)
+{
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* Receives datagrams for PATIENCE, until one is an answer. Returns as read_answer does. */
+static int await_answer(int fd, const uint8_t *question, size_t asked, struct in_addr *addresses,
+                        int *error)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    int64_t deadline = now() + PATIENCE, left;
+    *error = 0;
+    while ((left = deadline - now()) > 0 && poll(&one, 1, (int)left) == 1) {
+        uint8_t message[MESSAGE];
+        /* It does not wait: the datagram that poll saw may be gone. */
+        ssize_t bytes = recv(fd, message, sizeof message, MSG_DONTWAIT);
+        if (bytes < 0 && errno == EAGAIN)
+            continue;
+        if (bytes < 0)
+            break;
+        size_t length = (size_t)bytes < sizeof message ? (size_t)bytes : sizeof message;
+        int found = read_answer(message, length, question, asked, addresses, error);
+        if (found > 0 || *error != 0)
+            return found;
+    }
+    return 0;
+}
+
 /* Sends the question until there is an answer. */
 static int exchange(int fd, const uint8_t *question, size_t asked, struct in_addr *addresses,
                     int *error)
 {
     for (int attempt = 0; attempt < TRIES; attempt++) {
-        struct pollfd one = {.fd = fd, .events = POLLIN};
-        if (send(fd, question, asked, 0) < 0)
+        /* Without room it counts as sent and lost. */
+        if (send(fd, question, asked, MSG_DONTWAIT) < 0 && errno != EAGAIN)
             break;
-        while (poll(&one, 1, PATIENCE) == 1) {
-            uint8_t message[MESSAGE];
-            ssize_t bytes = recv(fd, message, sizeof message, 0);
-            if (bytes < 0)
-                break;
-            size_t length = (size_t)bytes < sizeof message ? (size_t)bytes : sizeof message;
-            int found = read_answer(message, length, question, asked, addresses, error);
-            if (found > 0 || *error != 0)
-                return found;
-        }
+        int found = await_answer(fd, question, asked, addresses, error);
+        if (found > 0 || *error != 0)
+            return found;
     }
     *error = EAI_AGAIN;
     return 0;
@@ -158,8 +183,9 @@ __attribute__((weak)) int penumbra_resolve(const char *name, struct in_addr addr
     uint8_t question[MESSAGE];
     uint16_t number;
     server.sin_addr.s_addr = htonl(SERVER);
+    *error = EAI_AGAIN;
     if (getentropy(&number, sizeof number) != 0)
-        number = 0;
+        return 0; /* An answer to a number that is known could be forged. */
     size_t asked = ask(question, number, name);
     *error = EAI_NONAME;
     if (asked == 0)
