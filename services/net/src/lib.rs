@@ -4,7 +4,8 @@
 //! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network;
 //!   [`neighbours`]: the hosts on it
-//! - [`stack`]    smoltcp's sockets, and its interface to loopback
+//! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`budget`]: how many
+//!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
 //! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
@@ -20,6 +21,7 @@ extern crate alloc;
 
 mod about;
 pub mod addresses;
+pub mod budget;
 pub mod check;
 pub mod client;
 pub mod device;

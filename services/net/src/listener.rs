@@ -4,7 +4,8 @@
 //! does: one is made for each SYN ([`Listener::admit`], `exchange.rs`).
 
 use crate::addresses::Side;
-use crate::stack::{OUTSIDE, SOCKETS, SocketHandle, Stack, listen_at, ns};
+use crate::budget::{OUTSIDE, SOCKETS};
+use crate::stack::{SocketHandle, Stack, listen_at, ns};
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -15,11 +15,12 @@
 //! repeated SYN finds its own connection, never a second listening socket.
 
 use crate::addresses::Addresses;
+use crate::budget::OUTSIDE;
 use crate::ethernet::{Attached, EVERYBODY, Frame, Outside};
 use crate::neighbours::{Mac, Neighbours};
 use crate::nic::Port;
 use crate::patience;
-use crate::stack::{OUTSIDE, SOON, Stack, finish_closed, ns};
+use crate::stack::{SOON, Stack, finish_closed, ns};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

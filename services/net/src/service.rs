@@ -172,7 +172,7 @@ impl Net {
                 }
             }
             Some(Kind::Stream(Stream { socket, .. })) => self.stack.remove_tcp(socket, lost),
-            Some(Kind::Ended(ended)) => self.stack.release(ended.side, ended.charged),
+            Some(Kind::Ended(ended)) => self.stack.budget.release(ended.side, ended.charged),
             Some(Kind::Fresh(_) | Kind::FreshUdp) | None => {}
         }
     }

@@ -14,9 +14,10 @@
 //! kernel may use it. Handles are charged to the process tree that opened them.
 
 use crate::addresses::Side;
+use crate::budget::{LARGEST, SOCKETS};
 use crate::listener::{Listener, RESERVED};
 use crate::patience;
-use crate::stack::{LARGEST, SOCKETS, SocketHandle, Stack, bytes_of};
+use crate::stack::{SocketHandle, Stack, bytes_of};
 use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
 use alloc::collections::VecDeque;
 use share::{Stale, Table, Token, table};
@@ -443,7 +444,7 @@ impl Stream {
             && socket.recv(|_| (0, ())) != Err(tcp::RecvError::Finished);
         stack.remove_tcp(self.socket, false);
         let side = self.socket.side;
-        stack.charge(side, charged);
+        stack.budget.charge(side, charged);
         Some(Ended { rest, charged, side, port, reset })
     }
 }

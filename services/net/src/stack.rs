@@ -1,20 +1,18 @@
-//! smoltcp: the sockets of both interfaces, their memory, and the movement of packets on loopback.
+//! smoltcp: the sockets of both interfaces, and the movement of packets on loopback.
 //!
-//! Contract: there are at most [`SOCKETS`] sockets, [`OUTSIDE`] of them on the interface to the
-//! outside. Their buffers share [`BUFFERS`] bytes, of which those outside get at most half, so that
-//! strangers take nothing from loopback. The first ones get [`LARGEST`], and later ones less, so
-//! that streams alone always find memory for [`SOCKETS`] of them, with [`SMALLEST`]. A closed
-//! stream with unsent data stays until the data are sent; when its slot is needed, the oldest of
-//! those is reset. Nothing here waits. Time is passed in and never runs backwards.
+//! Contract: sockets and their buffers are bounded by a [`Budget`]. A closed stream with unsent
+//! data stays until the data are sent; when its slot is needed, the oldest of those is reset.
+//! Nothing here waits. Time is passed in and never runs backwards.
 //!
 //! **Each interface has its own set of sockets.** smoltcp sends what any socket of a set has to
 //! send on the interface that is polled, wherever it is to go. So a connection belongs to the side
 //! that its peer's address is on, and a socket that hears both sides has a part in each.
 
 use crate::addresses::{Side, route};
+use crate::budget::{self, Budget, LARGEST, SOCKETS};
 use crate::device::{Loopback, PACKETS};
 use crate::ethernet::Outside;
-use abi::net::{DATAGRAM, Errno, LOCALHOST};
+use abi::net::{Errno, LOCALHOST};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -25,24 +23,6 @@ use smoltcp::wire::{
     HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint, Ipv4Address,
 };
 
-/// Maximum number of sockets, including closed ones whose connections have not ended yet.
-pub const SOCKETS: usize = 1024;
-/// Maximum number of those on the interface to the outside.
-pub const OUTSIDE: usize = 512;
-/// Largest buffer of a socket in one direction, in bytes.
-pub const LARGEST: usize = 8 * 1024;
-/// Smallest buffer of a stream.
-pub const SMALLEST: usize = 256;
-/// Size of a buffer for datagrams that must hold any one of them.
-const ONE_DATAGRAM: usize = 2 * DATAGRAM;
-/// Memory for all buffers, in bytes.
-pub const BUFFERS: usize = 1056 * 1024;
-/// Memory for those of the sockets outside.
-const OUTSIDE_BUFFERS: usize = BUFFERS / 2;
-/// The buffer of a new stream is at most this fraction of the memory that is not reserved.
-const PART: usize = 16;
-/// Maximum number of buffered datagrams.
-pub const WAITING: usize = 16;
 /// Maximum rounds of packets in one step; the rest moves in the next step.
 const ROUNDS: usize = 256;
 /// Delay of that step, in ns.
@@ -74,37 +54,9 @@ pub struct Stack {
     pub(crate) sockets: [SocketSet<'static>; 2],
     /// Closed streams of each side that have not ended yet, the oldest first.
     pub(crate) ending: [VecDeque<Ending>; 2],
-    /// Number of sockets of each side.
-    counts: [usize; 2],
-    /// Bytes of all buffers of each side.
-    used: [usize; 2],
+    pub(crate) budget: Budget,
     pub(crate) now: Instant,
     next_port: u16,
-}
-
-fn zeros(bytes: usize) -> Result<Vec<u8>, Errno> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(bytes).map_err(|_| Errno::Nomem)?;
-    buffer.resize(bytes, 0);
-    Ok(buffer)
-}
-
-fn datagrams(bytes: usize) -> Result<udp::PacketBuffer<'static>, Errno> {
-    let mut heads = Vec::new();
-    heads.try_reserve_exact(WAITING).map_err(|_| Errno::Nomem)?;
-    heads.resize(WAITING, udp::PacketMetadata::EMPTY);
-    Ok(udp::PacketBuffer::new(heads, zeros(bytes)?))
-}
-
-const _: () = assert!(ONE_DATAGRAM <= LARGEST, "one fits wherever the ring begins");
-const _: () = assert!(SOCKETS * 2 * SMALLEST < BUFFERS);
-const _: () = assert!(OUTSIDE * 2 * SMALLEST < OUTSIDE_BUFFERS);
-
-/// Returns the size of each buffer of a new stream, when `spare` bytes are not reserved.
-fn stream_buffer(spare: usize) -> usize {
-    let part = (spare / PART).clamp(SMALLEST, LARGEST);
-    // The largest power of two.
-    1 << part.ilog2()
 }
 
 impl Stack {
@@ -122,8 +74,7 @@ impl Stack {
             outside: Outside::new(),
             sockets: [SocketSet::new(Vec::with_capacity(SOCKETS)), SocketSet::new(Vec::new())],
             ending: [VecDeque::with_capacity(SOCKETS), VecDeque::new()],
-            counts: [0; 2],
-            used: [0; 2],
+            budget: Budget::default(),
             now,
             next_port: *ANY.start(),
         };
@@ -144,13 +95,9 @@ impl Stack {
         self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
     }
 
-    fn count(&self) -> usize {
-        self.counts.iter().sum()
-    }
-
     /// Returns the number of sockets, and how many of them are closed but have not ended yet.
     pub fn census(&self) -> (usize, usize) {
-        (self.count(), self.ending.iter().map(VecDeque::len).sum())
+        (self.budget.count(), self.ending.iter().map(VecDeque::len).sum())
     }
 
     /// Returns the number of sockets that are not about to end.
@@ -161,30 +108,12 @@ impl Stack {
 
     /// Returns the number of sockets outside that are not about to end.
     pub fn live_outside(&self) -> usize {
-        self.counts[1] - self.ending[1].len()
-    }
-
-    /// Returns the memory for a new socket of one side, when `each` bytes are reserved for each
-    /// further one that there may be.
-    fn spare(&self, side: Side, each: usize) -> usize {
-        let rest = |bytes: usize, used: usize, most: usize, count: usize| {
-            bytes.saturating_sub(used + most.saturating_sub(count + 1) * each)
-        };
-        let all = rest(BUFFERS, self.used.iter().sum(), SOCKETS, self.count());
-        match side {
-            Side::Loopback => all,
-            Side::Outside => all.min(rest(OUTSIDE_BUFFERS, self.used[1], OUTSIDE, self.counts[1])),
-        }
-    }
-
-    /// Returns whether a slot is free.
-    pub fn has_room(&self, side: Side) -> bool {
-        self.count() < SOCKETS && (side == Side::Loopback || self.counts[1] < OUTSIDE)
+        self.budget.count_outside() - self.ending[1].len()
     }
 
     /// Frees a slot if there is none, by resetting the oldest closed stream.
     fn make_room(&mut self, side: Side) -> Result<(), Errno> {
-        if self.has_room(side) {
+        if self.budget.has_room(side) {
             return Ok(());
         }
         let outside = self.ending[1].pop_front();
@@ -206,18 +135,16 @@ impl Stack {
     }
 
     pub(crate) fn drop_socket(&mut self, socket: SocketHandle) {
-        let side = socket.side as usize;
-        let buffers = match self.sockets[side].remove(socket.handle) {
+        let side = socket.side;
+        let buffers = match self.sockets[side as usize].remove(socket.handle) {
             Socket::Tcp(socket) => socket.recv_capacity() + socket.send_capacity(),
             Socket::Udp(socket) => socket.payload_recv_capacity() + socket.payload_send_capacity(),
         };
-        self.used[side] -= buffers;
-        self.counts[side] -= 1;
+        self.budget.remove(side, buffers);
     }
 
     fn add(&mut self, side: Side, socket: Socket<'static>, bytes: usize) -> SocketHandle {
-        self.used[side as usize] += bytes;
-        self.counts[side as usize] += 1;
+        self.budget.add(side, bytes);
         let sockets = &mut self.sockets[side as usize];
         let handle = match socket {
             Socket::Tcp(socket) => sockets.add(socket),
@@ -235,37 +162,20 @@ impl Stack {
         leaves: usize,
     ) -> Result<SocketHandle, Errno> {
         self.make_room(side)?;
-        let bytes = LARGEST + ONE_DATAGRAM;
-        // Half of the streams can rely on their memory.
-        if bytes * (1 + leaves) > self.spare(side, SMALLEST) {
-            return Err(Errno::Nobufs);
-        }
-        let mut socket = udp::Socket::new(datagrams(LARGEST)?, datagrams(ONE_DATAGRAM)?);
+        let (receive, send) = self.budget.of_datagrams(side, leaves).ok_or(Errno::Nobufs)?;
+        let mut socket = udp::Socket::new(budget::datagrams(receive)?, budget::datagrams(send)?);
         // Cannot fail: the socket is new, and the port not 0.
         let _ = socket.bind(at);
-        Ok(self.add(side, Socket::Udp(socket), bytes))
-    }
-
-    /// Counts memory for data of a stream that has ended.
-    pub fn charge(&mut self, side: Side, bytes: usize) {
-        self.used[side as usize] += bytes;
-    }
-
-    pub fn release(&mut self, side: Side, bytes: usize) {
-        self.used[side as usize] -= bytes;
+        Ok(self.add(side, Socket::Udp(socket), receive + send))
     }
 
     /// Creates a TCP socket. [`Errno::Nobufs`]: ended streams have the memory.
     pub fn add_tcp(&mut self, side: Side) -> Result<SocketHandle, Errno> {
         self.make_room(side)?;
         // A connection in TIME-WAIT keeps its buffers as long as no other would get less for it.
-        while stream_buffer(self.spare(side, 2 * SMALLEST)) < LARGEST && self.end_a_wait() {}
-        let bytes = stream_buffer(self.spare(side, 2 * SMALLEST));
-        if 2 * bytes > self.spare(side, 0) {
-            return Err(Errno::Nobufs);
-        }
-        let buffer = || Ok(tcp::SocketBuffer::new(zeros(bytes)?));
-        let mut socket = tcp::Socket::new(buffer()?, buffer()?);
+        while self.budget.of_stream(side) < Some(LARGEST) && self.end_a_wait() {}
+        let bytes = self.budget.of_stream(side).ok_or(Errno::Nobufs)?;
+        let mut socket = tcp::Socket::new(budget::stream(bytes)?, budget::stream(bytes)?);
         if side == Side::Loopback {
             // The receiver acknowledges within the same step, so there is nothing to wait for.
             socket.set_ack_delay(None);

@@ -3,19 +3,37 @@
 //! A binary has one global allocator, so these tests are a binary of their own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "outside/frames.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod frames;
+#[path = "outside/world.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod world;
+
+use crate::frames::checksum;
+use crate::world::{OURS, Wire, config, device};
 use abi::net::HANDLES;
 use abi::net::{Errno, Op, Reply, Request};
 use base::id::{DomainId, Epoch};
-use base::port::Exclusive;
+use base::port::{Exclusive, Words};
 use net::Net;
 use net::check::check;
 use net::client::Client;
+use net::nic::MEMORY;
 use net::service::WAITS;
-use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
+use share::{
+    Answer, Arena, Current, Custody, Device, Effects, Event, Instance, Outbox, Routed, Token,
+};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
+use virtio::fake::View;
 
 /// Size of the arena that a board's shared memory has for it.
+const WHOLE: usize = match abi::service::NET.arena {
+    abi::service::Arena::Bytes(bytes) => bytes as usize,
+    _ => 0,
+};
+/// What is enough without a network outside.
 const BYTES: usize = 2 << 20;
 
 thread_local! {
@@ -49,10 +67,10 @@ impl Custody for Own {}
 struct Kernel(Instance<Net, Own, Thread>);
 
 impl Kernel {
-    fn new() -> Kernel {
-        let memory = Box::leak(vec![0u8; BYTES + 4096].into_boxed_slice());
+    fn new(bytes: usize) -> Kernel {
+        let memory = Box::leak(vec![0u8; bytes + 4096].into_boxed_slice());
         let skip = memory.as_ptr().align_offset(4096);
-        let arena = Arena::of(&mut memory[skip..skip + BYTES]).unwrap();
+        let arena = Arena::of(&mut memory[skip..skip + bytes]).unwrap();
         let kernel = Kernel(Instance::new(Own(RefCell::new(arena))));
         kernel.0.start().unwrap();
         kernel
@@ -100,7 +118,7 @@ fn full(c: &mut Client<'_>, listener: u64, port: u16, shut: bool) -> Result<(), 
 
 #[test]
 fn full_tables_fit_the_arena_and_free_all_memory() {
-    let kernel = Kernel::new();
+    let kernel = Kernel::new(BYTES);
     let ask = &mut |request: Request, bulk: &mut [u8]| kernel.ask_as(1, request, bulk);
     check(1, 10, ask).unwrap();
     kernel.gone();
@@ -135,9 +153,115 @@ fn full_tables_fit_the_arena_and_free_all_memory() {
     assert!(kernel.used() < before + 250_000, "{before} bytes before, {} now", kernel.used());
 }
 
+/// The device's words. What the simulation allocates for an access is not the service's.
+struct Outer<'a>(&'a View<'a, Wire>);
+
+impl Outer<'_> {
+    fn apart<T>(&self, access: impl FnOnce(&View<'_, Wire>) -> T) -> T {
+        let heap = Thread::set_heap(0);
+        let result = access(self.0);
+        Thread::set_heap(heap);
+        result
+    }
+}
+
+impl Words for Outer<'_> {
+    fn load(&self, at: usize) -> u64 {
+        self.apart(|view| view.load(at))
+    }
+    fn store(&self, at: usize, value: u64) {
+        self.apart(|view| view.store(at, value));
+    }
+    fn barrier(&self) {
+        self.apart(|view| view.barrier());
+    }
+}
+
+/// The effects of a step that is lent the device.
+struct Lent<'a>(Outbox, Device<'a>);
+
+impl Effects for Lent<'_> {
+    fn wake(&mut self, token: Token) {
+        self.0.wake(token);
+    }
+    fn wake_all(&mut self) {
+        self.0.wake_all();
+    }
+    fn timer(&mut self, at: u64) {
+        Effects::timer(&mut self.0, at);
+    }
+    fn device(&self) -> Option<Device<'_>> {
+        Some(self.1)
+    }
+}
+
+#[test]
+fn full_tables_outside_fit_the_arena() {
+    let (kernel, fake) = (Kernel::new(WHOLE / 4096 * 4096), device());
+    // It works between steps: what it allocates is not the service's.
+    fake.eager.set(false);
+    let view = View::new(&fake);
+    let words = Outer(&view);
+    let mut now = 7;
+    let mut step = |event: Event<'_, Request>| {
+        now += 1000;
+        let device = Device { words: &words, ..view.device(MEMORY, &|_| {}) };
+        let mut lent = Lent(Outbox::new(), device);
+        let answer = kernel.0.step(now, event, &mut lent).unwrap();
+        view.barrier();
+        fake.turn();
+        answer
+    };
+    for _ in 0..9 {
+        step(Event::Device);
+    }
+    for port in 1..9 {
+        kernel.with(|c| c.listen(port, 128)).unwrap();
+    }
+    // Half-open connections, from neighbours that do not exist.
+    let mut most = 0;
+    for number in 0..2000u16 {
+        fake.model.borrow_mut().to_chip.push_back(syn(number));
+        fake.turn();
+        step(Event::Device);
+        most = most.max(kernel.used());
+    }
+    let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
+    for _ in 0..HANDLES {
+        let done = kernel.with(|c| full(c, listener, 80, true).or(c.udp(0).map(|_| ())));
+        most = most.max(kernel.used());
+        if done.is_err() {
+            break;
+        }
+    }
+    for thread in 0..2 * WAITS as u64 {
+        kernel.ask_as(thread, Request::new(Op::Accept, listener), &mut []);
+        most = most.max(kernel.used());
+    }
+    println!("outside: {most} of {WHOLE} bytes");
+    assert!(most > BYTES as u64 / 2 && most < WHOLE as u64 * 9 / 10, "{most} bytes");
+    kernel.gone();
+}
+
+/// Returns a frame that begins a connection.
+fn syn(number: u16) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[..6].copy_from_slice(&config().mac);
+    frame[12..17].copy_from_slice(&[8, 0, 0x45, 0, 0]);
+    frame[17] = 46;
+    (frame[22], frame[23]) = (64, 6);
+    frame[26..30].copy_from_slice(&[10, 0, 2, 100 + (number % 100) as u8]);
+    frame[30..34].copy_from_slice(&OURS);
+    frame[34..36].copy_from_slice(&(2000 + number).to_be_bytes());
+    frame[37] = 1 + (number % 8) as u8;
+    (frame[46], frame[47]) = (0x50, 2);
+    checksum(&mut frame);
+    frame
+}
+
 #[test]
 fn a_restarted_service_answers_restarted() {
-    let kernel = Kernel::new();
+    let kernel = Kernel::new(BYTES);
     let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
     assert_eq!(kernel.0.start(), Ok(2));
     assert_eq!(kernel.with(|c| c.accept(listener)), Err(Errno::Restarted));

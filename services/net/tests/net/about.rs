@@ -174,7 +174,7 @@ fn options_are_kept_and_unknown_ones_refused() {
             assert_eq!(kept, u64::from(value != 0));
         }
     }
-    assert_eq!(ask(&mut solo, get(option::RCVBUF, near)).value, net::stack::LARGEST as u64);
+    assert_eq!(ask(&mut solo, get(option::RCVBUF, near)).value, net::budget::LARGEST as u64);
     assert_eq!(ask(&mut solo, get(option::ACCEPTCONN, listener)).value, 1);
     assert_eq!(ask(&mut solo, get(option::ERROR, near)).value, 0);
     for option in [0, 9, 15, 16, u16::MAX] {

@@ -4,8 +4,8 @@ use crate::common::{Solo, token};
 use abi::net::{HANDLES, Op, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
+use net::budget::SOCKETS;
 use net::service::WAITS;
-use net::stack::SOCKETS;
 use share::Event;
 use zerocopy::FromBytes;
 

@@ -2,10 +2,10 @@
 
 use crate::common::{Solo, connect, hasty, token};
 use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES};
+use net::budget::SOCKETS;
 use net::client::Client;
 use net::listener::RESERVED;
 use net::sockets::SMALL;
-use net::stack::SOCKETS;
 
 #[test]
 fn a_connect_without_a_listener_or_with_a_full_backlog_is_refused() {

@@ -4,8 +4,8 @@
 use crate::common::Solo;
 use abi::net::{DATAGRAM, Errno};
 use base::prng::Prng;
+use net::budget::LARGEST;
 use net::check::check;
-use net::stack::LARGEST;
 use std::collections::VecDeque;
 
 /// One direction of a connection.

@@ -4,7 +4,7 @@ use crate::common::{Solo, connect, hasty, receive, send, token};
 use abi::net::{Errno, Op, Request, State};
 use base::id::{DomainId, Epoch};
 use net::Net;
-use net::stack::LARGEST;
+use net::budget::LARGEST;
 use share::{Event, Service};
 
 #[test]

@@ -6,7 +6,7 @@ use crate::world::{Faults, OURS, PEER, World, config, configure, device};
 use abi::net::{Errno, LOCALHOST, Op, Request, option};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
-use net::stack::{LARGEST, OUTSIDE};
+use net::budget::{LARGEST, OUTSIDE};
 use share::Event;
 use smoltcp::socket::tcp;
 use std::mem::offset_of;
