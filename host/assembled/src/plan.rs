@@ -30,7 +30,7 @@ pub struct Plan {
     pub acts: Vec<(u64, Act)>,
 }
 
-/// The board: two domains with one core each. Its devices are left out.
+/// The board: two domains with one core each.
 const BOARD: &str = include_str!("../../../boards/duo-1x1.toml");
 
 /// The services whose mode differs between seeds, and the modes that the board file may give them.
@@ -49,7 +49,7 @@ impl Plan {
     /// Without `acts`, nothing happens to the domains.
     pub fn new(seed: u64, with_acts: bool) -> Result<Plan, String> {
         let mut random = Prng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let mut text = BOARD.to_owned();
+        let mut text = without_devices(BOARD);
         let mut modes = String::new();
         for (name, choices) in CHOICES {
             let mode = choices[random.below(choices.len() as u64) as usize];
@@ -85,6 +85,19 @@ impl Plan {
         acts.sort_by_key(|&(at, _)| at);
         Ok(Plan { blob, modes, step_ns: [step, step * slow], offset, turn, acts })
     }
+}
+
+/// Returns a board file without its devices: the simulated chip has none. So a service may have
+/// another home here than its device has on the board.
+fn without_devices(text: &str) -> String {
+    let mut is_device = false;
+    let kept = text.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_device = *line == "[[device]]";
+        }
+        !is_device
+    });
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 /// Replaces the line of a service in the board file.
