@@ -2,7 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::neighbours::{Mac, Neighbours, is_station};
-use crate::nic::{Counts, Nic};
+use crate::nic::{Counts, ETHERNET, Nic};
 use crate::patience::Stalls;
 use abi::ethernet::{Arp, FrameHeader, arp, kind};
 use alloc::boxed::Box;
@@ -14,8 +14,6 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a datagram's headers.
 const IP_AND_UDP: usize = 28;
-/// Bytes of an Ethernet header.
-pub const ETHERNET: usize = size_of::<FrameHeader>();
 /// The address of all stations.
 pub const EVERYBODY: Mac = [0xff; 6];
 

@@ -3,11 +3,12 @@
 //! Contract: packets to a neighbour whose address is not known are held here until the neighbour
 //! answers, at most [`HELD`] bytes for each neighbour; the oldest make room for newer ones. It is
 //! asked at most once a second, [`ASKS`] times, then its packets are dropped. So one that is silent
-//! delays no other. There are at most [`NEIGHBOURS`] entries, each for a neighbour that something was sent to: frames from
-//! outside make none, and a neighbour that is known is never given up for one that is not.
+//! delays no other. There are at most [`NEIGHBOURS`] entries, each for a neighbour that something
+//! was sent to: frames from outside make none, and a known neighbour is never given up for one that
+//! is not.
 //!
-//! smoltcp's own ARP is not used: it asks one question a second, whoever is meant, and a socket
-//! waits with all its datagrams for the neighbour of the first.
+//! smoltcp's own ARP is not used: it asks for one neighbour a second, and a socket waits with all
+//! its datagrams for the neighbour of the first.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -14,9 +14,7 @@
 //! ```
 
 use crate::addresses::Addresses;
-use crate::ethernet::ETHERNET;
 use crate::neighbours::{Mac, Neighbours};
-use crate::stack::ns;
 use abi::ethernet::{Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS};
 use abi::ethernet::{FrameHeader, kind};
 use abi::ethernet::{RECEIVE, TRANSMIT};
@@ -26,7 +24,7 @@ use alloc::vec::Vec;
 use base::bytes;
 use share::Device;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
-use smoltcp::time::Instant;
+use smoltcp::time::{Duration, Instant};
 use virtio::queue::{self, ENTRIES, Piece, Queue};
 use virtio::transport::{Needs, Progress, Registers, Transport};
 use zerocopy::{FromZeros, IntoBytes};
@@ -37,8 +35,10 @@ const BUFFER: usize = (HEADER + FRAME).next_multiple_of(8);
 const BUFFERS: usize = 2 * queue::BYTES;
 /// Size of the device memory that this driver needs.
 pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
-/// Time in ns after which a device without a free buffer loses frames.
-pub const STUCK: u64 = 1_000_000_000;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = size_of::<FrameHeader>();
+/// Time after which a device without a free buffer loses frames.
+pub const STUCK: Duration = Duration::from_secs(1);
 /// Offset of the destination in a packet of IPv4.
 const DESTINATION: usize = 16;
 
@@ -83,8 +83,8 @@ pub struct Nic {
     sender: Sender,
     /// Whether the device is to look at its queues.
     rings: bool,
-    /// Since when there is no buffer to send with, in ns; `u64::MAX`: there is one.
-    full_since: u64,
+    /// Since when there is no buffer to send with, if there is none.
+    full_since: Option<Instant>,
     counts: Counts,
 }
 
@@ -107,7 +107,7 @@ impl Nic {
             receiver: Receiver { queue: None, of_head, bytes: vec![0; BUFFER], length: 0 },
             sender: Sender { queue: None, of_head, free: 0, bytes: vec![0; BUFFER] },
             rings: false,
-            full_since: u64::MAX,
+            full_since: None,
             counts: Counts::default(),
         }
     }
@@ -150,8 +150,8 @@ impl Nic {
                 }
                 Progress::Open => {
                     self.collect(device);
-                    let since = if self.is_full() { self.full_since.min(now) } else { u64::MAX };
-                    self.full_since = since;
+                    let now = Instant::from_micros((now / 1000).cast_signed());
+                    self.full_since = self.is_full().then(|| self.full_since.unwrap_or(now));
                     return true;
                 }
             }
@@ -193,7 +193,7 @@ impl Nic {
     /// Takes the next received frame, which is then returned by [`Nic::frame`] until smoltcp
     /// consumes it or the next is fetched. Returns false if there is none, or no room for a
     /// response. To be called while the device is open.
-    pub fn fetch(&mut self, now: u64, device: &Device<'_>) -> bool {
+    pub fn fetch(&mut self, now: Instant, device: &Device<'_>) -> bool {
         self.collect(device);
         self.receiver.length = 0;
         if self.sender.free == 0 && !self.is_stuck(now) {
@@ -238,14 +238,14 @@ impl Nic {
     }
 
     /// Returns whether frames are lost because the device completes none.
-    fn is_stuck(&self, now: u64) -> bool {
-        now.saturating_sub(self.full_since) >= STUCK
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.full_since.is_some_and(|since| now >= since + STUCK)
     }
 
-    /// Returns until when nothing can be sent unless the device completes something, in ns.
-    pub fn full_until(&self, now: u64) -> Option<u64> {
-        let since = if self.is_full() { self.full_since.min(now) } else { return None };
-        (!self.is_stuck(now)).then(|| since.saturating_add(STUCK))
+    /// Returns until when nothing can be sent unless the device completes something.
+    pub fn full_until(&self, now: Instant) -> Option<Instant> {
+        let is_full = self.is_full() && !self.is_stuck(now);
+        is_full.then(|| self.full_since.unwrap_or(now) + STUCK)
     }
 
     /// Sends a frame that is complete but for its destination.
@@ -405,7 +405,7 @@ impl phy::Device for Port<'_> {
     }
 
     fn transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
-        let waits = self.nic.full_until(ns(now)).is_some();
+        let waits = self.nic.full_until(now).is_some();
         (!waits).then(|| self.tokens().1)
     }
 

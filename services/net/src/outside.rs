@@ -93,7 +93,7 @@ impl Stack {
     pub fn fetch(&mut self, device: &Device<'_>) -> Option<Frame> {
         let outside = &mut self.outside;
         let own = &outside.attached.as_ref()?.addresses;
-        outside.nic.fetch(ns(self.now), device).then(|| Frame::of(outside.nic.frame(), own))
+        outside.nic.fetch(self.now, device).then(|| Frame::of(outside.nic.frame(), own))
     }
 
     /// Ignores the frame that was fetched.
@@ -126,7 +126,7 @@ impl Stack {
     fn ask_neighbours(&mut self, device: &Device<'_>) {
         let Outside { nic, attached, .. } = &mut self.outside;
         let Some(attached) = attached else { return };
-        while nic.full_until(ns(self.now)).is_none()
+        while nic.full_until(self.now).is_none()
             && let Some(address) = attached.neighbours.ask(self.now)
         {
             nic.send(device, EVERYBODY, &attached.question(address));
@@ -189,9 +189,9 @@ impl Stack {
         let Some(attached) = attached.as_mut().filter(|_| nic.is_open()) else {
             return u64::MAX;
         };
-        if let Some(at) = nic.full_until(ns(self.now)) {
+        if let Some(at) = nic.full_until(self.now) {
             // Until then only the device can change anything: it rings.
-            return at;
+            return ns(at);
         }
         let ends = self.ending[1].iter().filter_map(|it| it.until).min();
         let polls = attached.interface.poll_at(self.now, &self.sockets[1]);

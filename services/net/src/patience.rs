@@ -27,7 +27,8 @@ pub const CLOSING: Duration = Duration::from_secs(60);
 /// Time without an acknowledgement after which a connection asks for one, and again.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Connections with data or an end that is not acknowledged: how much, and since when it is as much.
+/// Connections with data, or an end, that is not acknowledged: how much, and since when it is as
+/// much.
 #[derive(Debug, Default)]
 pub struct Stalls(BTreeMap<SocketHandle, (usize, Instant)>);
 

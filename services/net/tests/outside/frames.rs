@@ -34,7 +34,7 @@ pub fn checksum(frame: &mut [u8]) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Changes a byte behind the Ethernet header of an IPv4 frame, and makes its checksums right again.
+/// Changes a byte after the Ethernet header of an IPv4 frame, and makes its checksums right again.
 pub fn forge(frame: &mut [u8], random: &mut Prng) {
     if frame.len() < 54 || frame[12..15] != [8, 0, 0x45] {
         return;
