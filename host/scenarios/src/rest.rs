@@ -89,6 +89,53 @@ pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
+/// While the strong domain rests, the weak one keeps the timers of the services, also those that
+/// main has set: what main wrote arrives at the disk, whether the weak one rests too or sets timers
+/// itself. Nothing of that wakes main.
+pub fn timers(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
+    disk::begin(rig, 1024)?;
+    for round in 0..rounds {
+        for busy in [Duration::ZERO, 3 * WRITE_BACK] {
+            let text = format!("round {round}, {busy:?}");
+            demand(rig, &format!("fs write disk/kept {text}"), "")?;
+            let before = rests_long(rig, 0)?;
+            let start = Instant::now();
+            while start.elapsed() < busy {
+                push(&rig.instance, &pattern(round, 10_000)[..], "disk/pushed")
+                    .map_err(Failure::Wrong)?;
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            reaches_disk(rig, "kept", &text)?;
+            rests_long(rig, 1)?;
+            let woken = starts(rig, 0)? - before;
+            if woken != 0 {
+                return Err(Failure::Wrong(format!("{text}: main was woken {woken} times")));
+            }
+        }
+    }
+    demand(rig, "audit", "the invariant holds")?;
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
+/// How long changes may stay in memory only.
+const WRITE_BACK: Duration = Duration::from_secs(5);
+
+/// Waits until the disk's image is clean and a file in it has this line.
+fn reaches_disk(rig: &Rig, path: &str, line: &str) -> Result<(), Failure> {
+    let start = Instant::now();
+    let is_there = || {
+        disk::clean(&rig.instance)?;
+        disk::same(path, &disk::content(&rig.instance, path)?, format!("{line}\n").as_bytes())
+    };
+    while let Err(failure) = is_there() {
+        if start.elapsed() > 4 * WRITE_BACK {
+            return Err(failure);
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok(())
+}
+
 /// A key, a call, a file and the time wake domains that rest; all of them rest again.
 pub fn wakes(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;

@@ -7,9 +7,9 @@ use base::id::CoreId;
 use kernel_node::log;
 use kernel_power::{Facts, Governor, Outcome, Rest, Step, Verdict};
 use kernel_programs::processes::light;
+use kernel_sched::PRIORITY_REST;
 use kernel_sched::table::Table;
-use kernel_sched::{PRIORITY_REST, Quiet};
-use kernel_services::duty;
+use kernel_services::duty::{self, Announcement};
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::power::{self as counted, Moment};
 
@@ -54,11 +54,12 @@ fn facts(kernel: &Kernel, now: u64) -> Facts {
         .scheduler
         .look(|threads| threads.quiet(CORE.index()))
         .filter(|_| !kernel.peers.are_called());
-    let since = |quiet: Quiet| {
-        let ticks = arch::cpu::clock().saturating_sub(quiet.since);
+    let since = |tick: u64| {
+        let ticks = arch::cpu::clock().saturating_sub(tick);
         now.saturating_sub(arch::time::to_ns(ticks, arch::cpu::clock_hz()))
     };
-    Facts { quiet_since: quiet.map(since), next: quiet.and_then(|quiet| quiet.next) }
+    let next = Some(duty::next_deadline(kernel)).filter(|&at| at != u64::MAX);
+    Facts { quiet_since: quiet.map(since), next }
 }
 
 /// Makes one attempt to rest, until the next deadline.
@@ -68,6 +69,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
         return Outcome::Stayed;
     }
     let (mut rest, mut irqs_on, mut before) = (Rest::default(), false, Moment::now());
+    let mut announced = None;
     let outcome = loop {
         let has_succeeded = match rest.step() {
             Step::Drain => {
@@ -83,11 +85,13 @@ fn rest(kernel: &'static Kernel) -> Outcome {
             Step::Announce => {
                 counted::publish(kernel);
                 // Threads may have run since the governor was asked.
-                let until = kernel.scheduler.look(Table::next_deadline).unwrap_or(u64::MAX);
-                let listens = duty::listens_at_rest(kernel);
+                let Announcement { until, listens, .. } = *announced.insert(duty::announce(kernel));
                 kernel.soc.request(command::REST, until, kernel.devices.vectors(listens)).is_ok()
             }
-            Step::Look => !has_work(kernel) && duty::may_rest(kernel),
+            Step::Look => {
+                let may_rest = |announced| duty::may_rest(kernel, announced);
+                !has_work(kernel) && announced.as_ref().is_some_and(may_rest)
+            }
             Step::Sleep => {
                 before = Moment::now();
                 kernel.soc.request(command::SLEEP, 0, 0).is_ok()

@@ -160,6 +160,38 @@ impl Soc {
         self.page_of(domain).load(offset_of!(DomainPage, listens)) != 0
     }
 
+    /// Sets which timers of shared services this domain keeps during its next rest and which it
+    /// leaves to others; before the request to rest.
+    pub fn set_timers(&self, kept: u64, left: &[u64]) {
+        self.set_own(offset_of!(DomainPage, kept_timer), kept);
+        for (&at, index) in left.iter().zip(0..abi::service::ALL.len()) {
+            self.set_own(offset_of!(DomainPage, left_timers) + 8 * index, at);
+        }
+    }
+
+    /// Returns the earliest timer for which the rest of `domain` ends, which was seen to be
+    /// RESTING.
+    pub fn kept_timer(&self, domain: DomainId) -> u64 {
+        self.window.barrier(); // its state was read before, and is published later
+        self.page_of(domain).load(offset_of!(DomainPage, kept_timer))
+    }
+
+    /// Returns the timers that `domain` has left to others, which was seen to be RESTING.
+    pub fn left_timers(&self, domain: DomainId) -> [u64; abi::service::ALL.len()] {
+        self.window.barrier(); // its state was read before, and is published later
+        let page = self.page_of(domain);
+        let field = offset_of!(DomainPage, left_timers);
+        core::array::from_fn(|index| page.load(field + 8 * index))
+    }
+
+    /// Returns how often a domain had started to run, and its state, read in this order: a domain
+    /// that is stopped has not been awake since that start, or will be seen to have started again.
+    pub fn starts_and_state(&self, domain: DomainId) -> (u64, u64) {
+        let starts = self.status(domain, offset_of!(DomainStatus, wakes));
+        self.window.barrier();
+        (starts, self.state(domain).1)
+    }
+
     /// Returns the page of a domain of the board, which only that domain writes.
     pub fn page_of(&self, domain: DomainId) -> Window {
         let first = self.page - self.me.index() * size_of::<DomainPage>();

@@ -17,19 +17,34 @@
 pub enum State {
     Running,
     Resting,
-    /// It cannot serve: it is off, dead, INACTIVE or boots.
+    /// It is INACTIVE, or off with its memory: it cannot serve.
+    Stopped,
+    /// It is dead, off without its memory, or boots: it cannot serve either.
     Other,
 }
 
-/// What a kernel whose RESTING is published does about the devices.
+/// What a kernel does whose RESTING is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// It rests.
     Rest,
-    /// It sends a WAKE to this domain, which has to serve but does not listen, and rests.
+    /// It sends a WAKE to this domain, which has to serve but is not prepared for it, and rests.
     WakeAndRest(usize),
     /// It withdraws its rest: it has to serve.
     Withdraw,
+}
+
+impl Look {
+    /// Returns what to do for two reasons. If both name a domain, it is the same one.
+    pub fn and(self, other: Look) -> Look {
+        match (self, other) {
+            (Look::Withdraw, _) | (_, Look::Withdraw) => Look::Withdraw,
+            (Look::WakeAndRest(server), _) | (_, Look::WakeAndRest(server)) => {
+                Look::WakeAndRest(server)
+            }
+            (Look::Rest, Look::Rest) => Look::Rest,
+        }
+    }
 }
 
 /// Returns the domain that serves the devices, if any can.
@@ -37,7 +52,8 @@ pub fn server(states: &[State]) -> Option<usize> {
     chosen(states.iter().copied())
 }
 
-/// Returns whether the devices must end the rest that domain `me` begins.
+/// Returns whether domain `me` is the server during the rest that it begins: the devices must end
+/// that rest.
 pub fn listens(states: &[State], me: usize) -> bool {
     server_beside(states, me) == Some(me)
 }
@@ -68,7 +84,7 @@ pub fn look(
 }
 
 /// Returns the server if domain `me` rests.
-fn server_beside(states: &[State], me: usize) -> Option<usize> {
+pub(crate) fn server_beside(states: &[State], me: usize) -> Option<usize> {
     let taken = states.iter().enumerate();
     chosen(taken.map(|(at, state)| if at == me { State::Resting } else { *state }))
 }
@@ -108,6 +124,16 @@ mod tests {
         assert!(!listens(&[Running, Resting], 0), "the weak one will be woken");
         assert!(listens(&[Resting, Running], 1));
         assert!(listens(&[Running, Other], 0));
+    }
+
+    #[test]
+    fn a_withdrawal_outweighs_a_wake_and_a_wake_outweighs_a_rest() {
+        let wake = Look::WakeAndRest(1);
+        assert_eq!(Look::Rest.and(Look::Rest), Look::Rest);
+        assert_eq!(Look::Rest.and(wake), wake);
+        assert_eq!(wake.and(Look::Rest), wake);
+        assert_eq!(wake.and(Look::Withdraw), Look::Withdraw);
+        assert_eq!(Look::Withdraw.and(Look::Rest), Look::Withdraw);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub mod wait;
 
 pub use scheduler::{CoreInfo, Scheduler, SpawnError, ThreadInfo};
 pub use sleepers::Deadline;
-pub use table::{Quiet, ThreadId};
+pub use table::ThreadId;
 pub use wait::WaitQueue;
 
 /// Maximum threads of a kernel, including idle threads.

@@ -42,6 +42,12 @@ impl Sleepers {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
+    /// Returns the earliest deadline of a thread other than `beside`.
+    pub fn next_beside(&self, beside: Index) -> Option<u64> {
+        let others = self.heap.iter().filter(|&&(_, thread)| thread != beside);
+        others.map(|&(deadline, _)| deadline).min()
+    }
+
     /// Adds a thread with its deadline, replacing an earlier entry of it.
     pub fn insert(&mut self, thread: Index, deadline: u64) {
         self.remove(thread);

@@ -30,7 +30,6 @@ use crate::wait::{append, unlink};
 use crate::{MAX_THREADS, PRIORITIES};
 use alloc::vec;
 use alloc::vec::Vec;
-pub use quiet::Quiet;
 use quiet::Upkeep;
 pub use timer::Event;
 use timer::Timer;

@@ -1,21 +1,40 @@
 //! What this kernel does for all kernels, according to the states of all domains in the chip page.
 //!
 //! - It serves the interrupts of the devices that they share, or not: `kernel_power::duty`.
+//! - It takes the timers that kernels leave which rest, or not: `kernel_power::timers`.
 //! - It reads the console, or not: the first domain that is not dead does. One that rests is woken
 //!   by a key.
 
 use crate::kernel::Kernel;
+use crate::services::ALL_DUE;
 use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
 use arch::lock::Lock;
 use base::id::DomainId;
+use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_power::duty::{self, Look, State};
+use kernel_power::timers::{self, Take};
 use kernel_sched::WaitQueue;
+use kernel_sched::table::Table;
 
 /// Wait queue of the thread that waits until this kernel reads the console.
 static CONSOLE: WaitQueue = WaitQueue::new();
 /// Whether this kernel read the console at the last look.
 static READS: Lock<bool> = Lock::new(kernel_node::ranks::DEVICE, false);
+
+/// For each domain, how often it had started to run when its timers were last taken.
+static TAKEN: [AtomicU64; MAX_DOMAINS] = [const { AtomicU64::new(0) }; MAX_DOMAINS];
+
+/// What this kernel has announced before its rest.
+#[derive(Clone, Copy, Debug)]
+pub struct Announcement {
+    /// Chip time at which the rest ends; `u64::MAX`: none.
+    pub until: u64,
+    /// The doorbells of shared devices end the rest.
+    pub listens: bool,
+    /// The earliest timer that is left to other kernels; `u64::MAX`: none.
+    left: u64,
+}
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
@@ -32,6 +51,9 @@ pub fn look(kernel: &Kernel) {
     }
     if has_changed || serves_other {
         kernel.services.look_at_patience(kernel);
+    }
+    if timers::takes(&states(kernel), kernel.me.index()) {
+        take_timers(kernel);
     }
 }
 
@@ -66,26 +88,52 @@ pub fn await_console(kernel: &Kernel) {
     kernel.scheduler.wait(&CONSOLE, || reads_console(kernel));
 }
 
-/// Decides whether the doorbells of shared devices end the coming rest of this domain, and
-/// publishes that.
-pub fn listens_at_rest(kernel: &Kernel) -> bool {
-    let listens = kernel.devices.are_shared() && duty::listens(&states(kernel), kernel.me.index());
-    kernel.soc.set_listens(listens);
-    listens
+/// Returns the earliest deadline for which a rest that begins now would end; `u64::MAX`: none.
+pub fn next_deadline(kernel: &Kernel) -> u64 {
+    deadline(kernel, duty::listens(&states(kernel), kernel.me.index()))
 }
 
-/// Returns whether this domain, which the soc has published as RESTING, may be stopped: another one
-/// serves the shared devices, or this one hears them.
-pub fn may_rest(kernel: &Kernel) -> bool {
-    if !kernel.devices.are_shared() {
-        return true;
-    }
+/// The same; `keeps`: this kernel keeps the timers of shared services.
+fn deadline(kernel: &Kernel, keeps: bool) -> u64 {
+    let beside = kernel.services.timers_thread();
+    let next = kernel.scheduler.look(|threads: &Table| threads.next_deadline(beside));
+    next.unwrap_or(u64::MAX).min(kernel.services.next_deadline(keeps))
+}
+
+/// Decides what ends the coming rest of this domain, and publishes what the others must know of
+/// that.
+pub fn announce(kernel: &Kernel) -> Announcement {
+    let serves = duty::listens(&states(kernel), kernel.me.index());
+    let until = deadline(kernel, serves);
+    let listens = serves && kernel.devices.are_shared();
+    kernel.soc.set_listens(listens);
+    let timers = kernel.services.shared_timers();
+    let earliest = timers.into_iter().min().unwrap_or(u64::MAX);
+    let left = if serves { [u64::MAX; ALL_DUE.len()] } else { timers };
+    kernel.soc.set_timers(if serves { earliest } else { u64::MAX }, &left);
+    Announcement { until, listens, left: if serves { u64::MAX } else { earliest } }
+}
+
+/// Returns whether this domain, which the soc has published as RESTING, may be stopped: other
+/// domains do what all share, or it is woken for that.
+pub fn may_rest(kernel: &Kernel, announced: &Announcement) -> bool {
+    let (states, me) = (states(kernel), kernel.me.index());
+    let kept = |domain: usize| kernel.soc.kept_timer(DomainId(domain as u8));
+    let by_timers = || timers::look(&states, me, announced.left, kept, || take_timers(kernel));
     let listens = |domain: usize| kernel.soc.listens(DomainId(domain as u8));
     let has_completions = || kernel.devices.have_shared_news(kernel);
-    match duty::look(&states(kernel), kernel.me.index(), listens, has_completions) {
+    let by_devices = || match kernel.devices.are_shared() {
+        true => duty::look(&states, me, listens, has_completions),
+        false => Look::Rest,
+    };
+    // After that end, all services look what is due.
+    if kernel.services.has_unseen_end(kernel) {
+        return false;
+    }
+    match by_timers().and(by_devices()) {
         Look::Rest => true,
         Look::WakeAndRest(server) => {
-            // If it is awake by now, or has died, it or another one looks at the devices.
+            // If it is awake by now, or has died, it or another one does what all share.
             let _ = kernel.soc.request(command::WAKE, server as u64, 0);
             true
         }
@@ -93,15 +141,38 @@ pub fn may_rest(kernel: &Kernel) -> bool {
     }
 }
 
+/// Takes what other domains have left. Returns whether that changes a timer.
+fn take_timers(kernel: &Kernel) -> bool {
+    let mut has_taken = false;
+    for domain in kernel.others() {
+        let (starts, found) = kernel.soc.starts_and_state(domain);
+        let taken = &TAKEN[domain.index()];
+        let left = match timers::take(state(found), starts, taken.load(Ordering::Relaxed)) {
+            Take::Nothing => continue,
+            Take::Left => kernel.soc.left_timers(domain),
+            Take::All => ALL_DUE,
+        };
+        has_taken |= kernel.services.take_timers(kernel, &left);
+        // Afterwards: another core that looks meanwhile takes them too.
+        taken.store(starts, Ordering::Relaxed);
+    }
+    has_taken
+}
+
 /// Returns the states of all domains; places without a domain are [`State::Other`].
 fn states(kernel: &Kernel) -> [State; MAX_DOMAINS] {
     let mut states = [State::Other; MAX_DOMAINS];
     for ((to, _), id) in states.iter_mut().zip(kernel.blob.domains()).zip((0..).map(DomainId)) {
-        *to = match kernel.soc.state(id).1 {
-            state::RUNNING => State::Running,
-            state::RESTING => State::Resting,
-            _ => State::Other,
-        };
+        *to = state(kernel.soc.state(id).1);
     }
     states
+}
+
+fn state(found: u64) -> State {
+    match found {
+        state::RUNNING => State::Running,
+        state::RESTING => State::Resting,
+        state::OFF | state::INACTIVE => State::Stopped,
+        _ => State::Other,
+    }
 }

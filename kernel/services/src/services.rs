@@ -9,7 +9,8 @@
 //!    +--> remote: the same in the home kernel, by message (`share::codec`)
 //! ```
 //! The kernel that executes a step also keeps the timer that the step sets: [`Services::keep`]
-//! executes the timer's step when it is due, possibly early.
+//! executes the timer's step when it is due, possibly early. A kernel that rests may leave it to
+//! another one.
 //!
 //! A wake can be lost if the kernel that sends it dies. All parked callers are woken then. A wake
 //! that finds no room in the ring is sent later, to all parked callers of that kernel.
@@ -18,6 +19,8 @@
 //! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
 //! - [`wakes`]: wakes of parked callers, here and on other kernels; `woken`: which of them count
+//! - `lives`: which kernels have died; `timers`: what this kernel keeps, leaves to others and takes
+//!   from them
 //! - [`any`]: one wait for several requests; [`polling`]: polls of files and sockets
 //! - [`frames`]: the service of shared frames
 //! - `longest`: the longest step, for measurements
@@ -27,19 +30,21 @@ mod any;
 mod caller;
 mod frames;
 mod guard;
+mod lives;
 #[cfg(feature = "trials")]
 mod longest;
 mod patience;
 mod polling;
 mod served;
+mod timers;
 mod wakes;
 mod woken;
 
 use ::processes::Processes;
 use abi::boot::{BLOCK, Blob};
-use abi::soc::state;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use arch::lock::Once;
 use base::id::{DomainId, Epoch};
 pub use caller::Caller;
 use core::ops::Deref;
@@ -47,18 +52,19 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use frames::SharedFrames;
 pub use frames::kind as frames_kind;
 pub use guard::ArenaGuard;
-use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_node::Node;
 use kernel_platform::Platform;
 use kernel_platform::peers::CallFailure;
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
+use lives::former_life;
 #[cfg(feature = "trials")]
 pub use longest::{longest_ns, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
 use share::{Mailboxes, Mode, Token, codec};
+pub use timers::{ALL_DUE, Timers};
 use woken::Woken;
 
 /// Why a request to a service failed.
@@ -145,6 +151,8 @@ pub struct Services {
     changed: WaitQueue,
     /// For each kernel, the epoch that [`Services::keep`] saw last; 0 if it did not run.
     known: Vec<AtomicU64>,
+    /// The thread of [`Services::keep`].
+    thread: Once<ThreadId>,
     sequence: AtomicU64,
     /// For each thread, whether a request was woken that it waits for.
     woken: Box<[Woken]>,
@@ -189,6 +197,7 @@ impl Services {
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
+            thread: Once::new(),
             sequence: AtomicU64::new(1),
             woken: (0..MAX_THREADS).map(|_| Woken::default()).collect(),
             all_woken: AtomicU64::new(0),
@@ -340,21 +349,11 @@ impl Services {
         self.parked.wake_all(&platform.scheduler);
     }
 
-    /// Lets the thread of [`Services::keep`] read the timers again.
-    fn look_at_timers(&self, platform: &Platform) {
-        self.changed.wake_all(&platform.scheduler);
-    }
-
-    /// Returns the earliest time at which a service wants its timer; `u64::MAX` if none does.
-    fn timer(&self) -> u64 {
-        let timers = self.all().into_iter().map(Registered::timer);
-        timers.min().unwrap_or(u64::MAX)
-    }
-
     /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
     /// not return.
     pub fn keep(&self, platform: &'static Platform) {
         let mut former = former_life(platform);
+        let _ = self.thread.set(platform.scheduler.current());
         loop {
             let (mut ended, timer) = (Vec::from_iter(former.take()), self.timer());
             let again = self.pay_owed(platform);
@@ -379,26 +378,6 @@ impl Services {
             self.all().into_iter().for_each(|service| service.look_at_timer(self, platform));
         }
     }
-
-    /// Returns the lives of other kernels that have ended since the previous call.
-    fn ended(&self, platform: &Platform) -> impl Iterator<Item = (DomainId, Epoch)> {
-        let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != platform.me);
-        let ended = ids.filter_map(|id| {
-            let now = peer_epoch(platform.soc.state_word(id)).map_or(0, |epoch| epoch.0);
-            let before = self.known[id.index()].swap(now.into(), Ordering::Relaxed) as u16;
-            (before != 0 && before != now).then_some((id, Epoch(before)))
-        });
-        ended.collect::<Vec<_>>().into_iter()
-    }
-}
-
-/// Returns the life of this kernel before the present one, if no other kernel is awake that has
-/// noticed its end. (A kernel that has just started should not take the pages of all services: they
-/// would be lost if it died again.)
-fn former_life(node: &Node) -> Option<(DomainId, Epoch)> {
-    let is_awake = |id| node.soc.state(id).1 == state::RUNNING;
-    let is_first = node.epoch.0 > 1 && !node.others().any(is_awake);
-    is_first.then(|| (node.me, Epoch(node.epoch.0 - 1)))
 }
 
 /// Returns whether kernels share the driver of a kind of device.

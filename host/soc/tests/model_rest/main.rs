@@ -3,6 +3,7 @@
 //! be left with a domain that is stopped.
 
 mod duty;
+mod timers;
 
 use abi::soc::{command, error, state, unpack_state};
 use kernel_power::{Rest, Step};

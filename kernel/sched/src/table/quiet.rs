@@ -1,16 +1,8 @@
 //! Whether this kernel has nothing to do.
 
 use super::{Entry, Table};
-use crate::PRIORITY_REST;
-
-/// A kernel in which no thread has work: all wait, or sleep until later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet {
-    /// Tick of the local clock since which there has been no work.
-    pub since: u64,
-    /// Earliest firm deadline of a sleeper, in soc time.
-    pub next: Option<u64>,
-}
+use crate::runqueue::NONE;
+use crate::{PRIORITY_REST, ThreadId};
 
 /// Whether what a thread does is upkeep instead of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +42,10 @@ impl Table {
         self.entries[current].upkeep = Upkeep::Always;
     }
 
-    /// Returns the earliest firm deadline of a sleeper, in soc time.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.cores.iter().filter_map(|core| core.sleepers.next()).min()
+    /// Returns the earliest firm deadline of a sleeper other than `beside`, in soc time.
+    pub fn next_deadline(&self, beside: Option<ThreadId>) -> Option<u64> {
+        let beside = beside.map_or(NONE, |thread| thread.index);
+        self.cores.iter().filter_map(|core| core.sleepers.next_beside(beside)).min()
     }
 
     /// Returns whether a thread is ready, on any core.
@@ -60,14 +53,13 @@ impl Table {
         self.cores.iter().any(|core| !core.queue.is_empty())
     }
 
-    /// Returns whether no thread but the one that runs on `here` is ready or running.
-    pub fn quiet(&self, here: usize) -> Option<Quiet> {
+    /// If no thread but the one that runs on `here` is ready or running, returns the tick of the
+    /// local clock since which there has been no work.
+    pub fn quiet(&self, here: usize) -> Option<u64> {
         let is_quiet =
             |core: usize| self.cores[core].queue.is_empty() && (core == here || self.is_idle(core));
         let cores = 0..self.cores.len();
-        cores.clone().all(is_quiet).then(|| Quiet {
-            since: self.cores.iter().map(|core| core.worked_until).max().unwrap_or(0),
-            next: self.next_deadline(),
-        })
+        let since = || self.cores.iter().map(|core| core.worked_until).max().unwrap_or(0);
+        cores.clone().all(is_quiet).then(since)
     }
 }

@@ -294,7 +294,7 @@ impl<S: Service + Shareable> Served<S> {
     /// arrive here out of order, so the earliest one counts. A service whose timer comes early sets
     /// it again.
     fn want_timer(&self, services: &Services, platform: &Platform, at: u64) {
-        if at < self.timer.fetch_min(at, Ordering::Relaxed) {
+        if self.take_timer(at) {
             services.look_at_timers(platform);
         }
     }
@@ -331,6 +331,13 @@ pub trait Registered {
 
     /// Makes the timer due, because the kernel that kept it may be dead.
     fn lose_timer(&self);
+
+    /// Returns whether kernels share the service's state, so that each can execute its steps.
+    fn is_shared(&self) -> bool;
+
+    /// Executes the timer's step at `at`, at the latest. Returns false if it will be executed by
+    /// then in any case.
+    fn take_timer(&self, at: u64) -> bool;
 
     /// Executes the timer's step if it is due.
     fn look_at_timer(&self, services: &Services, platform: &'static Platform);
@@ -379,6 +386,14 @@ impl<S: Service + Shareable> Registered for Served<S> {
 
     fn lose_timer(&self) {
         self.timer.store(0, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.mode.is_shared()
+    }
+
+    fn take_timer(&self, at: u64) -> bool {
+        at < self.timer.fetch_min(at, Ordering::Relaxed)
     }
 
     fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
