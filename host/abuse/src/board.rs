@@ -42,6 +42,8 @@ const WORDS: &[&str] = &[
     "\"main\"",
     "\"shadow\"",
     "\"soc\"",
+    "\"console\"",
+    "\"net\"",
     "\"\"",
     "\"a name that is too long for a board\"",
     "[[device]]",
