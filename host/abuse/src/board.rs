@@ -11,7 +11,7 @@ use base::prng::Prng;
 pub const TARGET: Target = Target {
     name: "board",
     about: "board files",
-    daily: 2000,
+    daily: 6000,
     nightly: 100_000,
     run: |bytes| judge(bytes, ::board::parse),
     seed,

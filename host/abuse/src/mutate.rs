@@ -62,6 +62,19 @@ pub fn text(prng: &mut Prng, text: &str, words: &[&str]) -> Vec<u8> {
     if prng.chance(1, 4) { spoil(prng, &text) } else { text }
 }
 
+/// Picks a word, mostly a string in place of a string, so that a text often stays well formed.
+fn similar<'a>(prng: &mut Prng, value: &str, words: &[&'a str]) -> &'a str {
+    let is_string = |text: &str| text.trim_start().starts_with('"');
+    let mut word = pick(prng, words);
+    for _ in 0..4 {
+        if is_string(word) == is_string(value) {
+            break;
+        }
+        word = pick(prng, words);
+    }
+    word
+}
+
 /// Replaces what stands after `=`, or a word of it.
 fn revalued(prng: &mut Prng, line: &str, words: &[&str]) -> String {
     const NUMBERS: [&str; 12] = [
@@ -81,7 +94,7 @@ fn revalued(prng: &mut Prng, line: &str, words: &[&str]) -> String {
     let Some((key, value)) = line.split_once('=') else { return line.replace(']', "") };
     let new = match prng.below(5) {
         0 => pick(prng, &NUMBERS).to_string(),
-        1 | 2 => pick(prng, words).to_string(),
+        1 | 2 => similar(prng, value, words).to_string(),
         3 => value.replace(|c: char| c.is_ascii_digit(), &prng.below(10).to_string()),
         _ => format!("{value}{}", pick(prng, words)),
     };
