@@ -83,7 +83,9 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                 }
             }
             Step::Announce => {
+                // The others count a rest from here on, and so does this kernel if it comes to one.
                 counted::publish(kernel);
+                before = Moment::now();
                 // Threads may have run since the governor was asked.
                 let Announcement { until, listens, .. } = *announced.insert(duty::announce(kernel));
                 kernel.soc.request(command::REST, until, kernel.devices.vectors(listens)).is_ok()
@@ -92,10 +94,7 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                 let may_rest = |announced| duty::may_rest(kernel, announced);
                 !has_work(kernel) && announced.as_ref().is_some_and(may_rest)
             }
-            Step::Sleep => {
-                before = Moment::now();
-                kernel.soc.request(command::SLEEP, 0, 0).is_ok()
-            }
+            Step::Sleep => kernel.soc.request(command::SLEEP, 0, 0).is_ok(),
             Step::Withdraw => kernel.soc.request(command::WAKE, u64::from(kernel.me.0), 0).is_ok(),
             Step::Return => {
                 if kernel.soc.has_slept() {

@@ -39,6 +39,7 @@ pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
 pub const ETHERNET: usize = size_of::<FrameHeader>();
 /// Time after which a device without a free buffer loses frames.
 pub const STUCK: Duration = Duration::from_secs(1);
+const NEVER: Instant = Instant::from_micros_const(i64::MAX);
 /// Offset of the destination in a packet of IPv4.
 const DESTINATION: usize = 16;
 
@@ -83,8 +84,9 @@ pub struct Nic {
     sender: Sender,
     /// Whether the device is to look at its queues.
     rings: bool,
-    /// Since when there is no buffer to send with, if there is none.
-    full_since: Option<Instant>,
+    /// Since when there is no buffer to send with; [`NEVER`]: there is one. (The unused bytes of an
+    /// `Option` could get an address of this kernel's from a register.)
+    full_since: Instant,
     counts: Counts,
 }
 
@@ -107,7 +109,7 @@ impl Nic {
             receiver: Receiver { queue: None, of_head, bytes: vec![0; BUFFER], length: 0 },
             sender: Sender { queue: None, of_head, free: 0, bytes: vec![0; BUFFER] },
             rings: false,
-            full_since: None,
+            full_since: NEVER,
             counts: Counts::default(),
         }
     }
@@ -151,7 +153,7 @@ impl Nic {
                 Progress::Open => {
                     self.collect(device);
                     let now = Instant::from_micros((now / 1000).cast_signed());
-                    self.full_since = self.is_full().then(|| self.full_since.unwrap_or(now));
+                    self.full_since = if self.is_full() { self.full_since.min(now) } else { NEVER };
                     return true;
                 }
             }
@@ -239,13 +241,13 @@ impl Nic {
 
     /// Returns whether frames are lost because the device completes none.
     fn is_stuck(&self, now: Instant) -> bool {
-        self.full_since.is_some_and(|since| now >= since + STUCK)
+        self.full_since <= now - STUCK
     }
 
     /// Returns until when nothing can be sent unless the device completes something.
     pub fn full_until(&self, now: Instant) -> Option<Instant> {
         let is_full = self.is_full() && !self.is_stuck(now);
-        is_full.then(|| self.full_since.unwrap_or(now) + STUCK)
+        is_full.then(|| self.full_since.min(now) + STUCK)
     }
 
     /// Sends a frame that is complete but for its destination.
