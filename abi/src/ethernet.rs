@@ -25,8 +25,10 @@ pub const HEADER_BUFFERS: usize = 10;
 pub const MTU: usize = 1500;
 /// Smallest MTU that a network may have: what every host must be able to receive.
 pub const MTU_LEAST: usize = 576;
+/// Bytes of a frame's own header; a shorter frame is none.
+pub const FRAME_HEADER: usize = size_of::<FrameHeader>();
 /// Largest frame, without a checksum: an Ethernet header and a packet.
-pub const FRAME: usize = 14 + MTU;
+pub const FRAME: usize = FRAME_HEADER + MTU;
 /// VIRTIO_NET_F_MTU: [`Config::mtu`] is valid.
 pub const MTU_FEATURE: u64 = 1 << 3;
 /// VIRTIO_NET_F_MAC: [`Config::mac`] is valid. Without it there is no network.
@@ -136,4 +138,4 @@ pub struct Config {
 }
 
 const _: () = assert!(size_of::<Addresses>() == 64 && size_of::<Config>() == 80);
-const _: () = assert!(size_of::<FrameHeader>() == 14 && size_of::<Arp>() == 28);
+const _: () = assert!(FRAME_HEADER == 14 && size_of::<Arp>() == 28);

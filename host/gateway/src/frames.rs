@@ -5,18 +5,16 @@
 //! blocks. All buffers are bounded, and so is the work of each call: an end that sends without
 //! pause does not keep the caller from its other duties.
 
-use abi::ethernet::FRAME;
+use abi::ethernet::{FRAME, FRAME_HEADER};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Bytes of an Ethernet header; a shorter frame is none.
-pub const SHORTEST: usize = 14;
 /// Bytes of a length.
 const LENGTH: usize = size_of::<u32>();
 /// A greater length is nonsense: the largest packet of IP, and a header.
-const LONGEST: usize = 65_535 + SHORTEST;
+const LONGEST: usize = 65_535 + FRAME_HEADER;
 /// Bytes that wait to be sent; one frame more may.
 const BEHIND: usize = 64 << 10;
 /// Bytes read at a time.
@@ -127,7 +125,7 @@ impl Frames {
                 return Err(Detached::Nonsense(length));
             }
             let Some((frame, after)) = after.split_at_checked(length) else { break };
-            if (SHORTEST..=FRAME).contains(&length) {
+            if (FRAME_HEADER..=FRAME).contains(&length) {
                 frames.push_back(frame.to_vec());
             }
             rest = after;
@@ -175,7 +173,7 @@ mod tests {
 
     #[test]
     fn bytes_that_wait_are_bounded_while_the_peer_never_pauses() {
-        for length in [SHORTEST - 1, FRAME + 1, LONGEST] {
+        for length in [FRAME_HEADER - 1, FRAME + 1, LONGEST] {
             let (mut peer, mut own) = pair();
             let (mut frames, mut sent) = (VecDeque::new(), 0);
             let bytes = framed(length).repeat(CHUNK.div_ceil(length));
@@ -210,7 +208,7 @@ mod tests {
     fn complete_frames_that_had_no_room_are_taken_later() {
         let (mut peer, mut own) = pair();
         let mut frames = VecDeque::new();
-        peer.write_all(&framed(SHORTEST).repeat(MOST + 2)).unwrap();
+        peer.write_all(&framed(FRAME_HEADER).repeat(MOST + 2)).unwrap();
         own.read(&mut frames, MOST).unwrap();
         assert_eq!(frames.len(), MOST);
         assert!(!is_readable(&own), "the socket is empty");

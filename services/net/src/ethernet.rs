@@ -2,9 +2,9 @@
 
 use crate::addresses::Addresses;
 use crate::neighbours::{Mac, Neighbours, is_station};
-use crate::nic::{Counts, ETHERNET, Nic};
+use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
-use abi::ethernet::{Arp, FrameHeader, arp, kind};
+use abi::ethernet::{Arp, FRAME_HEADER, FrameHeader, arp, kind};
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
@@ -18,7 +18,7 @@ const IP_AND_UDP: usize = 28;
 pub const EVERYBODY: Mac = [0xff; 6];
 
 /// A frame with a message of ARP.
-type ArpFrame = [u8; ETHERNET + size_of::<Arp>()];
+type ArpFrame = [u8; FRAME_HEADER + size_of::<Arp>()];
 
 /// The interface, once the device has opened and given it addresses.
 pub(crate) struct Attached {
@@ -123,9 +123,9 @@ impl Attached {
             to_mac,
             to: address,
         };
-        let mut frame = [0; ETHERNET + size_of::<Arp>()];
-        frame[..ETHERNET].copy_from_slice(header.as_bytes());
-        frame[ETHERNET..].copy_from_slice(message.as_bytes());
+        let mut frame = [0; FRAME_HEADER + size_of::<Arp>()];
+        frame[..FRAME_HEADER].copy_from_slice(header.as_bytes());
+        frame[FRAME_HEADER..].copy_from_slice(message.as_bytes());
         frame
     }
 }

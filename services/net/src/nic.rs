@@ -16,7 +16,7 @@
 use crate::addresses::Addresses;
 use crate::neighbours::{Mac, Neighbours};
 use abi::ethernet::{Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS};
-use abi::ethernet::{FrameHeader, kind};
+use abi::ethernet::{FRAME_HEADER, FrameHeader, kind};
 use abi::ethernet::{RECEIVE, TRANSMIT};
 use abi::soc::{MAX_QUEUES, QueueRegisters};
 use alloc::vec;
@@ -35,8 +35,6 @@ const BUFFER: usize = (HEADER + FRAME).next_multiple_of(8);
 const BUFFERS: usize = 2 * queue::BYTES;
 /// Size of the device memory that this driver needs.
 pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
-/// Bytes of an Ethernet header.
-pub const ETHERNET: usize = size_of::<FrameHeader>();
 /// Time after which a device without a free buffer loses frames.
 pub const STUCK: Duration = Duration::from_secs(1);
 const NEVER: Instant = Instant::from_micros_const(i64::MAX);
@@ -212,7 +210,7 @@ impl Nic {
             &mut receiver.bytes[..bytes],
         );
         let buffers = [receiver.bytes[HEADER_BUFFERS], receiver.bytes[HEADER_BUFFERS + 1]];
-        if bytes >= HEADER + ETHERNET && buffers == [1, 0] {
+        if bytes >= HEADER + FRAME_HEADER && buffers == [1, 0] {
             receiver.length = bytes - HEADER;
             self.counts.received += 1;
         } else {
@@ -351,14 +349,14 @@ pub struct Outgoing<'a> {
 
 impl phy::TxToken for Outgoing<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
-        let frame = ETHERNET + length;
+        let frame = FRAME_HEADER + length;
         if frame > FRAME {
             // No packet is larger than the MTU that smoltcp was given.
             self.counts.dropped += 1;
             return write(&mut vec![0; length]);
         }
         let bytes = &mut self.sender.bytes[HEADER..HEADER + frame];
-        let (header, packet) = bytes.split_at_mut(ETHERNET);
+        let (header, packet) = bytes.split_at_mut(FRAME_HEADER);
         let result = write(packet);
         let (from, kind) = (self.addresses.mac, kind::IPV4.into());
         header.copy_from_slice(FrameHeader { to: [0; 6], from, kind }.as_bytes());
@@ -377,7 +375,8 @@ impl Port<'_> {
     /// token for a response.
     fn tokens(&mut self) -> (Incoming<'_>, Outgoing<'_>) {
         let Nic { receiver, sender, rings, counts, .. } = &mut *self.nic;
-        let packet = &receiver.bytes[HEADER + ETHERNET..HEADER + receiver.length.max(ETHERNET)];
+        let packet =
+            &receiver.bytes[HEADER + FRAME_HEADER..HEADER + receiver.length.max(FRAME_HEADER)];
         let outgoing = Outgoing {
             sender,
             rings,
@@ -403,7 +402,7 @@ impl phy::Device for Port<'_> {
 
     /// Returns the packet that was fetched last; [`Nic::fetch`] takes the next.
     fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, Outgoing<'_>)> {
-        (self.nic.receiver.length > ETHERNET).then(|| self.tokens())
+        (self.nic.receiver.length > FRAME_HEADER).then(|| self.tokens())
     }
 
     fn transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {

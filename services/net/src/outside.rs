@@ -119,7 +119,6 @@ impl Stack {
         if asks {
             nic.send(device, mac, &attached.answer(address, mac));
         }
-        nic.drop_frame();
     }
 
     /// Asks the neighbours whose addresses are needed.

@@ -154,7 +154,7 @@ impl Handles {
     /// Checks that process tree `tree` may have a further handle, and that there is one.
     pub fn room(&mut self, tree: u32) -> Result<(), Errno> {
         if tree != 0 {
-            let own = self.openings().filter(|opening| opening.tree == tree).count() as u32;
+            let own = self.held_by(tree);
             let left = HANDLES - self.openings.count() as u32;
             let left = left.min(MOST - self.sockets.count() as u32);
             let left = left.min(MOST.saturating_sub(self.live as u32));
@@ -173,8 +173,11 @@ impl Handles {
 
     /// Returns whether a process tree has so few handles that it can rely on what is reserved.
     pub fn is_small(&self, tree: u32) -> bool {
-        let own = self.openings().filter(|opening| opening.tree == tree).count();
-        tree == 0 || own <= SMALL as usize
+        tree == 0 || self.held_by(tree) <= SMALL
+    }
+
+    fn held_by(&self, tree: u32) -> u32 {
+        self.openings().filter(|opening| opening.tree == tree).count() as u32
     }
 
     fn openings(&self) -> impl Iterator<Item = &Opening> {

@@ -94,6 +94,25 @@ impl Kernel {
         what(&mut Client::hasty(&mut |request, bulk| self.ask_as(1, request, bulk)))
     }
 
+    /// Makes sockets until that fails, then lets callers wait at a listener. Returns the most
+    /// memory that was in use.
+    fn fill(&self, make: impl Fn(&mut Client<'_>, u64) -> Result<(), Errno>) -> u64 {
+        let mut most = 0;
+        let listener = self.with(|c| c.listen(80, 8)).unwrap();
+        for _ in 0..HANDLES {
+            let done = self.with(|c| make(c, listener));
+            most = most.max(self.used());
+            if done.is_err() {
+                break;
+            }
+        }
+        for thread in 0..2 * WAITS as u64 {
+            self.ask_as(thread, Request::new(Op::Accept, listener), &mut []);
+            most = most.max(self.used());
+        }
+        most
+    }
+
     fn gone(&self) {
         let event = Event::Gone(DomainId(0), Epoch(1));
         assert_eq!(self.0.step(8, event, &mut Outbox::new()), Ok(Answer::NoReply));
@@ -124,25 +143,13 @@ fn full_tables_fit_the_arena_and_free_all_memory() {
     kernel.gone();
     let before = kernel.used();
     for way in 0..4 {
-        let mut most = 0;
-        let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
-        for _ in 0..HANDLES {
-            // Open connections, ended connections, datagrams, or a mixture.
-            let done = match way {
-                0 => kernel.with(|c| full(c, listener, 80, false)),
-                1 => kernel.with(|c| full(c, listener, 80, true)),
-                2 => kernel.with(|c| c.udp(0).map(|_| ())),
-                _ => kernel.with(|c| full(c, listener, 80, true).or(c.listen(0, 8).map(|_| ()))),
-            };
-            most = most.max(kernel.used());
-            if done.is_err() {
-                break;
-            }
-        }
-        for thread in 0..2 * WAITS as u64 {
-            kernel.ask_as(thread, Request::new(Op::Accept, listener), &mut []);
-            most = most.max(kernel.used());
-        }
+        // Open connections, ended connections, datagrams, or a mixture.
+        let most = kernel.fill(|c, listener| match way {
+            0 => full(c, listener, 80, false),
+            1 => full(c, listener, 80, true),
+            2 => c.udp(0).map(|_| ()),
+            _ => full(c, listener, 80, true).or(c.listen(0, 8).map(|_| ())),
+        });
         println!("way {way}: {most} of {BYTES} bytes");
         assert!(most < BYTES as u64 * 9 / 10, "way {way}: {most} bytes");
         kernel.gone();
@@ -226,18 +233,8 @@ fn full_tables_outside_fit_the_arena() {
         step(Event::Device);
         most = most.max(kernel.used());
     }
-    let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
-    for _ in 0..HANDLES {
-        let done = kernel.with(|c| full(c, listener, 80, true).or(c.udp(0).map(|_| ())));
-        most = most.max(kernel.used());
-        if done.is_err() {
-            break;
-        }
-    }
-    for thread in 0..2 * WAITS as u64 {
-        kernel.ask_as(thread, Request::new(Op::Accept, listener), &mut []);
-        most = most.max(kernel.used());
-    }
+    most =
+        most.max(kernel.fill(|c, listener| full(c, listener, 80, true).or(c.udp(0).map(|_| ()))));
     println!("outside: {most} of {WHOLE} bytes");
     assert!(most > BYTES as u64 / 2 && most < WHOLE as u64 * 9 / 10, "{most} bytes");
     kernel.gone();

@@ -18,6 +18,7 @@ use crate::fabric::{Doorbell, Fabric};
 use crate::memory::{MemoryError, Ram};
 use abi::soc::{DeviceRegisters, MAX_QUEUES, QueueRegisters};
 use rustix::event::{PollFd, PollFlags, poll};
+use std::io::Read;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -65,6 +66,19 @@ pub enum Fault {
 
 /// A chain taken from a queue.
 pub type Chain<'m> = DescriptorChain<&'m GuestMemoryMmap>;
+
+/// Reads as much of a chain as `bytes` has room for. Returns the number of bytes.
+fn read_chain(chain: Chain<'_>, ram: &Ram, bytes: &mut [u8]) -> Result<usize, Fault> {
+    let mut reader = chain.reader(ram.guest())?;
+    let mut length = 0;
+    while length < bytes.len() {
+        match reader.read(&mut bytes[length..])? {
+            0 => break,
+            n => length += n,
+        }
+    }
+    Ok(length)
+}
 
 /// The bytes moved for a chain.
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,17 +14,16 @@ mod pcap;
 
 use self::link::Link;
 use self::pcap::Capture;
-use super::{Chain, Fault, Model, Moved};
+use super::{Chain, Fault, Model, Moved, read_chain};
 use crate::config;
 use crate::gate::Gate;
 use crate::memory::Ram;
 use abi::ethernet::{
-    Addresses, Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS, LINK_UP, RECEIVE,
-    TRANSMIT,
+    Addresses, Config, DEVICE_ID, FEATURES, FRAME, FRAME_HEADER, HEADER, HEADER_BUFFERS, LINK_UP,
+    MTU, RECEIVE, TRANSMIT,
 };
-use gateway::frames::SHORTEST;
 use rustix::event::PollFlags;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::BorrowedFd;
 use zerocopy::IntoBytes;
 
@@ -34,8 +33,6 @@ pub struct Net {
     config: Config,
     link: Link,
     capture: Option<Capture>,
-    /// The state that the driver knows.
-    is_up: bool,
 }
 
 /// Returns the configuration space, without a network.
@@ -45,7 +42,7 @@ fn config_space(settings: &config::Net) -> Config {
         mac: *mac,
         status: 0.into(),
         queue_pairs: 1.into(),
-        mtu: ((FRAME - SHORTEST) as u16).into(),
+        mtu: (MTU as u16).into(),
         reserved: 0.into(),
         addresses: Addresses {
             v4: v4.address.octets(),
@@ -69,7 +66,6 @@ impl Net {
             config: config_space(settings),
             link: Link::open(settings.link.as_ref())?,
             capture: capture.transpose()?,
-            is_up: false,
         })
     }
 
@@ -81,24 +77,17 @@ impl Net {
 
     /// Sends a frame of the driver.
     fn transmit(&mut self, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
-        let mut reader = chain.reader(ram.guest())?;
         // One byte more tells a frame that is too long.
         let mut bytes = [0; HEADER + FRAME + 1];
-        let mut length = 0;
-        while length < bytes.len() {
-            match reader.read(&mut bytes[length..])? {
-                0 => break,
-                n => length += n,
-            }
-        }
+        let length = read_chain(chain, ram, &mut bytes)?;
         match bytes[..length].get(HEADER..) {
-            Some(frame) if (SHORTEST..=FRAME).contains(&frame.len()) => {
+            Some(frame) if (FRAME_HEADER..=FRAME).contains(&frame.len()) => {
                 self.capture(frame);
                 self.link.send(frame);
             }
             _ => log::debug!("Network: a frame of {length} bytes, with its header, is dropped."),
         }
-        Ok(Moved { read: reader.bytes_read(), ..Moved::default() })
+        Ok(Moved { read: length, ..Moved::default() })
     }
 
     /// Gives the driver the next frame.
@@ -132,9 +121,8 @@ impl Model for Net {
     }
 
     fn config_changed(&mut self) -> bool {
-        let is_up = self.link.is_up();
-        self.config.status = if is_up { LINK_UP } else { 0 }.into();
-        std::mem::replace(&mut self.is_up, is_up) != is_up
+        let status = if self.link.is_up() { LINK_UP } else { 0 }.into();
+        std::mem::replace(&mut self.config.status, status) != status
     }
 
     /// A network takes frames late, or closes: TRANSMIT then continues without a ring.

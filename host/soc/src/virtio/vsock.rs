@@ -5,7 +5,7 @@
 //! opens streams. Both ends buffer [`WINDOW`] bytes per stream, so a client or program that does
 //! not read blocks only its own stream.
 
-use super::{Chain, Fault, Model, Moved};
+use super::{Chain, Fault, Model, Moved, read_chain};
 use crate::fabric::listen;
 use crate::memory::Ram;
 use abi::vsock::{
@@ -312,20 +312,13 @@ impl Model for Vsock {
 
     fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
         if queue == TRANSMIT {
-            let mut reader = chain.reader(ram.guest())?;
             let mut bytes = [0; size_of::<Header>() + DATA];
-            let mut length = 0;
-            while length < bytes.len() {
-                match reader.read(&mut bytes[length..])? {
-                    0 => break,
-                    n => length += n,
-                }
-            }
+            let length = read_chain(chain, ram, &mut bytes)?;
             if let Ok((header, data)) = Header::read_from_prefix(&bytes[..length]) {
                 let data = data.get(..header.bytes.get() as usize).unwrap_or(data);
                 self.told(&header, data);
             }
-            return Ok(Moved { read: reader.bytes_read(), ..Moved::default() });
+            return Ok(Moved { read: length, ..Moved::default() });
         }
         let mut writer = chain.writer(ram.guest())?;
         if writer.available_bytes() < size_of::<Header>() + DATA {

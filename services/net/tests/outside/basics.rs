@@ -61,6 +61,7 @@ fn a_connection_to_the_outside_carries_bytes_both_ways_and_ends() {
     assert_eq!(world.net.census(), [0; 4]);
     assert!(world.now - before >= 8 * SECOND);
     assert_eq!(world.timer, u64::MAX, "an idle network sets no timer");
+    assert_eq!(world.net.frames().dropped, 0);
 }
 
 #[test]
