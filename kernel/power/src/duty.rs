@@ -67,11 +67,10 @@ pub fn look(
     listens: impl Fn(usize) -> bool,
     has_completions: impl FnOnce() -> bool,
 ) -> Look {
-    let Some(server) = server_beside(states, me) else { return Look::Withdraw };
-    if states.get(server) == Some(&State::Running) && server != me {
-        // It looks when it becomes the server. If it is about to rest, it looks after us.
-        return Look::Rest;
-    }
+    let server = match server_at_rest(states, me) {
+        Ok(server) => server,
+        Err(decided) => return decided,
+    };
     // An interrupt may have come to a kernel that was already on its way to rest.
     if has_completions() {
         return Look::Withdraw;
@@ -83,8 +82,19 @@ pub fn look(
     }
 }
 
+/// Returns the domain that has to serve while all rest, domain `me` included; or what is decided
+/// already because one runs, or because none can serve.
+pub(crate) fn server_at_rest(states: &[State], me: usize) -> Result<usize, Look> {
+    let server = server_beside(states, me).ok_or(Look::Withdraw)?;
+    if states.get(server) == Some(&State::Running) && server != me {
+        // It looks when it becomes the first that runs. If it is about to rest, it looks after us.
+        return Err(Look::Rest);
+    }
+    Ok(server)
+}
+
 /// Returns the server if domain `me` rests.
-pub(crate) fn server_beside(states: &[State], me: usize) -> Option<usize> {
+fn server_beside(states: &[State], me: usize) -> Option<usize> {
     let taken = states.iter().enumerate();
     chosen(taken.map(|(at, state)| if at == me { State::Resting } else { *state }))
 }

@@ -11,7 +11,7 @@
 //!   looks whenever a state has changed, and when it becomes RUNNING.
 //! - A kernel looks after its RESTING is published ([`look`]), because the states may have changed.
 
-use crate::duty::{Look, State, server_beside};
+use crate::duty::{Look, State, server_at_rest};
 
 /// What a kernel does about the timers of another domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,11 +53,10 @@ pub fn look(
     kept: impl Fn(usize) -> u64,
     has_taken: impl FnOnce() -> bool,
 ) -> Look {
-    let Some(server) = server_beside(states, me) else { return Look::Withdraw };
-    if states.get(server) == Some(&State::Running) && server != me {
-        // It takes them. If it is about to rest, it looks after this kernel.
-        return Look::Rest;
-    }
+    let server = match server_at_rest(states, me) {
+        Ok(server) => server,
+        Err(decided) => return decided,
+    };
     if has_taken() {
         return Look::Withdraw;
     }

@@ -6,7 +6,7 @@
 //!   by a key.
 
 use crate::kernel::Kernel;
-use crate::services::ALL_DUE;
+use crate::services::{ALL_DUE, NONE_DUE, Timers};
 use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
 use arch::lock::Lock;
@@ -107,11 +107,11 @@ pub fn announce(kernel: &Kernel) -> Announcement {
     let until = deadline(kernel, serves);
     let listens = serves && kernel.devices.are_shared();
     kernel.soc.set_listens(listens);
-    let timers = kernel.services.shared_timers();
-    let earliest = timers.into_iter().min().unwrap_or(u64::MAX);
-    let left = if serves { [u64::MAX; ALL_DUE.len()] } else { timers };
-    kernel.soc.set_timers(if serves { earliest } else { u64::MAX }, &left);
-    Announcement { until, listens, left: if serves { u64::MAX } else { earliest } }
+    let (timers, none) = (kernel.services.shared_timers(), NONE_DUE);
+    let (kept, left) = if serves { (timers, none) } else { (none, timers) };
+    let earliest = |timers: Timers| timers.into_iter().min().unwrap_or(u64::MAX);
+    kernel.soc.set_timers(earliest(kept), &left);
+    Announcement { until, listens, left: earliest(left) }
 }
 
 /// Returns whether this domain, which the soc has published as RESTING, may be stopped: other

@@ -64,7 +64,7 @@ pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
 use share::{Mailboxes, Mode, Token, codec};
-pub use timers::{ALL_DUE, Timers};
+pub use timers::{ALL_DUE, NONE_DUE, Timers};
 use woken::Woken;
 
 /// Why a request to a service failed.

@@ -12,6 +12,8 @@ pub type Timers = [u64; ALL.len()];
 
 /// The timers of services that may all have something to do.
 pub const ALL_DUE: Timers = [0; ALL.len()];
+/// The timers of services of which none has anything to do.
+pub const NONE_DUE: Timers = [u64::MAX; ALL.len()];
 
 impl Services {
     /// Lets the thread of [`Services::keep`] read the timers again.
