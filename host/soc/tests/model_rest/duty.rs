@@ -5,7 +5,8 @@
 //! What is assumed of a kernel is less than it does: an interrupt that comes while it is on its way
 //! to rest, or masks it, is lost.
 
-use abi::soc::{command, error, state, unpack_state};
+use crate::asking::Asking;
+use abi::soc::{command, state, unpack_state};
 use kernel_power::duty::{self, Look};
 use kernel_power::{Rest, Step};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
@@ -17,12 +18,7 @@ struct Kernel {
     runs: bool,
     is_stopped: bool,
     rest: Option<Rest>,
-    /// It waits for the soc's answer.
-    waits: bool,
-    /// Its request to the soc, which has not been served: command and arguments.
-    request: Option<(u64, [u64; 2])>,
-    /// The soc's answer to it.
-    answer: Option<bool>,
+    asking: Asking,
     /// States of domains that it has read in its last look, the first ones.
     read: Vec<duty::State>,
     /// The word in its own page: the devices end its rest.
@@ -147,8 +143,7 @@ impl State {
                     }
                 }
                 Effect::Answer(Asker::Kernel(d, _), code, _) => {
-                    self.kernels[d].answer = Some(code == error::NONE);
-                    self.kernels[d].waits = false;
+                    self.kernels[d].asking.answered(code);
                 }
                 Effect::Emulator(d, job, number) => self.jobs.push((d, job, number)),
                 Effect::Listen(d, vectors) => self.listens[d] = vectors != 0,
@@ -167,7 +162,7 @@ impl State {
     fn start(&mut self, d: usize) {
         let kernel = &mut self.kernels[d];
         (kernel.runs, kernel.has_news) = (true, true);
-        ask(kernel, command::READY, [0; 2]);
+        kernel.asking.ask(command::READY, [0; 2]);
     }
 
     /// The device rings domain `d`.
@@ -189,33 +184,20 @@ impl State {
     }
 }
 
-fn ask(kernel: &mut Kernel, command: u64, arguments: [u64; 2]) {
-    (kernel.request, kernel.waits) = (Some((command, arguments)), true);
-}
-
-/// Takes the answer to the request that this step has made, or makes it.
-fn asked(kernel: &mut Kernel, command: u64, arguments: [u64; 2]) -> Option<bool> {
-    let answer = kernel.answer.take();
-    if answer.is_none() {
-        ask(kernel, command, arguments);
-    }
-    answer
-}
-
 impl Board {
     fn announce(&self, state: &mut State, d: usize) -> Option<bool> {
-        if let Some(answer) = state.kernels[d].answer.take() {
+        if let Some(answer) = state.kernels[d].asking.answer.take() {
             return Some(answer);
         }
         let listens = self.bug == Bug::AllListen || duty::listens(&state.states(), d);
         state.kernels[d].word = listens;
-        ask(&mut state.kernels[d], command::REST, [u64::MAX, listens.into()]);
+        state.kernels[d].asking.ask(command::REST, [u64::MAX, listens.into()]);
         None
     }
 
     /// Reads one state after the other, then decides. Waits for the answer if it sends a WAKE.
     fn look(&self, state: &mut State, d: usize) -> Option<bool> {
-        if self.bug == Bug::NoLook || state.kernels[d].answer.take().is_some() {
+        if self.bug == Bug::NoLook || state.kernels[d].asking.answer.take().is_some() {
             return Some(true);
         }
         let next = state.kernels[d].read.len();
@@ -231,7 +213,7 @@ impl Board {
             Look::Rest => Some(true),
             Look::WakeAndRest(_) if self.bug == Bug::NoWake => Some(true),
             Look::WakeAndRest(other) => {
-                ask(&mut state.kernels[d], command::WAKE, [other as u64, 0]);
+                state.kernels[d].asking.ask(command::WAKE, [other as u64, 0]);
                 None
             }
             Look::Withdraw => Some(false),
@@ -244,8 +226,8 @@ impl Board {
             Step::Drain => Some(true),
             Step::Announce => self.announce(state, d),
             Step::Look => self.look(state, d),
-            Step::Sleep => asked(&mut state.kernels[d], command::SLEEP, [0; 2]),
-            Step::Withdraw => asked(&mut state.kernels[d], command::WAKE, [d as u64, 0]),
+            Step::Sleep => state.kernels[d].asking.asked(command::SLEEP, [0; 2]),
+            Step::Withdraw => state.kernels[d].asking.asked(command::WAKE, [d as u64, 0]),
             Step::Return => {
                 let kernel = &mut state.kernels[d];
                 kernel.has_news = true;
@@ -295,10 +277,10 @@ impl Board {
                 (kernel.is_called, kernel.has_news) = (false, false);
             }
             Action::Request(d) => {
-                let Some((command, [one, two])) = state.kernels[d].request.take() else { return };
-                state.soc(Event::Request(Asker::Kernel(d, 1), command, one, two));
+                let Some((command, event)) = state.kernels[d].asking.take(d) else { return };
+                state.soc(event);
                 if command == command::READY {
-                    state.kernels[d].answer = None;
+                    state.kernels[d].asking.answer = None;
                 }
             }
             Action::Job => {
@@ -341,8 +323,8 @@ impl Board {
 
     fn kernel_moves(&self, state: &State, d: usize, actions: &mut Vec<Action>) {
         let kernel = &state.kernels[d];
-        actions.extend(kernel.request.map(|_| Action::Request(d)));
-        if !kernel.runs || kernel.is_stopped || kernel.waits {
+        actions.extend(kernel.asking.request.map(|_| Action::Request(d)));
+        if !kernel.runs || kernel.is_stopped || kernel.asking.waits {
             return;
         }
         if kernel.rest.is_some() {

@@ -2,13 +2,18 @@
 //! that send messages, and a device that completes requests, one access at a time. No message may
 //! be left with a domain that is stopped.
 
+mod asking;
 mod duty;
 mod timers;
 
-use abi::soc::{command, error, state, unpack_state};
+use abi::soc::{command, state, unpack_state};
+use asking::Asking;
 use kernel_power::{Rest, Step};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
 use stateright::{Checker, Model, Property};
+
+/// The vectors of the devices that end a rest.
+const DEVICES: u64 = 1;
 
 /// What a sender does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,12 +29,7 @@ struct Kernel {
     /// Its attempt to rest.
     rest: Option<Rest>,
     send: Option<Send>,
-    /// It waits for the soc's answer.
-    waits: bool,
-    /// Its request to the soc, which has not been served: command and first argument.
-    request: Option<(u64, u64)>,
-    /// The soc's answer to it.
-    answer: Option<bool>,
+    asking: Asking,
     /// Messages and completions that it has not handled.
     inbox: u8,
     is_stopped: bool,
@@ -100,8 +100,7 @@ impl Board {
             match effect {
                 Effect::Publish(d, word, _) => state.words[d] = unpack_state(word).1,
                 Effect::Answer(Asker::Kernel(d, _), code, _) => {
-                    state.kernels[d].answer = Some(code == error::NONE);
-                    state.kernels[d].waits = false;
+                    state.kernels[d].asking.answered(code);
                 }
                 Effect::Emulator(d, job, number) => state.jobs.push((d, job, number)),
                 Effect::Listen(d, vectors) => state.kernels[d].listens = vectors != 0,
@@ -110,28 +109,15 @@ impl Board {
         }
     }
 
-    fn ask(kernel: &mut Kernel, command: u64, argument: u64) {
-        (kernel.request, kernel.waits) = (Some((command, argument)), true);
-    }
-
-    /// Takes the answer of the request that this step has made, or makes it.
-    fn asked(kernel: &mut Kernel, command: u64, argument: u64) -> Option<bool> {
-        let answer = kernel.answer.take();
-        if answer.is_none() {
-            Self::ask(kernel, command, argument);
-        }
-        answer
-    }
-
     fn step_rest(&self, state: &mut State, d: usize) {
         let kernel = &mut state.kernels[d];
         let Some(mut rest) = kernel.rest.take() else { return };
         let ended = match rest.step() {
             Step::Drain | Step::Return => Some(true),
-            Step::Announce => Self::asked(kernel, command::REST, u64::MAX),
+            Step::Announce => kernel.asking.asked(command::REST, [u64::MAX, DEVICES]),
             Step::Look => Some(kernel.inbox == 0 || self.bug == Bug::NoLook),
-            Step::Sleep => Self::asked(kernel, command::SLEEP, 0),
-            Step::Withdraw => Self::asked(kernel, command::WAKE, d as u64),
+            Step::Sleep => kernel.asking.asked(command::SLEEP, [0; 2]),
+            Step::Withdraw => kernel.asking.asked(command::WAKE, [d as u64, 0]),
             Step::Over(_) => return,
         };
         if let Some(ended) = ended {
@@ -148,7 +134,7 @@ impl Board {
                 let kernel = &mut state.kernels[d];
                 kernel.send = None;
                 if rests && self.bug != Bug::NoWake && !early {
-                    Self::ask(kernel, command::WAKE, to as u64);
+                    kernel.asking.ask(command::WAKE, [to as u64, 0]);
                     kernel.send = Some(Send::Wakes);
                 }
                 if early {
@@ -156,7 +142,7 @@ impl Board {
                 }
             }
             Send::Wakes => {
-                state.kernels[d].answer = None;
+                state.kernels[d].asking.answer = None;
                 state.kernels[d].send = None;
             }
         }
@@ -200,9 +186,7 @@ impl Board {
                 state.kernels[d].rest = None;
             }
             Action::Serve(d) => {
-                let Some((command, argument)) = state.kernels[d].request.take() else { return };
-                // Vectors of devices for a REST, the other argument is not used.
-                let event = Event::Request(Asker::Kernel(d, 1), command, argument, 1);
+                let Some((_, event)) = state.kernels[d].asking.take(d) else { return };
                 Self::soc(state, event);
             }
             Action::Job => {
@@ -216,10 +200,10 @@ impl Board {
 
     fn kernel_actions(&self, state: &State, d: usize, actions: &mut Vec<Action>) {
         let kernel = &state.kernels[d];
-        if kernel.request.is_some() {
+        if kernel.asking.request.is_some() {
             actions.push(Action::Serve(d));
         }
-        if kernel.is_stopped || kernel.waits {
+        if kernel.is_stopped || kernel.asking.waits {
             return;
         }
         if kernel.send.is_some() || kernel.rest.is_some() {
@@ -261,7 +245,7 @@ impl Model for Board {
         for d in 0..self.domains {
             Self::soc(&mut state, Event::PowerOn(d));
             Self::soc(&mut state, Event::Request(Asker::Kernel(d, 1), command::READY, 0, 0));
-            state.kernels[d].answer = None;
+            state.kernels[d].asking.answer = None;
         }
         vec![state]
     }

@@ -136,7 +136,7 @@ impl Board {
     }
 
     fn announce(&self, state: &mut State, d: usize) -> Option<bool> {
-        if let Some(answer) = state.kernels[d].answer.take() {
+        if let Some(answer) = state.kernels[d].asking.answer.take() {
             return Some(answer);
         }
         let states = state.states();
@@ -149,13 +149,13 @@ impl Board {
         let (left, kept) = if keeps { (NONE, kernel.timer) } else { (kernel.timer, NONE) };
         state.pages[d] = (left, kept);
         kernel.left = left;
-        kernel.ask(command::REST, [kept, 0]);
+        kernel.asking.ask(command::REST, [kept, 0]);
         None
     }
 
     /// Waits for the answer if it sends a WAKE.
     fn look(&self, state: &mut State, d: usize) -> Option<bool> {
-        if self.bug == Bug::NoLook || state.kernels[d].answer.take().is_some() {
+        if self.bug == Bug::NoLook || state.kernels[d].asking.answer.take().is_some() {
             return Some(true);
         }
         if !self.read_states(state, d) {
@@ -173,7 +173,7 @@ impl Board {
             Look::Rest => Some(true),
             Look::WakeAndRest(_) if self.bug == Bug::NoWake => Some(true),
             Look::WakeAndRest(other) => {
-                state.kernels[d].ask(command::WAKE, [other as u64, 0]);
+                state.kernels[d].asking.ask(command::WAKE, [other as u64, 0]);
                 None
             }
             Look::Withdraw => Some(false),
@@ -186,8 +186,8 @@ impl Board {
             Step::Drain => Some(true),
             Step::Announce => self.announce(state, d),
             Step::Look => self.look(state, d),
-            Step::Sleep => state.kernels[d].asked(command::SLEEP, [0; 2]),
-            Step::Withdraw => state.kernels[d].asked(command::WAKE, [d as u64, 0]),
+            Step::Sleep => state.kernels[d].asking.asked(command::SLEEP, [0; 2]),
+            Step::Withdraw => state.kernels[d].asking.asked(command::WAKE, [d as u64, 0]),
             Step::Return => {
                 state.kernels[d].has_news = true;
                 Some(true)
@@ -260,13 +260,13 @@ impl Board {
             Action::PowerOff(d) => {
                 (state.stops, state.absences) = (state.stops - 1, state.absences + 1);
                 state.kernels[d].is_off = true;
-                state.kernels[d].ask(command::OFF, [d as u64, 1]);
+                state.kernels[d].asking.ask(command::OFF, [d as u64, 1]);
             }
             Action::Request(d) => {
-                let Some((command, [one, two])) = state.kernels[d].request.take() else { return };
-                state.soc(Event::Request(Asker::Kernel(d, 1), command, one, two));
+                let Some((command, event)) = state.kernels[d].asking.take(d) else { return };
+                state.soc(event);
                 if command == command::READY {
-                    state.kernels[d].answer = None;
+                    state.kernels[d].asking.answer = None;
                 }
             }
             Action::Job => {
@@ -278,7 +278,7 @@ impl Board {
                 let is_off = state.kernels[d].is_off;
                 state.soc(Event::JobDone(d, number, true));
                 if is_off {
-                    (state.kernels[d].waits, state.kernels[d].answer) = (false, None);
+                    (state.kernels[d].asking.waits, state.kernels[d].asking.answer) = (false, None);
                 }
             }
             Action::Tick => {
@@ -305,8 +305,8 @@ impl Board {
     fn moves(&self, state: &State) -> Vec<Action> {
         let mut actions = vec![];
         for (d, kernel) in state.kernels.iter().enumerate() {
-            actions.extend(kernel.request.map(|_| Action::Request(d)));
-            if !kernel.runs || kernel.is_stopped || kernel.waits {
+            actions.extend(kernel.asking.request.map(|_| Action::Request(d)));
+            if !kernel.runs || kernel.is_stopped || kernel.asking.waits {
                 continue;
             }
             if kernel.rest.is_some() {

@@ -1,7 +1,8 @@
 //! The chip with its kernels, as far as timers depend on it: the shipped power controller, the
 //! words that it and the kernels publish, and what each kernel has in its own memory.
 
-use abi::soc::{command, error, state, unpack_state};
+use crate::asking::Asking;
+use abi::soc::{command, state, unpack_state};
 use kernel_power::{Rest, duty};
 use soc::power::{Asker, Effect, Event, Job, Power};
 
@@ -19,12 +20,7 @@ pub struct Kernel {
     /// It has not looked yet whether its former life left timers.
     pub boots: bool,
     pub rest: Option<Rest>,
-    /// It waits for the soc's answer.
-    pub waits: bool,
-    /// Its request to the soc, which has not been served: command and arguments.
-    pub request: Option<(u64, [u64; 2])>,
-    /// The soc's answer to it.
-    pub answer: Option<bool>,
+    pub asking: Asking,
     /// States of domains that it has read in its present look, the first ones.
     pub read: Vec<duty::State>,
     /// Of each other domain, its number of starts and its state word, read in this order.
@@ -94,9 +90,7 @@ impl Kernel {
             is_off: false,
             boots: false,
             rest: None,
-            waits: false,
-            request: None,
-            answer: None,
+            asking: Asking::default(),
             read: vec![],
             parts: vec![],
             timer: NONE,
@@ -108,21 +102,8 @@ impl Kernel {
         }
     }
 
-    pub fn ask(&mut self, command: u64, arguments: [u64; 2]) {
-        (self.request, self.waits) = (Some((command, arguments)), true);
-    }
-
-    /// Takes the answer to the request that this step has made, or makes it.
-    pub fn asked(&mut self, command: u64, arguments: [u64; 2]) -> Option<bool> {
-        let answer = self.answer.take();
-        if answer.is_none() {
-            self.ask(command, arguments);
-        }
-        answer
-    }
-
     pub fn is_idle(&self) -> bool {
-        self.runs && !self.is_stopped && !self.waits && self.rest.is_none()
+        self.runs && !self.is_stopped && !self.asking.waits && self.rest.is_none()
     }
 }
 
@@ -141,8 +122,7 @@ impl State {
             match effect {
                 Effect::Publish(d, word, _) => self.publish(d, word),
                 Effect::Answer(Asker::Kernel(d, _), code, _) => {
-                    self.kernels[d].answer = Some(code == error::NONE);
-                    self.kernels[d].waits = false;
+                    self.kernels[d].asking.answered(code);
                 }
                 Effect::Emulator(d, job, number) => self.jobs.push((d, job, number)),
                 Effect::Fence(d) => {
@@ -182,7 +162,7 @@ impl State {
         let known = self.words.iter().map(|word| life(word.0)).collect();
         let kernel = &mut self.kernels[d];
         (kernel.runs, kernel.has_news, kernel.boots, kernel.known) = (true, true, true, known);
-        kernel.ask(command::READY, [0; 2]);
+        kernel.asking.ask(command::READY, [0; 2]);
     }
 
     /// A kernel that was stopped continues.
@@ -193,7 +173,7 @@ impl State {
             self.start(d);
         } else if std::mem::take(&mut kernel.is_off) {
             kernel.has_news = true;
-            kernel.ask(command::READY, [0; 2]);
+            kernel.asking.ask(command::READY, [0; 2]);
         }
     }
 
