@@ -140,6 +140,13 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Returns whether it is C, which is compiled with `sdk/posix`.
+    fn is_c(&self) -> bool {
+        matches!(self, Source::C { .. } | Source::Published(_) | Source::Debian(_))
+    }
+}
+
 /// Returns the folder of a crate of the tree.
 fn crate_folder(package: &str, folder: Option<&Path>) -> PathBuf {
     folder.map_or_else(|| Path::new("apps").join(package), Path::to_path_buf)

@@ -40,7 +40,7 @@ pub fn forward(instance: &Instance, line: &Line) -> anyhow::Result<()> {
     let text = line.ports.as_deref().context("which port? such as 8080:80, or --list")?;
     let forward: Forward = text.parse()?;
     match line.remove {
-        true => drop(instance.unpublish(forward)?),
+        true => instance.unpublish(forward)?,
         false => instance.publish(&[forward])?,
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use workbench::network::{Forward, Request};
+use workbench::network::Forward;
 
 /// The host, as the chip sees it.
 const HOST: &str = "10.0.2.2";
@@ -22,10 +22,6 @@ const KERNELS: [&str; 2] = ["main", "shadow"];
 const BYTES: usize = 100_000;
 /// Port of the server that continues.
 const PORT: u16 = 80;
-
-fn host(why: std::io::Error) -> Failure {
-    Failure::Host(why)
-}
 
 /// Publishes a port of the chip at a free port of the host. Returns that.
 pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
@@ -37,9 +33,7 @@ pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
 
 pub(super) fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Failure> {
     let forward = format!("{host_port}:{port}").parse().expect("two ports");
-    let request = Request::Remove { forward };
-    let asked = rig.instance.ask_gateway(&request);
-    asked.map(|_| ()).map_err(|why| wrong("unpublish", why.to_string()))
+    rig.instance.unpublish(forward).map_err(|why| wrong("unpublish", why.to_string()))
 }
 
 fn pattern() -> Vec<u8> {
@@ -72,7 +66,7 @@ fn reach(host_port: u16) -> Result<(), Failure> {
     loop {
         match talk(host_port) {
             Err(_) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(100)),
-            result => return result.map_err(host),
+            result => return result.map_err(Failure::Host),
         }
     }
 }
@@ -85,8 +79,8 @@ fn serves(rig: &Rig, kernel: &str, program: &str) -> Result<(), Failure> {
     // Attempts before it listens are refused, and do not count.
     reach(host_port)?;
     let other = thread::spawn(move || talk(host_port));
-    talk(host_port).map_err(host)?;
-    other.join().expect("it does not panic").map_err(host)?;
+    talk(host_port)?;
+    other.join().expect("it does not panic")?;
     let found = serving.end()?;
     unpublish(rig, host_port, 7)?;
     let is_good = found.code == 0 && found.out.ends_with(b"all connections have ended\n");
@@ -116,7 +110,7 @@ fn connects(rig: &Rig, kernel: &str, program: &str) -> Result<(), Failure> {
     if found.code != 0 || found.out != wanted.as_bytes() {
         return Err(wrong(&format!("{program} on {kernel}, to the host"), found));
     }
-    server.join().expect("it does not panic").map_err(host)
+    server.join().expect("it does not panic").map_err(Failure::Host)
 }
 
 /// Programs in C and Rust on each kernel, both ways. Then a server on the weak kernel continues

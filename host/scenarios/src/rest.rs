@@ -3,7 +3,7 @@
 use super::host::{pattern, pull, push};
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
-use super::{Failure, PATIENCE, Rig, disk, lives, programs};
+use super::{Failure, PATIENCE, Rig, disk, lives, programs, services};
 use abi::soc::{ChipPage, DomainStatus, state};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -85,8 +85,7 @@ pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         demand(rig, "fs stat disk/kept", "100000 bytes")?;
         demand(rig, "on shadow random", "")?;
     }
-    demand(rig, "audit", "the invariant holds")?;
-    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+    services::whole(rig)
 }
 
 /// While the strong domain rests, the weak one keeps the timers of the services, also those that
@@ -113,8 +112,7 @@ pub fn timers(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
             }
         }
     }
-    demand(rig, "audit", "the invariant holds")?;
-    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+    services::whole(rig)
 }
 
 /// How long changes may stay in memory only.
@@ -150,8 +148,7 @@ pub fn wakes(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         demand(rig, "disk", "wrote, flushed and read back")?;
         demand(rig, "rpc 20", " 0 refused, 0 wrong")?;
     }
-    demand(rig, "audit", "the invariant holds")?;
-    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+    services::whole(rig)
 }
 
 /// Kernels that die while all rest, one or both, start again. If it was one, nothing is lost but
@@ -175,8 +172,7 @@ pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, "on shadow fs write note there", "")?;
         demand(rig, "fs cat note", "there")?;
     }
-    demand(rig, "audit", "the invariant holds")?;
-    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+    services::whole(rig)
 }
 
 /// A program on shadow whose child on main sleeps.

@@ -8,7 +8,7 @@ use super::programs::{Running, pid_of, wrong};
 use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::Line;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tree::place::Place;
@@ -220,15 +220,11 @@ fn connections(client: &Client) -> Result<(), Failure> {
     let wanted = pattern(2, SHARED.1);
     for number in 1..=CLIENTS {
         let path = client.folder.join(format!("shared-{number}"));
-        if !same(&path, &wanted)? {
+        if std::fs::read(&path)? != wanted {
             return Err(wrong("one of many clients has other bytes", path));
         }
     }
     Ok(())
-}
-
-fn same(path: &Path, wanted: &[u8]) -> Result<bool, Failure> {
-    Ok(std::fs::read(path)? == wanted)
 }
 
 /// Waits until the server has noted the requests of all clients for the shared file at this host;

@@ -236,7 +236,7 @@ pub fn logged(rig: &Rig, kernel: &str, text: &str, times: usize) -> Result<(), F
 }
 
 /// No kernel maps a page against the protocol.
-fn whole(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn whole(rig: &mut Rig) -> Result<(), Failure> {
     let audit = |on: &str| demand(rig, &format!("{on}audit"), "the invariant holds").map(|_| ());
     ["", "on shadow "].into_iter().try_for_each(audit)
 }

@@ -59,16 +59,9 @@ fn follow(mut child: Child, stop: &Doorbell) -> bool {
 
 /// Waits for one of `all`. Returns whether it was in time.
 fn wait(all: &mut [PollFd<'_>], most: Option<Duration>) -> bool {
-    let time = most.map(|most| Timespec {
-        tv_sec: most.as_secs() as i64,
-        tv_nsec: most.subsec_nanos().into(),
-    });
-    loop {
-        match poll(all, time.as_ref()) {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return result.is_ok_and(|ready| ready != 0),
-        }
-    }
+    // A pause is a second at most, so it fits.
+    let time = most.and_then(|most| Timespec::try_from(most).ok());
+    rustix::io::retry_on_intr(|| poll(all, time.as_ref())).is_ok_and(|ready| ready != 0)
 }
 
 #[cfg(test)]

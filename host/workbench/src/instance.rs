@@ -191,8 +191,9 @@ impl Instance {
                 }
             }
         }
-        for pid in self.machines().into_iter().chain(self.parts(Part::Gateway)) {
-            let _ = kill_process(pid, Signal::KILL);
+        let left = processes::within(&self.folder);
+        for process in left.iter().filter(|process| process.part != Part::Soc) {
+            let _ = kill_process(process.pid, Signal::KILL);
         }
         let _ = std::fs::remove_file(self.path("soc.pid"));
         // Large, and useless without the board.

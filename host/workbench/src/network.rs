@@ -165,9 +165,9 @@ impl Instance {
         Ok(())
     }
 
-    /// Publishes a port no more. Returns the others.
-    pub fn unpublish(&self, forward: Forward) -> Result<Vec<Forward>, NetworkError> {
-        self.ask_gateway(&Request::Remove { forward })
+    /// Publishes a port no more.
+    pub fn unpublish(&self, forward: Forward) -> Result<(), NetworkError> {
+        self.ask_gateway(&Request::Remove { forward }).map(drop)
     }
 }
 

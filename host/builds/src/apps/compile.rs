@@ -83,8 +83,7 @@ pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
     let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
     let all = all.chain(links(app)).chain(&[WRAPPED, MOST_MEMORY]);
-    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_) | Source::Debian(_));
-    let all = all.chain(CLANG_POSIX.iter().filter(|_| is_c));
+    let all = all.chain(CLANG_POSIX.iter().filter(|_| app.source.is_c()));
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 

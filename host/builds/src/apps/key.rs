@@ -33,8 +33,7 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     };
     let threads =
         matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
-    let is_c = matches!(app.source, Source::C { .. } | Source::Published(_) | Source::Debian(_));
-    let posix = is_c.then(|| PathBuf::from(super::compile::POSIX));
+    let posix = app.source.is_c().then(|| PathBuf::from(super::compile::POSIX));
     let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);

@@ -290,12 +290,12 @@ impl Slirp {
     }
 
     /// Waits for the sockets of the network and for `more`, at most for `most`, and moves data of
-    /// the sockets. Returns what has happened to `more`.
+    /// the sockets.
     pub fn wait(
         &mut self,
         more: &[(BorrowedFd<'_>, PollFlags)],
         most: Duration,
-    ) -> std::io::Result<Vec<PollFlags>> {
+    ) -> std::io::Result<()> {
         let mut ms = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
         let mut sockets = self.sockets(&mut ms);
         let open = |fd: c_int| {
@@ -311,7 +311,7 @@ impl Slirp {
         let (failed, own) = (c_int::from(result.is_err()), (&raw mut sockets).cast());
         // SAFETY: as above, with `get_events`.
         unsafe { slirp_pollfds_poll(self.context.as_ptr(), failed, get_events, own) };
-        result.map(|()| happened[sockets.len()..].to_vec())
+        result
     }
 
     /// Publishes `guest` at `host`.

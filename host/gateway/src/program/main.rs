@@ -173,7 +173,7 @@ impl Gateway {
             reads = soc.has_room();
         }
         match reads {
-            true => self.slirp.wait(&waits, most).map(drop),
+            true => self.slirp.wait(&waits, most),
             false => ffi::wait(waits.into_iter(), most.as_millis() as u32).1,
         }
     }
