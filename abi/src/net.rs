@@ -215,6 +215,16 @@ pub const BACKLOG: u16 = 128;
 pub const HANDLES: u32 = 2048;
 /// Maximum number of handles of a process tree.
 pub const TREE_HANDLES: u32 = HANDLES / 2;
+/// Maximum number of keys that callers wait for: one for a socket to read or to write.
+pub const WAITS: usize = 4096;
+/// Maximum number of keys of a process tree: one poll of as many sockets as it can have.
+pub const TREE_WAITS: usize = WAITS / 2;
+/// Keys that trees get only as long as they have no more than [`SMALL_WAITS`].
+pub const RESERVED_WAITS: usize = 64;
+/// Keys that a tree can rely on while others use theirs.
+pub const SMALL_WAITS: usize = 16;
+/// Keys that no tree gets.
+pub const SYSTEM_WAITS: usize = 32;
 /// Maximum number of [`Poll`]s in a request: as many as fit in a message between kernels.
 pub const POLLS: usize = 128;
 

@@ -10,11 +10,9 @@ use crate::listener::Listener;
 use crate::nic::Counts;
 use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
-use abi::net::{Errno, Op, Reply, Request, flag};
+use abi::net::{Errno, Op, Reply, Request, WAITS, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
-/// Maximum number of keys that callers wait for.
-pub const WAITS: usize = 2048;
 /// Maximum rounds in one step, each of which moves packets and then updates the handles: a close
 /// causes an answer, which may cause another change.
 const LOOKS: usize = 6;
@@ -102,9 +100,9 @@ impl Net {
             Err(Halt::Park(key)) if self.must_not_wait(&call.request) => {
                 self.would_wait(&call.request, key)
             }
-            Err(Halt::Park(key)) => match self.parked.park(call.token, key) {
-                Some(()) => return Answer::Parked,
-                None => Errno::Nomem,
+            Err(Halt::Park(key)) => match self.park(call.token, &mut [key], call.request.tree) {
+                Ok(()) => return Answer::Parked,
+                Err(why) => why,
             },
         };
         Answer::Done(Reply::error(error))
@@ -288,7 +286,9 @@ impl Service for Net {
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
-                while let Some(place) = self.handles.owned(kernel.0, epoch.0) {
+                let mut from = 0;
+                while let Some(place) = self.handles.owned(kernel.0, epoch.0, from) {
+                    from = place + 1;
                     let last = self.handles.close_at(place).and_then(|(_, last)| last);
                     self.end(last, true);
                 }

@@ -270,10 +270,10 @@ impl Handles {
         self.openings.count()
     }
 
-    /// Returns the place of the first handle of this owner.
-    pub fn owned(&self, kernel: u8, epoch: u16) -> Option<u32> {
+    /// Returns the place of the first handle of this owner, of those from `from` on.
+    pub fn owned(&self, kernel: u8, epoch: u16, from: u32) -> Option<u32> {
         let mine = |opening: &Opening| opening.kernel == kernel && opening.epoch == epoch;
-        (0..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
+        (from..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
     /// Returns whether a UDP socket has this port.

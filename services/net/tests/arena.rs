@@ -12,15 +12,13 @@ mod world;
 
 use crate::frames::checksum;
 use crate::world::{OURS, Wire, config, device};
-use abi::net::HANDLES;
-use abi::net::{Errno, Op, Reply, Request};
+use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
 use net::Net;
 use net::check::check;
 use net::client::Client;
 use net::nic::MEMORY;
-use net::service::WAITS;
 use share::{
     Answer, Arena, Current, Custody, Device, Effects, Event, Instance, Outbox, Routed, Token,
 };

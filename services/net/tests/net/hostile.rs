@@ -5,7 +5,7 @@ use abi::net::{HANDLES, Op, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use net::budget::SOCKETS;
-use net::service::WAITS;
+use abi::net::WAITS;
 use share::Event;
 use zerocopy::FromBytes;
 
