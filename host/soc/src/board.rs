@@ -224,6 +224,11 @@ fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardE
     if lives::count(folder) > 1 {
         lives::renew(&ram, config.blob_pa, start)?;
     }
+    for device in &config.devices {
+        if let (Some(at), Some(image)) = (device.copy, &device.path) {
+            ram.write_file(at, image, 0)?;
+        }
+    }
     let chip = Chip::new(ram, config.blob_pa)?;
     if chip.domains() != config.domains.len() {
         return Err(BoardError::Domains(chip.domains(), config.domains.len()));

@@ -179,6 +179,9 @@ pub struct Device {
     /// Block: refuse writes.
     #[serde(default)]
     pub read_only: bool,
+    /// Block: the image is copied to this physical address at the start, for a disk in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u64>,
     /// Dma: its specific settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma: Option<Dma>,
