@@ -1,6 +1,7 @@
 //! Tests over the real file service. Only clocks, randomness and the process table are simulated.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod accepts;
 mod authority;
 mod begin;
 mod children;

@@ -35,6 +35,8 @@ pub struct World {
     /// process is interrupted.
     pub meanwhile: VecDeque<Deed>,
     pub meanwhile_net: VecDeque<NetDeed>,
+    /// What other threads do while an accept is on its way to the service.
+    pub at_accept: Option<Box<dyn FnOnce(&mut World)>>,
     /// Maximum bulk of a request.
     pub most: usize,
     pub requests: Vec<u16>,
@@ -55,6 +57,7 @@ impl World {
             prng: Prng::new(1),
             meanwhile: VecDeque::new(),
             meanwhile_net: VecDeque::new(),
+            at_accept: None,
             most: usize::MAX,
             requests: Vec::new(),
             asked: Vec::new(),
@@ -172,6 +175,11 @@ impl System for World {
         request: net::Request,
         bulk: &mut [u8],
     ) -> Result<net::Reply, Interrupted> {
+        if request.op == net::Op::Accept as u16
+            && let Some(others) = self.at_accept.take()
+        {
+            others(self);
+        }
         loop {
             if let Some(reply) = self.step_net(1, request, bulk) {
                 return Ok(reply);
