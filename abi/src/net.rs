@@ -19,6 +19,7 @@
 //! | State | any | | | `state`, `flags`; `address`, `port`: local; `value`: waiting bytes |
 //! | Peer | any | | | `address`, `port` of the peer |
 //! | Dup | any | | | `handle` of the same socket |
+//! | Adopt | any | | | the same `handle` |
 //! | SetFlags | any | | `flags` | |
 //! | GetOption | any | | `option` | `value` |
 //! | SetOption | any | | `option`, `value` | |
@@ -78,6 +79,9 @@ codes! {
         Interface = 18,
         /// Reports sockets, as many as fit.
         List = 19,
+        /// Makes the caller's kernel a further owner of a handle, whose process moves there. The
+        /// handle ends when each owner has closed it. It is charged once.
+        Adopt = 20,
     }
 }
 
@@ -263,9 +267,10 @@ impl Request {
         Request { op: op as u16, handle, ..Request::default() }
     }
 
-    /// Returns whether the operation creates a handle.
+    /// Returns whether the operation gives the caller's kernel a handle.
     pub fn creates(&self) -> bool {
-        matches!(Op::from_code(self.op), Some(Op::Udp | Op::Tcp | Op::Accept | Op::Dup))
+        let op = Op::from_code(self.op);
+        matches!(op, Some(Op::Udp | Op::Tcp | Op::Accept | Op::Dup | Op::Adopt))
     }
 
     /// Returns how many bytes of a bulk of `bulk` bytes the service reads.

@@ -37,8 +37,8 @@ impl Process {
         }
     }
 
-    /// Makes a process of its parts and of a table that [`Table::save`] has made, with duplicates
-    /// of the handles there.
+    /// Makes a process of its parts and of a table that [`Table::save`] has made, with handles of
+    /// its own for the objects there.
     pub fn of_parts(
         system: &mut dyn System,
         descriptors: u32,
@@ -54,7 +54,7 @@ impl Process {
         }
         let theirs = Table::new(descriptors)?;
         theirs.load(table)?;
-        let done = process.duplicate_all(system, &theirs);
+        let done = process.adopt_all(system, &theirs);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -64,13 +64,13 @@ impl Process {
         }
     }
 
-    fn duplicate_all(&self, system: &mut dyn System, theirs: &Table) -> Done {
+    fn adopt_all(&self, system: &mut dyn System, theirs: &Table) -> Done {
         let mut all = Vec::new();
         all.try_reserve_exact(theirs.count()).map_err(|_| Errno::NOMEM)?;
         theirs.each(&mut |number, descriptor| all.push((number, descriptor)));
         for (number, descriptor) in all {
             let name = theirs.name(number).ok();
-            let object = descriptor.object.dup(system)?;
+            let object = descriptor.object.adopt(system)?;
             let slot = Slot { descriptor: Descriptor { object, ..descriptor }, name };
             if let Err(why) = self.table.put(number, slot) {
                 // Fails only if the service has restarted.

@@ -76,7 +76,7 @@ impl Addresses {
     }
 
     /// Returns whether a packet to `address` finds a host, or a next hop.
-    fn reaches(&self, address: [u8; 4]) -> bool {
+    pub(crate) fn reaches(&self, address: [u8; 4]) -> bool {
         let to = Ipv4Address::from(address);
         let is_near = self.own.contains_addr(&to);
         is_host(address) && if is_near { is_within(self.own, to) } else { self.gateway.is_some() }

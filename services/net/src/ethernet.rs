@@ -41,7 +41,8 @@ pub struct Outside {
 /// What a received frame is, as far as this service must know before smoltcp reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Not for this chip, or its source cannot be outside: an address of this chip, or none.
+    /// Not for this chip, or its source is no host outside that could be answered: an address of
+    /// this chip, a broadcast, or none.
     Foreign,
     /// A neighbour tells its address, and may ask for ours.
     Arp { address: [u8; 4], mac: Mac, asks: bool },
@@ -61,7 +62,7 @@ impl Frame {
             return Frame::Foreign;
         }
         match header.kind.get() {
-            kind::IPV4 => Frame::of_packet(payload, own.bytes()),
+            kind::IPV4 => Frame::of_packet(payload, own),
             kind::ARP => Frame::of_arp(payload, own).unwrap_or(Frame::Foreign),
             _ => Frame::Foreign,
         }
@@ -78,10 +79,11 @@ impl Frame {
         (is_known && is_station(mac)).then_some(Frame::Arp { address: message.from, mac, asks })
     }
 
-    fn of_packet(payload: &[u8], own: [u8; 4]) -> Frame {
+    fn of_packet(payload: &[u8], own: &Addresses) -> Frame {
         let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
-        if from.octets() == own || matches!(from.octets()[0], 0 | 127) {
+        let mine = own.bytes();
+        if from.octets() == mine || !own.reaches(from.octets()) {
             return Frame::Foreign;
         }
         if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
@@ -89,7 +91,7 @@ impl Frame {
         }
         match TcpPacket::new_checked(packet.payload()) {
             Ok(segment)
-                if to.octets() == own && segment.syn() && !segment.ack() && !segment.rst() =>
+                if to.octets() == mine && segment.syn() && !segment.ack() && !segment.rst() =>
             {
                 Frame::Syn {
                     from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),

@@ -8,7 +8,8 @@
 //!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
-//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
+//! - [`sockets`]  handles and what they refer to; `owners`: their kernels; [`listener`]: listening
+//!   ports
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
 //!   request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
@@ -33,6 +34,7 @@ pub mod neighbours;
 pub mod nic;
 mod operations;
 pub mod outside;
+mod owners;
 mod patience;
 pub mod service;
 pub mod sockets;

@@ -8,6 +8,7 @@
 use crate::addresses::Addresses;
 use crate::listener::Listener;
 use crate::nic::Counts;
+use crate::owners::Life;
 use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, WAITS, flag};
@@ -142,6 +143,10 @@ impl Net {
             Op::Shut => self.do_shut(call),
             Op::State => self.do_state(call),
             Op::Dup => self.do_dup(call),
+            Op::Adopt => {
+                self.handles.adopt(call.request.handle, call.token)?;
+                Ok(Reply { handle: call.request.handle, ..Reply::default() })
+            }
             Op::Poll => self.do_poll(call),
             Op::Peer => self.do_peer(call),
             Op::SetFlags => self.do_set_flags(call),
@@ -150,7 +155,7 @@ impl Net {
             Op::Interface => self.do_interface(call),
             Op::List => self.do_list(call),
             Op::Close => {
-                let (place, last) = self.handles.close(call.request.handle)?;
+                let (place, last) = self.handles.close(call.request.handle, call.token)?;
                 self.closed = Some(place);
                 self.end(last, false);
                 Ok(Reply::default())
@@ -229,10 +234,10 @@ impl Net {
 
 /// Returns whether a request can neither move a packet nor let another caller continue.
 fn is_quiet(request: &Request) -> bool {
-    use Op::{Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
+    use Op::{Adopt, Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
     match Op::from_code(request.op) {
         None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp) => true,
-        Some(op) => matches!(op, Interface | List),
+        Some(op) => matches!(op, Adopt | Interface | List),
     }
 }
 
@@ -287,9 +292,11 @@ impl Service for Net {
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 let mut from = 0;
-                while let Some(place) = self.handles.owned(kernel.0, epoch.0, from) {
-                    from = place + 1;
-                    let last = self.handles.close_at(place).and_then(|(_, last)| last);
+                let life = Life::new(kernel.0, epoch.0);
+                while let Some(place) = self.handles.owned(life, from) {
+                    // It may own one more than once.
+                    from = place;
+                    let last = self.handles.close_at(place, life).and_then(|(_, last)| last);
                     self.end(last, true);
                 }
                 Answer::NoReply

@@ -11,11 +11,12 @@
 //! ```
 //! A socket has one or more handles, and ends with the last of them. A handle is owned by the
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
-//! kernel may use it. Handles are charged to the process tree that opened them.
+//! kernel may use it ([`Owners`]). Handles are charged to the process tree that opened them.
 
 use crate::addresses::Side;
 use crate::budget::{LARGEST, SOCKETS};
 use crate::listener::{Listener, RESERVED};
+use crate::owners::{Life, Owners};
 use crate::patience;
 use crate::stack::{SocketHandle, Stack, bytes_of};
 use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
@@ -119,8 +120,7 @@ impl Socket {
 
 #[derive(Clone, Copy, Debug)]
 struct Opening {
-    kernel: u8,
-    epoch: u16,
+    owners: Owners,
     /// The process tree that it is charged to; 0: the system.
     tree: u32,
     /// The place of its socket.
@@ -185,8 +185,8 @@ impl Handles {
     }
 
     fn add(&mut self, owner: Owner, socket: u32) -> Result<u64, Errno> {
-        let (kernel, epoch) = (owner.token.kernel, owner.token.epoch);
-        let opening = Opening { kernel, epoch, tree: owner.tree, socket };
+        let owners = Owners::new(Life::of(owner.token));
+        let opening = Opening { owners, tree: owner.tree, socket };
         let place = self.openings.insert(opening).ok_or(Errno::Nfile)?;
         self.openings.handle(self.life, place).ok_or(Errno::Badf)
     }
@@ -204,6 +204,13 @@ impl Handles {
         let handle = self.add(owner, place)?;
         self.socket_mut(place).ok_or(Errno::Badf)?.handles += 1;
         Ok(handle)
+    }
+
+    /// Makes the kernel of `token` a further owner of a handle.
+    pub fn adopt(&mut self, handle: u64, token: Token) -> Result<(), Errno> {
+        let place = self.opening(handle)?;
+        let opening = self.openings.get_mut(place).ok_or(Errno::Badf)?;
+        opening.owners.add(Life::of(token)).ok_or(Errno::Nfile)
     }
 
     fn opening(&self, handle: u64) -> Result<u32, Errno> {
@@ -237,15 +244,19 @@ impl Handles {
         self.socket_mut(place).map(|socket| &mut socket.kind)
     }
 
-    /// Closes a handle. Returns the place of its socket, and what the socket was if this was its
-    /// last handle.
-    pub fn close(&mut self, handle: u64) -> Result<(u32, Option<Kind>), Errno> {
+    /// Closes a handle for the kernel of `token`. Returns the place of its socket, and what the
+    /// socket was if this was its last handle.
+    pub fn close(&mut self, handle: u64, token: Token) -> Result<(u32, Option<Kind>), Errno> {
         let place = self.opening(handle)?;
-        self.close_at(place).ok_or(Errno::Badf)
+        self.close_at(place, Life::of(token)).ok_or(Errno::Badf)
     }
 
-    /// Closes the handle at `place` of the table of handles.
-    pub fn close_at(&mut self, place: u32) -> Option<(u32, Option<Kind>)> {
+    /// Closes the handle at `place` of the table of handles for one of its owners.
+    pub fn close_at(&mut self, place: u32, life: Life) -> Option<(u32, Option<Kind>)> {
+        let opening = self.openings.get_mut(place)?;
+        if opening.owners.remove(life) {
+            return Some((opening.socket, None));
+        }
         let place = self.openings.remove(place)?.socket;
         let socket = self.sockets.get_mut(place)?;
         socket.handles = socket.handles.saturating_sub(1);
@@ -271,8 +282,8 @@ impl Handles {
     }
 
     /// Returns the place of the first handle of this owner, of those from `from` on.
-    pub fn owned(&self, kernel: u8, epoch: u16, from: u32) -> Option<u32> {
-        let mine = |opening: &Opening| opening.kernel == kernel && opening.epoch == epoch;
+    pub fn owned(&self, life: Life, from: u32) -> Option<u32> {
+        let mine = |opening: &Opening| opening.owners.have(life);
         (from..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 

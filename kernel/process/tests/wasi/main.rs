@@ -10,6 +10,7 @@ mod data;
 mod descriptors;
 mod hostile;
 mod listing;
+mod moves;
 mod opening;
 mod paths;
 mod polling;

@@ -1,11 +1,11 @@
 //! Random bit patterns as requests. Each is answered, and all tables stay within their limits.
 
 use crate::common::{Solo, token};
+use abi::net::WAITS;
 use abi::net::{HANDLES, Op, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use net::budget::SOCKETS;
-use abi::net::WAITS;
 use share::Event;
 use zerocopy::FromBytes;
 

@@ -6,5 +6,6 @@ mod common;
 mod hostile;
 mod limits;
 mod model;
+mod moves;
 mod parking;
 mod waits;

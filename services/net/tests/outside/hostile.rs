@@ -1,7 +1,7 @@
 //! Frames and a device that do what they should not: nothing panics, and tables stay in their
 //! bounds.
 
-use crate::frames::checksum;
+use crate::frames::{checksum, noise};
 use crate::world::{Faults, OURS, PEER, World, config, configure, device};
 use abi::net::{Errno, LOCALHOST, Op, Request, option};
 use abi::soc::DeviceRegisters;
@@ -27,44 +27,6 @@ fn loopback_works(world: &mut World<'_>) -> bool {
     works
 }
 
-/// Returns a random frame that is nearly right: addressed to the chip, with plausible headers.
-fn frame(random: &mut Prng) -> Vec<u8> {
-    let mut frame = vec![0; 14 + random.below(120) as usize];
-    frame.iter_mut().for_each(|byte| *byte = random.next() as u8);
-    if random.chance(1, 20) {
-        frame.truncate(random.below(20) as usize);
-        return frame;
-    }
-    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    let kind: [u8; 2] = if random.chance(1, 8) { [8, 6] } else { [8, 0] };
-    frame[12..14].copy_from_slice(&kind);
-    if kind == [8, 6] || frame.len() < 54 {
-        return frame;
-    }
-    let length = (frame.len() - 14) as u16;
-    frame[14] = if random.chance(1, 10) { 0x40 + random.below(16) as u8 } else { 0x45 };
-    frame[16..18].copy_from_slice(&length.to_be_bytes());
-    frame[20..22].copy_from_slice(if random.chance(1, 8) { &[0x20, 1] } else { &[0, 0] });
-    frame[23] = [6, 6, 6, 17, 1][random.below(5) as usize];
-    if random.chance(1, 2) {
-        frame[26..30].copy_from_slice(&[10, 0, 2, random.next() as u8]);
-    }
-    if random.chance(9, 10) {
-        frame[30..34].copy_from_slice(&OURS);
-    }
-    if random.chance(1, 2) {
-        frame[36..38].copy_from_slice(&[0, 7]);
-    }
-    if frame[23] == 6 {
-        frame[46] = 0x50_u8.wrapping_add(if random.chance(1, 4) { random.next() as u8 } else { 0 });
-        frame[47] = [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
-    }
-    if random.chance(9, 10) {
-        checksum(&mut frame);
-    }
-    frame
-}
-
 #[test]
 fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let (fake, mut random) = (device(), Prng::new(77));
@@ -73,7 +35,7 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let bind = Request { port: 7, ..Request::new(Op::Bind, world.socket(Op::Udp)) };
     world.ask(bind, &mut []).unwrap();
     for _ in 0..60_000 {
-        world.inject(frame(&mut random));
+        world.inject(noise(&mut random, OURS));
         if random.chance(1, 4) {
             world.round(world.now + random.below(1 << 32));
         }
@@ -161,17 +123,18 @@ fn strangers_fill_neither_loopback_nor_what_is_reserved() {
 }
 
 #[test]
-fn a_frame_that_claims_to_be_from_the_chip_is_dropped() {
+fn a_frame_from_no_host_outside_is_dropped() {
     let (fake, mut random) = (device(), Prng::new(78));
     let mut world = World::open(&fake, 78);
     world.listen(7, 128);
     let mut count = 0;
     while count < 100 {
-        let mut frame = frame(&mut random);
+        let mut frame = noise(&mut random, OURS);
         if frame.len() < 60 || frame[13] != 0 || frame[23] != 6 || frame[14] != 0x45 {
             continue;
         }
-        let from = [OURS, LOCALHOST, [0; 4]][count % 3];
+        let none = [OURS, LOCALHOST, [0; 4], [10, 0, 2, 255], [244, 1, 1, 1], [224, 0, 0, 1]];
+        let from = none[count % none.len()];
         frame[26..30].copy_from_slice(&from);
         checksum(&mut frame);
         world.inject(frame);

@@ -1,7 +1,7 @@
 //! The service with a simulated network device, another stack of smoltcp at the other end of the
 //! cable, and a cable that loses, repeats, reorders, delays and corrupts frames.
 
-use crate::frames::forge;
+use super::frames::forge;
 use abi::ethernet::{Addresses, Config, DEVICE_ID, FEATURES, HEADER, LINK_UP};
 use abi::net::{Errno, Op, Reply, Request, flag};
 use abi::soc::DeviceRegisters;
@@ -132,7 +132,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn new(seed: u64) -> Peer {
+    pub fn new(seed: u64) -> Peer {
         let mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
         let mut config = iface::Config::new(mac.into());
         config.random_seed = seed;
@@ -143,6 +143,25 @@ impl Peer {
             list.push(IpCidr::new(IpAddress::Ipv4(FAR.into()), 32)).unwrap();
         });
         Peer { interface, sockets: SocketSet::new(Vec::new()), socket }
+    }
+
+    /// Acts. Returns the frames that it sends.
+    pub fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let now = Instant::from_micros((now / 1000) as i64);
+        self.interface.poll(now, &mut self.socket, &mut self.sockets);
+        std::mem::take(&mut self.socket.sent)
+    }
+
+    /// Returns when it has something to do, in ns; `u64::MAX`: only a frame can change anything.
+    pub fn due(&mut self, now: u64) -> u64 {
+        let now = Instant::from_micros((now / 1000) as i64);
+        let at = self.interface.poll_at(now, &self.sockets);
+        at.map_or(u64::MAX, |at| at.total_micros() as u64 * 1000)
+    }
+
+    /// A frame has arrived; it is looked at when the peer acts next.
+    pub fn hear(&mut self, frame: Vec<u8>) {
+        self.socket.received.push_back(frame);
     }
 
     pub fn tcp(&mut self) -> SocketHandle {
@@ -396,10 +415,7 @@ impl<'a> World<'a> {
     }
 
     fn peer_polls(&mut self) {
-        let now = Instant::from_micros((self.now / 1000) as i64);
-        let Peer { interface, sockets, socket } = &mut self.peer;
-        interface.poll(now, socket, sockets);
-        for frame in std::mem::take(&mut self.peer.socket.sent) {
+        for frame in self.peer.poll(self.now) {
             self.fly(true, frame);
         }
     }
@@ -417,9 +433,7 @@ impl<'a> World<'a> {
             self.fly(false, frame);
         }
         self.peer_polls();
-        let now = Instant::from_micros((self.now / 1000) as i64);
-        let peer = self.peer.interface.poll_at(now, &self.peer.sockets);
-        let peer = peer.map_or(u64::MAX, |at| at.total_micros() as u64 * 1000);
+        let peer = self.peer.due(self.now);
         let cable = self.flights.iter().map(|flight| flight.at).min().unwrap_or(u64::MAX);
         let next = self.timer.min(peer).min(cable);
         if next != u64::MAX {
@@ -434,7 +448,7 @@ impl<'a> World<'a> {
             let Flight { to_chip, frame, .. } = self.flights.remove(0);
             match to_chip {
                 true => self.inject(frame),
-                false => self.peer.socket.received.push_back(frame),
+                false => self.peer.hear(frame),
             }
         }
         next != u64::MAX
