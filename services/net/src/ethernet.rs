@@ -82,22 +82,25 @@ impl Frame {
     fn of_packet(payload: &[u8], own: &Addresses) -> Frame {
         let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
-        let mine = own.bytes();
-        if from.octets() == mine || !own.reaches(from.octets()) {
+        if from.octets() == own.bytes() || !own.reaches(from.octets()) {
             return Frame::Foreign;
         }
-        if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
+        // Nothing puts fragments together, and smoltcp takes each for a whole packet.
+        if packet.more_frags() || packet.frag_offset() != 0 {
+            return Frame::Foreign;
+        }
+        if packet.next_header() != IpProtocol::Tcp {
             return Frame::Other;
         }
+        if to.octets() != own.bytes() {
+            // smoltcp would answer a segment to the broadcast in the name of the broadcast.
+            return Frame::Foreign;
+        }
         match TcpPacket::new_checked(packet.payload()) {
-            Ok(segment)
-                if to.octets() == mine && segment.syn() && !segment.ack() && !segment.rst() =>
-            {
-                Frame::Syn {
-                    from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),
-                    to: IpEndpoint::new(IpAddress::Ipv4(to), segment.dst_port()),
-                }
-            }
+            Ok(segment) if segment.syn() && !segment.ack() && !segment.rst() => Frame::Syn {
+                from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),
+                to: IpEndpoint::new(IpAddress::Ipv4(to), segment.dst_port()),
+            },
             _ => Frame::Other,
         }
     }

@@ -207,3 +207,34 @@ fn no_configuration_makes_a_step_panic() {
         assert!(loopback_works(&mut world));
     }
 }
+
+#[test]
+fn a_segment_to_the_broadcast_and_a_fragment_are_dropped() {
+    let (fake, mut random) = (device(), Prng::new(80));
+    let mut world = World::open(&fake, 80);
+    world.seen = Some(Vec::new());
+    let mut segment = noise(&mut random, OURS);
+    while segment.len() < 54 || segment[14] != 0x45 || segment[23] != 6 {
+        segment = noise(&mut random, OURS);
+    }
+    segment[20..22].fill(0);
+    segment[26..30].copy_from_slice(&PEER);
+    // An acknowledgement, which a reset answers.
+    (segment[46], segment[47]) = (0x50, 0x10);
+    let place = |segment: &mut [u8], (to, fragment): ([u8; 4], [u8; 2])| {
+        segment[20..22].copy_from_slice(&fragment);
+        segment[30..34].copy_from_slice(&to);
+        checksum(segment);
+        segment.to_vec()
+    };
+    let wrong = [([255; 4], [0, 0]), ([10, 0, 2, 255], [0, 0]), (OURS, [0x20, 0]), (OURS, [0, 9])];
+    for one in wrong {
+        world.inject(place(&mut segment, one));
+    }
+    world.run(100);
+    assert_eq!((world.seen.take(), world.net.frames().dropped), (Some(Vec::new()), 4));
+    world.seen = Some(Vec::new());
+    world.inject(place(&mut segment, (OURS, [0, 0])));
+    world.run(100);
+    assert_ne!(world.seen, Some(Vec::new()), "the same segment is answered");
+}
