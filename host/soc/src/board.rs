@@ -162,7 +162,9 @@ impl Devices {
     ) -> Result<(), BoardError> {
         let ram = ground.chip.ram().of_device(config.registers);
         let fabric = ground.fabric.clone();
-        let device = virtio::Device::new(config, ram, fabric, model)?;
+        let mut device = virtio::Device::new(config, ram, fabric, model)?;
+        // Before the board's time begins.
+        device.set_alarm();
         self.spawn(&config.name, move |stop| virtio::run(device, stop))
     }
 
