@@ -1,6 +1,6 @@
 //! Sockets: streams ([`TcpListener`], [`TcpStream`]) and datagrams ([`UdpSocket`]).
 //!
-//! Only this chip can be reached so far. With the feature `std`, streams implement
+//! What can be reached is up to the board and the program's manifest. With the feature `std`, streams implement
 //! `std::io::Read` and `std::io::Write`.
 //!
 //! ```ignore
@@ -276,7 +276,16 @@ impl UdpSocket {
 
     /// Waits for a datagram. Returns how many bytes of it are in `into`, and where it came from.
     pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddrV4), Errno> {
-        let (some, from) = ffi::receive(self.0.number(), into, 0)?;
+        self.receive(into, 0)
+    }
+
+    /// As [`UdpSocket::recv_from`], and leaves the datagram in the socket.
+    pub fn peek_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddrV4), Errno> {
+        self.receive(into, PEEK)
+    }
+
+    fn receive(&self, into: &mut [u8], flags: u32) -> Result<(usize, SocketAddrV4), Errno> {
+        let (some, from) = ffi::receive(self.0.number(), into, flags)?;
         Ok((some, from.into()))
     }
 
@@ -293,6 +302,16 @@ impl UdpSocket {
     /// Waits for a datagram of the peer. Returns how many bytes of it are in `into`.
     pub fn recv(&self, into: &mut [u8]) -> Result<usize, Errno> {
         self.recv_from(into).map(|(some, _)| some)
+    }
+
+    /// As [`UdpSocket::recv`], and leaves the datagram in the socket.
+    pub fn peek(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.peek_from(into).map(|(some, _)| some)
+    }
+
+    /// Returns a second descriptor of the same socket.
+    pub fn try_clone(&self) -> Result<UdpSocket, Errno> {
+        self.0.try_clone().map(UdpSocket)
     }
 
     /// Returns its address.
