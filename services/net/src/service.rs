@@ -180,6 +180,12 @@ impl Net {
         }
     }
 
+    /// Wakes all that wait at a socket: one may wait with a handle that was closed.
+    fn wake_all_at(&mut self, place: u32, effects: &mut dyn Effects) {
+        self.parked.wake(Key::Readable(place), effects);
+        self.parked.wake(Key::Writable(place), effects);
+    }
+
     /// Updates the sockets after packets have moved. Returns whether there is more to send now,
     /// such as an end or a reset.
     fn look(&mut self) -> bool {
@@ -213,9 +219,7 @@ impl Net {
             }
         }
         if let Some(place) = self.closed.take() {
-            // One may have waited with the handle that was closed.
-            self.parked.wake(Key::Readable(place), effects);
-            self.parked.wake(Key::Writable(place), effects);
+            self.wake_all_at(place, effects);
         }
         let (handles, stack) = (&self.handles, &self.stack);
         let ready = |key: Key| match key {
@@ -296,8 +300,11 @@ impl Service for Net {
                 while let Some(place) = self.handles.owned(life, from) {
                     // It may own one more than once.
                     from = place;
-                    let last = self.handles.close_at(place, life).and_then(|(_, last)| last);
-                    self.end(last, true);
+                    let closed = self.handles.close_at(place, life);
+                    if let Some((socket, last)) = closed {
+                        self.end(last, true);
+                        self.wake_all_at(socket, effects);
+                    }
                 }
                 Answer::NoReply
             }
