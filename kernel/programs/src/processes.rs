@@ -16,7 +16,7 @@
 //!
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls
-//! - [`threads`]: the threads of a process; [`lives`]: what they do
+//! - [`threads`]: the threads of a process; [`lives`]: what they do; [`tasks`]: a list of them
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - `moves`: to other kernels, and from there; `passage`: what passes
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
@@ -40,6 +40,7 @@ mod pipes;
 mod place;
 mod reports;
 mod sockets;
+pub mod tasks;
 mod threads;
 pub mod turns;
 
@@ -373,9 +374,7 @@ impl Processes {
 
     /// Returns the calling thread and its process. From any context that holds no lock.
     fn mine(&self, kernel: &Kernel) -> Option<(Arc<LocalProcess>, Arc<Thread>)> {
-        let me = kernel.scheduler.current().token();
-        let living = self.living.lock();
-        living.values().find_map(|life| life.threads.find(me).map(|thread| (life.clone(), thread)))
+        self.of_token(kernel.scheduler.current().token())
     }
 
     /// Records the group of a process of this kernel.
