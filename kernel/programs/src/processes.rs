@@ -20,7 +20,7 @@
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - `moves`: to other kernels, and from there; `passage`: what passes
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
-//!   `explain`: what the table's errors mean
+//!   `explain`: what the table's errors mean; `full`: what those of sockets mean
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
 //! - [`accounts`], [`reports`]: to the table what processes use, and to a new one which there are
 
@@ -30,6 +30,7 @@ mod children;
 mod ends;
 mod explain;
 pub mod forget;
+mod full;
 mod guest;
 pub mod launch;
 pub mod light;
@@ -124,6 +125,7 @@ pub struct LocalProcess {
     /// Open files with its program for other kernels, if it has light threads or can move.
     images: Once<Vec<Image>>,
     journey: Journey,
+    explained: full::Explained,
 }
 
 /// A process that the table requests, its parent and group, and the life that watches it.
@@ -156,6 +158,7 @@ impl LocalProcess {
             turn: Once::new(),
             images: Once::new(),
             journey: Journey::default(),
+            explained: full::Explained::default(),
         }
     }
 
