@@ -66,6 +66,8 @@ struct Door {
     /// Seats whose QEMU was reset and not continued since.
     reset: u64,
     ended: bool,
+    /// The board's time has stopped; no alarm comes any more.
+    frozen: bool,
     /// When threads that serve own doorbells must run next, by vector.
     alarms: BTreeMap<usize, Ps>,
 }
@@ -134,7 +136,7 @@ impl Gate {
     pub fn alarm(&self, vector: usize, at: Option<u64>) -> bool {
         let Some(lab) = &self.lab else { return false };
         let mut door = lock(&lab.state);
-        match at {
+        match at.filter(|_| !door.frozen) {
             Some(at) => door.alarms.insert(vector, at.saturating_mul(1000)),
             None => door.alarms.remove(&vector),
         };
@@ -226,6 +228,11 @@ impl Gate {
     pub fn freeze(&self) {
         let slots = self.lab.iter().flat_map(|lab| lab.lab.domains.iter().map(|d| d.slot));
         slots.for_each(|slot| self.leaves(slot, false));
+        if let Some(lab) = &self.lab {
+            let mut door = lock(&lab.state);
+            door.frozen = true;
+            door.alarms.clear();
+        }
     }
 
     /// The board ends: all waits end.

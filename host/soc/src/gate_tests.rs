@@ -116,3 +116,23 @@ fn a_stopped_clock_stands_and_is_accounted() {
     });
     gate.end();
 }
+
+/// A device whose alarm is due again and again does not move the time of a board that has ended.
+#[test]
+fn after_the_end_no_alarm_comes() {
+    let (_folder, gate) = gate();
+    let (rung, heard) = std::sync::mpsc::channel();
+    // No thread serves the doorbell, so the turn does not wait for one.
+    gate.start(move |vector| rung.send(vector).is_err()).expect("a keeper");
+    gate.visit(|| gate.alarm(4, Some(5000)));
+    assert_eq!(heard.recv().expect("rung"), 4);
+    gate.visit(|| {
+        gate.alarm(4, Some(6000));
+        gate.freeze();
+        gate.alarm(4, Some(7000));
+    });
+    gate.visit(|| ());
+    assert_eq!(gate.visit(|| gate.now()), 5000);
+    assert!(heard.try_recv().is_err());
+    gate.end();
+}
