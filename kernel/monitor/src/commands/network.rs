@@ -1,13 +1,18 @@
 //! Commands that show the interface to the outside, and all sockets.
 
 use super::{Command, Failure, Outcome, Session};
-use abi::net::{Entry, Errno, Interface, Link, Op, Reply, Request, State};
+use abi::net::{Entry, Errno, Interface, Link, OUTSIDE, Op, Reply, Request, SOCKETS, State};
 use core::fmt::{self, Write};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use zerocopy::{FromZeros, IntoBytes};
 
 pub const COMMANDS: &[Command] = &[
-    Command { name: "network", arguments: "", help: "the interface to the outside", run: network },
+    Command {
+        name: "network",
+        arguments: "",
+        help: "the interface to the outside, and how many sockets there are",
+        run: network,
+    },
     Command { name: "sockets", arguments: "", help: "all sockets", run: sockets },
 ];
 
@@ -54,8 +59,9 @@ fn network(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         writeln!(out, "  gateway   {}", Address(addresses.gateway_v4))?;
         writeln!(out, "  names     {}", Address(addresses.names_v4))?;
     }
-    let Interface { received, sent, dropped, .. } = shown;
+    let Interface { received, sent, dropped, sockets, outside, .. } = shown;
     writeln!(out, "  frames    {received} in, {sent} out, {dropped} dropped")?;
+    writeln!(out, "  sockets   {sockets} of {SOCKETS}, {outside} of {OUTSIDE} outside")?;
     Ok(())
 }
 

@@ -418,6 +418,7 @@ fn the_interface_and_all_sockets_are_shown() {
     world.ask(Request::new(Op::Interface, 0), shown.as_mut_bytes()).unwrap();
     assert_eq!((shown.addresses.v4, shown.link), (OURS, Link::Up as u16));
     assert!(shown.received > 0 && shown.sent > 0);
+    assert_eq!((shown.sockets, shown.outside), (2, 1));
     let mut entries = [Entry::default(); 1];
     let mut ask = |place| {
         let request = Request { value: place, ..Request::new(Op::List, 0) };
