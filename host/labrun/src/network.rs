@@ -58,7 +58,7 @@ pub fn peer(kit: &Kit<'_>) -> anyhow::Result<()> {
 /// The way in which lab.serves rests: as soon as there is nothing to do.
 const REST: &str = "rest=0 ";
 /// lab/peers/serve.toml: the first request and the time from one to the next, in s.
-const FIRST: u64 = 20;
+const FIRST: u64 = 5;
 const EVERY: u64 = 10;
 
 /// What it took to serve requests, from the first to the end of the last.
