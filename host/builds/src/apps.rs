@@ -398,7 +398,7 @@ mod tests {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
         let published =
-            ["lua", "zlib", "sqlite", "varisat", "lighttpd", "files-go", "store", "folder"];
+            ["lua", "zlib", "sqlite", "varisat", "lighttpd", "files-go", "store", "mail", "folder"];
         let ours = [
             "records",
             "records-plain",

@@ -263,6 +263,7 @@ pub const ALL: &[Scenario] = &[
     attached("net.outside", "duo", outside::both_ways),
     attached("servers.lighttpd", "duo", servers::lighttpd),
     attached("servers.go", "duo", servers::files_of_go),
+    attached("servers.mail", "duo", servers::mail),
     attached("servers.store", "duo", servers::store),
     attached("servers.wrk", "duo", servers::loaded),
     on("sockets.solo", "solo", sockets::alone),

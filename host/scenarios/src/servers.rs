@@ -7,6 +7,7 @@ mod curl;
 mod go;
 mod lighttpd;
 mod load;
+mod mail;
 mod store;
 
 use super::disk::begin_as_root;
@@ -18,6 +19,7 @@ use deploy::exec::{Captured, Line};
 pub use go::files_of_go;
 pub use lighttpd::lighttpd;
 pub use load::loaded;
+pub use mail::mail;
 use std::io::Write;
 use std::process::{Command, Stdio};
 pub use store::store;
