@@ -28,7 +28,6 @@ const LINUX: &str = "boots Debian twice, in minutes, and needs `./pen lab linux 
 
 const PAIRS: &str = "1,000 pairs, each with a boot; the number so far is in `target/lab-pairs-N`, \
                      so an interrupted run continues and each run makes others";
-const HOUR: &str = "an hour of the chip, in half a minute or more; `lab.serves` has minutes of it";
 const REPLAY: &str = "boots Debian, in a minute, and needs `./pen lab linux setup`";
 
 /// All checks.
@@ -45,8 +44,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.inactive", nightly: None, run: inactive },
     Check { name: "lab.rest", nightly: None, run: rests },
     Check { name: "lab.peer", nightly: None, run: network::peer },
-    Check { name: "lab.serves", nightly: None, run: network::minutes },
-    Check { name: "lab.serves.hour", nightly: Some(HOUR), run: network::an_hour },
+    Check { name: "lab.serves", nightly: None, run: network::serves_alone },
     Check { name: "lab.estimates", nightly: None, run: estimates::estimates },
     Check { name: "lab.killed", nightly: None, run: |kit| kill(kit, "duo-1x1") },
     Check { name: "lab.statistical", nightly: None, run: statistical::statistical },

@@ -57,9 +57,11 @@ pub fn peer(kit: &Kit<'_>) -> anyhow::Result<()> {
 
 /// The way in which lab.serves rests: as soon as there is nothing to do.
 const REST: &str = "rest=0 ";
-/// lab/peers/serve.toml: the first request and the time from one to the next, in s.
+/// lab/peers/serve.toml: the first request and the time from one to the next, in s, and how many.
+/// Main naps until the last one has been answered: an hour, the longest nap.
 const FIRST: u64 = 5;
 const EVERY: u64 = 10;
+const REQUESTS_OF_HOUR: u64 = 360;
 
 /// What it took to serve requests, from the first to the end of the last.
 struct Served {
@@ -71,7 +73,8 @@ struct Served {
 }
 
 /// Serves requests on the weak kernel while both rest at every pause. All must be answered rightly.
-fn serves(kit: &Kit<'_>, requests: u64) -> anyhow::Result<Served> {
+fn serves(kit: &Kit<'_>) -> anyhow::Result<Served> {
+    let requests = REQUESTS_OF_HOUR;
     let seconds = FIRST + (requests - 1) * EVERY + EVERY / 2;
     let run =
         format!("ping shadow 2; on shadow aside program light web 80; nap {seconds}000; network");
@@ -99,26 +102,16 @@ fn wakes_of_main(outcome: &Outcome, from: u64, to: u64) -> anyhow::Result<usize>
     Ok(during.filter(|change| matches!(change.state, State::Active(_))).count())
 }
 
-/// The strong kernel must not execute an instruction.
-fn serves_alone(kit: &Kit<'_>, requests: u64) -> anyhow::Result<()> {
-    let wakes = serves(kit, requests)?.wakes;
-    ensure!(wakes == 0, "main was woken {wakes} times in {requests} requests");
+/// `lab.serves`: in an hour of it the strong kernel must not execute an instruction.
+pub fn serves_alone(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let wakes = serves(kit)?.wakes;
+    ensure!(wakes == 0, "main was woken {wakes} times in {REQUESTS_OF_HOUR} requests");
     Ok(())
-}
-
-/// `lab.serves`: five minutes of it.
-pub fn minutes(kit: &Kit<'_>) -> anyhow::Result<()> {
-    serves_alone(kit, 30)
-}
-
-/// `lab.serves.hour`: an hour.
-pub fn an_hour(kit: &Kit<'_>) -> anyhow::Result<()> {
-    serves_alone(kit, 360)
 }
 
 /// The records of that hour.
 pub fn hour(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
-    let Served { wakes, mj, seconds } = serves(kit, 360)?;
+    let Served { wakes, mj, seconds } = serves(kit)?;
     Ok(vec![
         ("net.serve_hour_wakes".to_string(), wakes as f64, "wakes".to_string()),
         ("net.serve_hour_power".to_string(), mj / seconds, "mW".to_string()),
