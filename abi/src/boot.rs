@@ -388,8 +388,7 @@ pub const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Returns the words of a kernels' command line, before the monitor script (`run=`).
 pub fn options(arguments: &str) -> impl Iterator<Item = &str> {
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    before.split_whitespace()
+    arguments.split("run=").next().unwrap_or_default().split_whitespace()
 }
 
 /// Returns the text before the first NUL, or "?" if it is not UTF-8.
@@ -494,10 +493,8 @@ impl Blob {
     /// Returns the local region that contains all of `[base, base + size)`.
     pub fn local_region(&self, base: u64, size: u64) -> Option<&Region> {
         self.regions().iter().find(|r| {
-            r.kind == kind::LOCAL
-                && base >= r.base
-                && base - r.base <= r.size
-                && size <= r.size - (base - r.base)
+            let rest = base.checked_sub(r.base).and_then(|at| r.size.checked_sub(at));
+            r.kind == kind::LOCAL && rest.is_some_and(|rest| size <= rest)
         })
     }
 }
