@@ -8,9 +8,10 @@
 //!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
-//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports
-//! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
-//!   request; `listing`: all sockets; `exchange`: frames
+//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports; [`inbox`]: received
+//!   datagrams
+//! - [`service`]  the state machine: requests and waiting callers; `operations`, `datagrams`,
+//!   `about`: each request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
 //! - [`check`]    the self-test, over any carrier of requests
 //!
@@ -24,9 +25,11 @@ pub mod addresses;
 pub mod budget;
 pub mod check;
 pub mod client;
+mod datagrams;
 pub mod device;
 pub mod ethernet;
 mod exchange;
+pub mod inbox;
 pub mod listener;
 mod listing;
 pub mod neighbours;

@@ -63,9 +63,7 @@ impl Net {
         let (peer, peer_port) = socket.peer.unwrap_or_default();
         let send = match &socket.kind {
             Kind::Stream(stream) => self.stack.see_stream(stream.socket).send_queue(),
-            Kind::Udp(own) => {
-                own.sockets().map(|it| self.stack.see_datagrams(it).send_queue()).sum()
-            }
+            Kind::Udp(own) => own.outside.map_or(0, |it| self.stack.see_datagrams(it).send_queue()),
             _ => 0,
         };
         Entry {

@@ -1,29 +1,25 @@
-//! The operations of the network service on streams, datagrams and listeners.
+//! The operations of the network service on streams and listeners.
 
 use crate::addresses::Side;
 use crate::listener::{Listener, is_scarce};
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Ended, Kind, Owner, Stream, address_of, is_connecting};
-use crate::stack::{SocketHandle, bytes_of, listen_at, ns};
-use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, option, shut};
+use crate::sockets::{Ended, Kind, Owner, Stream, address_of, is_connecting};
+use crate::stack::{bytes_of, ns};
+use abi::net::{BACKLOG, Errno, LOCALHOST, Reply, flag, option, shut};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
-use smoltcp::socket::udp;
 
-/// UDP sockets for which trees leave memory unless they have few handles.
-const UDP_RESERVED: usize = 8;
-
-fn moved(bytes: usize) -> Reply {
+pub(crate) fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
 }
 
 /// Returns a reply for `bytes` bytes written to the bulk.
-fn filled(bytes: usize) -> Reply {
+pub(crate) fn filled(bytes: usize) -> Reply {
     Reply { filled: bytes as u32, ..moved(bytes) }
 }
 
-fn at_port(port: u16) -> Reply {
+pub(crate) fn at_port(port: u16) -> Reply {
     Reply { port, ..Reply::default() }
 }
 
@@ -45,7 +41,7 @@ impl Net {
     }
 
     /// Returns `wanted` if it is free, or an ephemeral port if it is 0.
-    fn port(&mut self, wanted: u16, udp: bool) -> Result<u16> {
+    pub(crate) fn port(&mut self, wanted: u16, udp: bool) -> Result<u16> {
         let handles = &self.handles;
         let taken = |port| if udp { handles.has_udp(port) } else { handles.has_tcp(port) };
         match wanted {
@@ -67,7 +63,7 @@ impl Net {
             _ => return Err(Errno::Isconn.into()),
         };
         let port = match udp {
-            true => self.bind_udp_to_hear(place, wanted, address)?.port,
+            true => self.bind_udp_to_hear(place, wanted, address)?,
             false => self.port(wanted, false)?,
         };
         if let Some(socket) = self.handles.socket_mut(place) {
@@ -77,58 +73,6 @@ impl Net {
             }
         }
         Ok(at_port(port))
-    }
-
-    /// Gives a UDP socket without a port this one, or any.
-    fn bind_udp(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
-        let port = self.port(wanted, true)?;
-        let leaves = self.leaves(place);
-        let loopback = self.stack.add_udp(Side::Loopback, listen_at(address, port), leaves)?;
-        let own = Datagrams { port, loopback, outside: None };
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Udp(own);
-        }
-        Ok(own)
-    }
-
-    /// The same for one that receives from both sides, as far as its address allows.
-    fn bind_udp_to_hear(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
-        let own = self.bind_udp(place, wanted, address)?;
-        if let Err(Halt::Failed(Errno::Nobufs)) = self.part_outside(place) {
-            self.stack.remove_udp(own.loopback);
-            if let Some(kind) = self.handles.get_mut(place) {
-                *kind = Kind::FreshUdp;
-            }
-            return Err(Errno::Nobufs.into());
-        }
-        Ok(own)
-    }
-
-    /// Returns the part of a UDP socket that sends to the outside and receives from there, after
-    /// making it if it does not exist.
-    pub(crate) fn part_outside(&mut self, place: u32) -> Result<SocketHandle> {
-        let Some(&Kind::Udp(own)) = self.handles.get(place) else {
-            return Err(Errno::Inval.into());
-        };
-        if let Some(socket) = own.outside {
-            return Ok(socket);
-        }
-        let address = self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes();
-        let bound = self.stack.see_datagrams(own.loopback).endpoint().addr.map(bytes_of);
-        if bound.is_some_and(|bound| bound != address) {
-            return Err(Errno::Netunreach.into());
-        }
-        let (at, leaves) = (listen_at(address, own.port), self.leaves(place));
-        let socket = self.stack.add_udp(Side::Outside, at, leaves)?;
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Udp(Datagrams { outside: Some(socket), ..own });
-        }
-        Ok(socket)
-    }
-
-    /// Returns for how many further UDP sockets the socket at `place` must leave memory.
-    fn leaves(&self, place: u32) -> usize {
-        if self.handles.is_small(self.handles.tree_of(place)) { 0 } else { UDP_RESERVED }
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -205,27 +149,6 @@ impl Net {
         }
     }
 
-    /// Sets the only peer of a UDP socket.
-    fn connect_udp(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
-        let (address, port) = (call.request.address, call.request.port);
-        let (side, to) = self.stack.endpoint(address, port)?;
-        let own = match self.handles.get(place) {
-            Some(&Kind::Udp(own)) => own,
-            _ => self.bind_udp(place, 0, [0; 4])?,
-        };
-        let local = match side {
-            Side::Loopback => LOCALHOST,
-            Side::Outside => {
-                self.part_outside(place)?;
-                self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes()
-            }
-        };
-        if let Some(socket) = self.handles.socket_mut(place) {
-            (socket.address, socket.peer) = (local, Some((bytes_of(to.addr), port)));
-        }
-        Ok(at_port(own.port))
-    }
-
     /// Starts a connection. On loopback it is usually complete when this returns.
     fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
         let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
@@ -283,47 +206,11 @@ impl Net {
         }
     }
 
-    fn send_datagram(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
-        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        let (side, to) = match (call.request.address, call.request.port, peer) {
-            ([0, 0, 0, 0], 0, Some((address, port))) => self.stack.endpoint(address, port)?,
-            ([0, 0, 0, 0], 0, None) => return Err(Errno::Destaddrreq.into()),
-            (address, port, _) => self.stack.endpoint(address, port)?,
-        };
-        let length = call.request.length as usize;
-        let most = match side {
-            Side::Loopback => DATAGRAM,
-            Side::Outside => DATAGRAM.min(self.stack.outside.largest_datagram()),
-        };
-        // A datagram is sent whole or not at all.
-        if length > most || length > call.bulk.len() {
-            return Err(Errno::Msgsize.into());
-        }
-        let own = match self.handles.get(place) {
-            Some(&Kind::Udp(own)) => own,
-            _ => self.bind_udp(place, 0, [0; 4])?,
-        };
-        let socket = match side {
-            Side::Loopback => own.loopback,
-            Side::Outside => self.part_outside(place)?,
-        };
-        self.stack.touch(socket);
-        match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
-            Ok(()) => Ok(moved(length)),
-            Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
-            Err(udp::SendError::Unaddressable) => Err(Errno::Netunreach.into()),
-        }
-    }
-
     pub(crate) fn do_receive(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let length = call.length();
         let peeks = call.request.flags & flag::PEEK != 0;
         let (place, stream) = match self.entry(call)? {
-            (place, &mut Kind::Udp(own)) => return self.receive_datagram(call, place, own),
-            (place, Kind::FreshUdp) => {
-                let own = self.bind_udp(place, 0, [0; 4])?;
-                return self.receive_datagram(call, place, own);
-            }
+            (place, Kind::Udp(_) | Kind::FreshUdp) => return self.receive_datagram(call, place),
             (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
@@ -341,36 +228,6 @@ impl Net {
             Ok(bytes) => Ok(filled(bytes)),
             Err(RecvError::Finished) => Ok(filled(0)),
             Err(RecvError::InvalidState) => Err(Errno::Connreset.into()),
-        }
-    }
-
-    fn receive_datagram(
-        &mut self,
-        call: &mut Call<'_>,
-        place: u32,
-        own: Datagrams,
-    ) -> Result<Reply> {
-        let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
-        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        loop {
-            let socket = own.next(&self.stack);
-            let socket = self.stack.datagrams(socket);
-            let Ok((_, from)) = socket.peek() else { return Err(Halt::Park(Key::Readable(place))) };
-            let (address, port) = (bytes_of(from.endpoint.addr), from.endpoint.port);
-            let wanted = peer.is_none_or(|peer| peer == (address, port));
-            let found = if peeks && wanted {
-                socket.peek().map(|(datagram, _)| datagram)
-            } else {
-                socket.recv().map(|(datagram, _)| datagram)
-            };
-            // Cannot fail: there is one.
-            let datagram = found.map_err(|_| Errno::Again)?;
-            // A connected socket receives from its peer alone.
-            if wanted {
-                let some = datagram.len().min(length);
-                call.bulk[..some].copy_from_slice(&datagram[..some]);
-                return Ok(Reply { filled: some as u32, address, port, ..moved(datagram.len()) });
-            }
         }
     }
 

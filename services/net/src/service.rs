@@ -164,7 +164,10 @@ impl Net {
     /// of a stream is reset.
     fn end(&mut self, last: Option<Kind>, lost: bool) {
         match last {
-            Some(Kind::Udp(own)) => own.sockets().for_each(|it| self.stack.remove_udp(it)),
+            Some(Kind::Udp(own)) => {
+                own.outside.into_iter().for_each(|it| self.stack.drop_socket(it));
+                self.stack.remove_inbox();
+            }
             Some(Kind::Listener(Listener { waiting, coming, ready, .. })) => {
                 let coming = coming.into_iter().map(|it| it.socket);
                 for socket in waiting.into_iter().chain(coming).chain(ready) {
@@ -192,7 +195,8 @@ impl Net {
                         (socket.kind, news) = (Kind::Ended(ended), true);
                     }
                 }
-                Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Ended(_) => {}
+                Kind::Udp(own) => own.collect(stack, socket.peer),
+                Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(_) => {}
             }
         }
         news

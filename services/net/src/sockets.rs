@@ -15,6 +15,7 @@
 
 use crate::addresses::Side;
 use crate::budget::{LARGEST, SOCKETS};
+use crate::inbox::Inbox;
 use crate::listener::{Listener, RESERVED};
 use crate::patience;
 use crate::stack::{SocketHandle, Stack, bytes_of};
@@ -43,11 +44,14 @@ pub struct Stream {
     pub began: u64,
 }
 
-/// The sockets with a UDP port.
-#[derive(Clone, Copy, Debug)]
+/// A UDP socket with a port.
+#[derive(Debug)]
 pub struct Datagrams {
     pub port: u16,
-    pub loopback: SocketHandle,
+    /// The address that it is bound to; zeroes: any.
+    pub address: [u8; 4],
+    /// What it has received, from either side.
+    pub inbox: Inbox,
     /// Once datagrams come from outside, or go there.
     pub outside: Option<SocketHandle>,
 }
@@ -276,6 +280,19 @@ impl Handles {
         (0..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
+    /// Returns the UDP socket that gets a datagram to `to` from `from`.
+    pub fn hears_datagram(&mut self, to: Peer, from: Peer) -> Option<&mut Datagrams> {
+        let hears = |socket: &Socket| match &socket.kind {
+            Kind::Udp(own) => own.hears(to, from, socket.peer),
+            _ => false,
+        };
+        let place = (0..self.places()).find(|&place| self.socket(place).is_some_and(hears))?;
+        match self.get_mut(place) {
+            Some(Kind::Udp(own)) => Some(own),
+            _ => None,
+        }
+    }
+
     /// Returns whether a UDP socket has this port.
     pub fn has_udp(&self, port: u16) -> bool {
         self.any(|kind| matches!(kind, Kind::Udp(own) if own.port == port))
@@ -311,26 +328,11 @@ impl Handles {
     }
 }
 
-impl Datagrams {
-    /// Returns its sockets.
-    pub fn sockets(self) -> impl Iterator<Item = SocketHandle> {
-        [Some(self.loopback), self.outside].into_iter().flatten()
-    }
-
-    /// Returns the socket with a datagram to receive; the one on loopback if there is none.
-    pub fn next(self, stack: &Stack) -> SocketHandle {
-        match self.outside {
-            Some(outside) if !stack.see_datagrams(self.loopback).can_recv() => outside,
-            _ => self.loopback,
-        }
-    }
-}
-
 impl Kind {
     /// Returns whether a receive or an accept would not wait.
     pub fn readable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).can_recv(),
+            Kind::Udp(own) => !own.inbox.is_empty(),
             Kind::Listener(listener) => !listener.ready.is_empty(),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
@@ -344,7 +346,8 @@ impl Kind {
     /// Returns whether a send or a connect would not wait.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
-            Kind::Udp(own) => own.sockets().all(|socket| stack.see_datagrams(socket).can_send()),
+            // On loopback a datagram arrives at once, or is lost.
+            Kind::Udp(own) => own.outside.is_none_or(|it| stack.see_datagrams(it).can_send()),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_send() || !socket.may_send() && !is_connecting(socket)
@@ -370,7 +373,7 @@ impl Kind {
     pub fn waiting(&self, stack: &Stack) -> usize {
         match self {
             Kind::FreshUdp | Kind::Fresh(_) => 0,
-            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).recv_queue(),
+            Kind::Udp(own) => own.inbox.bytes(),
             Kind::Listener(listener) => listener.ready.len(),
             Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
             Kind::Ended(ended) => ended.rest.len(),
@@ -392,17 +395,11 @@ impl Kind {
     /// Returns the capacities of its buffers: to receive, and to send.
     pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
         match self {
-            Kind::Udp(own) => {
-                let socket = stack.see_datagrams(own.loopback);
-                (socket.payload_recv_capacity(), socket.payload_send_capacity())
-            }
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
                 (socket.recv_capacity(), socket.send_capacity())
             }
-            Kind::FreshUdp | Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => {
-                (LARGEST, LARGEST)
-            }
+            _ => (LARGEST, LARGEST),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::addresses::{Side, route};
 use crate::budget::{self, Budget, LARGEST, SOCKETS};
 use crate::device::{Loopback, PACKETS};
 use crate::ethernet::Outside;
+use crate::inbox::Inbox;
 use abi::net::{Errno, LOCALHOST};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -153,6 +154,21 @@ impl Stack {
         SocketHandle { side, handle }
     }
 
+    /// Creates the inbox of a UDP socket, if there is memory for `leaves` further ones. It counts
+    /// as a socket.
+    pub fn add_inbox(&mut self, leaves: usize) -> Result<Inbox, Errno> {
+        self.make_room(Side::Loopback)?;
+        let (bytes, _) = self.budget.of_datagrams(Side::Loopback, leaves).ok_or(Errno::Nobufs)?;
+        let inbox = Inbox::new()?;
+        self.budget.add(Side::Loopback, bytes);
+        Ok(inbox)
+    }
+
+    /// An inbox was dropped.
+    pub fn remove_inbox(&mut self) {
+        self.budget.remove(Side::Loopback, LARGEST);
+    }
+
     /// Creates a UDP socket at a port, if there is memory for `leaves` further ones. Otherwise, or
     /// if the memory is reserved for streams: [`Errno::Nobufs`].
     pub fn add_udp(
@@ -216,11 +232,6 @@ impl Stack {
     /// Returns a TCP socket for reading its state.
     pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
         self.sockets[handle.side as usize].get(handle.handle)
-    }
-
-    /// Closes a UDP socket. Datagrams that it sent on loopback still arrive.
-    pub fn remove_udp(&mut self, handle: SocketHandle) {
-        self.drop_socket(handle);
     }
 
     /// Closes a stream: it ends normally, or is reset.

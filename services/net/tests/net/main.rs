@@ -7,3 +7,4 @@ mod hostile;
 mod limits;
 mod model;
 mod parking;
+mod posix;

@@ -2,7 +2,8 @@
 
 use crate::world::{FAR, OURS, PEER, World, config, configure, device, token};
 use abi::ethernet::Config;
-use abi::net::{Entry, Errno, Interface, LAST, LOCALHOST, Link, Op, Request, State, option, shut};
+use abi::net::{Entry, Errno, Interface, LAST, LOCALHOST, Link, Op, Poll, Request, State};
+use abi::net::{option, ready, shut};
 use base::id::{DomainId, Epoch};
 use net::listener::HALF_OPEN;
 use share::Event;
@@ -148,6 +149,32 @@ fn datagrams_go_out_and_come_in() {
         Err(_) => false,
     });
     assert_eq!((from, &bytes[..7]), ((PEER, 53), &b"address"[..]));
+}
+
+#[test]
+fn a_connected_socket_is_not_ready_for_datagrams_of_others() {
+    let fake = device();
+    let mut world = World::open(&fake, 21);
+    let (far, other) = (world.peer.udp(53), world.peer.udp(54));
+    let near = world.socket(Op::Udp);
+    world.connect(near, PEER, 53).unwrap();
+    let port = world.ask(Request::new(Op::State, near), &mut []).unwrap().port;
+    let poll = |world: &mut World<'_>| {
+        let mut poll = Poll { handle: near, want: ready::READ, ..Poll::default() };
+        let length = size_of::<Poll>() as u32;
+        let request = Request { length, ..Request::new(Op::Poll, 0) };
+        world.ask(request, poll.as_mut_bytes()).unwrap().value
+    };
+    for from in [other, far] {
+        let socket = world.peer.sockets.get_mut::<udp::Socket<'_>>(from);
+        socket.send_slice(b"for the chip", endpoint(OURS, port)).unwrap();
+        let before = world.net.frames().received;
+        world.until(100, |it| it.net.frames().received > before + u64::from(from == other));
+        world.run(20);
+        assert_eq!(poll(&mut world), u64::from(from == far));
+    }
+    assert_eq!(world.receive(near, &mut [0; 20]), Ok(12));
+    assert_eq!(poll(&mut world), 0);
 }
 
 #[test]
