@@ -184,8 +184,9 @@ impl Net {
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.send_datagram(call, place),
             (place, &mut Kind::Stream(stream)) => (place, stream),
-            (_, Kind::Ended(Ended { reset: true, .. })) => return Err(Errno::Connreset.into()),
-            (_, Kind::Ended(_)) => return Err(Errno::Pipe.into()),
+            (place, Kind::Ended(_)) => {
+                return Err(self.handles.pending(place).unwrap_or(Errno::Pipe).into());
+            }
             _ => return Err(Errno::Notconn.into()),
         };
         if stream.shut {
@@ -209,9 +210,11 @@ impl Net {
     pub(crate) fn do_receive(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let length = call.length();
         let peeks = call.request.flags & flag::PEEK != 0;
+        let error = self.handles.place(call.request.handle).ok();
+        let error = error.and_then(|place| self.handles.pending(place));
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.receive_datagram(call, place),
-            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks),
+            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks, error),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
@@ -257,9 +260,13 @@ impl Net {
 }
 
 impl Ended {
-    fn receive(&mut self, into: &mut [u8], peeks: bool) -> Result<Reply> {
-        if self.rest.is_empty() && self.reset && !into.is_empty() {
-            return Err(Errno::Connreset.into());
+    /// Receives what is left, then `error`, then the end.
+    fn receive(&mut self, into: &mut [u8], peeks: bool, error: Option<Errno>) -> Result<Reply> {
+        if self.rest.is_empty()
+            && !into.is_empty()
+            && let Some(error) = error
+        {
+            return Err(error.into());
         }
         let bytes = into.len().min(self.rest.len());
         into.iter_mut().zip(&self.rest).for_each(|(to, byte)| *to = *byte);

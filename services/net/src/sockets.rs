@@ -232,6 +232,11 @@ impl Handles {
         self.sockets.get_mut(place)
     }
 
+    /// Returns the error of the socket at `place` that no request has reported.
+    pub fn pending(&self, place: u32) -> Option<Errno> {
+        self.socket(place)?.error
+    }
+
     /// Returns what the socket at `place` is.
     pub fn get(&self, place: u32) -> Option<&Kind> {
         self.socket(place).map(|socket| &socket.kind)

@@ -1,7 +1,7 @@
 //! Rarer cases, in which the service does what POSIX says, or Linux does.
 
 use crate::common::{Solo, connect, receive, token};
-use abi::net::{Errno, Op, Poll, Reply, Request, flag, ready};
+use abi::net::{Errno, Op, Poll, Reply, Request, State, flag, option, ready};
 use zerocopy::{FromBytes, IntoBytes};
 
 fn ask(solo: &mut Solo, request: Request) -> Reply {
@@ -16,6 +16,15 @@ fn poll(solo: &mut Solo, handle: u64, want: u16, flags: u16) -> Option<u16> {
     let thread = if flags == flag::WAIT { 9 } else { 8 };
     assert_eq!(solo.ask(token(0, thread), request, poll.as_mut_bytes())?.error, 0);
     Some(Poll::read_from_bytes(poll.as_bytes()).unwrap().got)
+}
+
+/// Returns a stream whose peer has reset it.
+fn reset(solo: &mut Solo) -> u64 {
+    let (_, _, near, far) = solo.connection();
+    // Data that were not read.
+    solo.with(|c| c.send(near, &mut [1]).and(c.close(far).map(|()| 0))).unwrap();
+    assert_eq!(solo.state(near), State::Reset);
+    near
 }
 
 #[test]
@@ -41,4 +50,24 @@ fn datagrams_of_others_neither_wake_nor_crowd_a_connected_socket() {
     assert_eq!(solo.woken, [token(0, 9), token(0, 3)]);
     assert_eq!(solo.with(|c| c.receive_from(near, &mut into)), Ok((3, 7)));
     assert_eq!(solo.with(|c| c.receive_from(near, &mut into)), Err(Errno::Again));
+}
+
+#[test]
+fn a_reset_is_reported_once() {
+    let mut solo = Solo::new();
+    let mut into = [0; 4];
+    let near = reset(&mut solo);
+    assert_eq!(solo.with(|c| c.receive(near, &mut into)), Err(Errno::Connreset));
+    for _ in 0..2 {
+        assert_eq!(solo.with(|c| c.receive(near, &mut into)), Ok(0));
+        assert_eq!(solo.with(|c| c.send(near, &mut [1])), Err(Errno::Pipe));
+    }
+    let near = reset(&mut solo);
+    assert_eq!(solo.with(|c| c.send(near, &mut [1])), Err(Errno::Connreset));
+    assert_eq!(solo.with(|c| c.send(near, &mut [1])), Err(Errno::Pipe));
+    assert_eq!(solo.with(|c| c.receive(near, &mut into)), Ok(0));
+    let near = reset(&mut solo);
+    let error = Request { option: option::ERROR, ..Request::new(Op::GetOption, near) };
+    assert_eq!(ask(&mut solo, error).value, Errno::Connreset as u64);
+    assert_eq!(solo.with(|c| c.receive(near, &mut into)), Ok(0));
 }
