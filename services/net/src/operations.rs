@@ -122,9 +122,15 @@ impl Net {
 
     pub(crate) fn do_connect(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
+            // Another caller was told that it was refused.
+            (_, Kind::Fresh(_)) if call.again => return Err(Errno::Connrefused.into()),
             (place, &mut Kind::Fresh(bound)) => (place, self.begin(call, place, bound)?),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (place, Kind::Udp(..) | Kind::FreshUdp) => return self.connect_udp(call, place),
+            (_, Kind::Ended(Ended { reset: true, .. })) if call.again => {
+                return Err(Errno::Connreset.into());
+            }
+            (_, Kind::Ended(ended)) if call.again => return Ok(at_port(ended.port)),
             _ => return Err(Errno::Isconn.into()),
         };
         if stream.connected && !call.again {

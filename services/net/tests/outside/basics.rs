@@ -178,6 +178,23 @@ fn a_connected_socket_is_not_ready_for_datagrams_of_others() {
 }
 
 #[test]
+fn a_connection_that_is_reset_before_its_connect_returns_fails() {
+    let fake = device();
+    let mut world = World::open(&fake, 22);
+    let far = world.peer.listen(80);
+    let near = world.socket(Op::Tcp);
+    let request = Request { address: PEER, port: 80, ..Request::new(Op::Connect, near) };
+    let event = Event::Request { token: token(0, 3), request, bulk: &mut [] };
+    assert_eq!(world.event(0, event), None, "it waits");
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    world.peer.stream(far).abort();
+    world.until(100, |it| state(it, near) == State::Reset);
+    let event = Event::Again { token: token(0, 3), request, bulk: &mut [] };
+    assert_eq!(world.event(0, event).unwrap().errno(), Errno::Connreset);
+    assert_eq!(world.receive(near, &mut [0; 9]), Ok(0), "it was reported");
+}
+
+#[test]
 fn hosts_beyond_the_gateway_are_reached_through_it() {
     let fake = device();
     let mut world = World::open(&fake, 6);
