@@ -45,7 +45,7 @@ codes! {
         Tcp = 2,
         /// Assigns a local port.
         Bind = 3,
-        /// Turns a stream socket into a listener.
+        /// Turns a stream socket into a listener, or changes the backlog of one.
         Listen = 4,
         /// Takes a connection that a peer has made to a listener.
         Accept = 5,

@@ -76,16 +76,17 @@ impl Net {
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let place = match self.entry(call)? {
-            (place, Kind::Fresh(_)) => place,
+        let backlog = usize::from(call.request.backlog.clamp(1, BACKLOG));
+        let (place, bound) = match self.entry(call)? {
+            (place, &mut Kind::Fresh(bound)) => (place, bound),
+            (_, Kind::Listener(listener)) => {
+                listener.backlog = backlog;
+                return Ok(at_port(listener.port));
+            }
             (_, Kind::Udp(..) | Kind::FreshUdp) => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Isconn.into()),
         };
-        let port = match self.handles.get(place) {
-            Some(&Kind::Fresh(bound @ 1..)) => bound,
-            _ => self.port(call.request.port, false)?,
-        };
-        let backlog = usize::from(call.request.backlog.clamp(1, BACKLOG));
+        let port = if bound == 0 { self.port(call.request.port, false)? } else { bound };
         let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
         let (waiting, coming, ready) = (Vec::new(), VecDeque::new(), VecDeque::new());
         let mut listener = Listener { port, address, backlog, waiting, coming, ready };

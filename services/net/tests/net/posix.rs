@@ -71,3 +71,23 @@ fn a_reset_is_reported_once() {
     assert_eq!(ask(&mut solo, error).value, Errno::Connreset as u64);
     assert_eq!(solo.with(|c| c.receive(near, &mut into)), Ok(0));
 }
+
+#[test]
+fn listening_again_changes_the_backlog() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 1)).unwrap();
+    solo.with(|c| c.connect(80)).unwrap();
+    assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+    let listen = |backlog| Request { backlog, ..Request::new(Op::Listen, listener) };
+    let reply = ask(&mut solo, listen(3));
+    assert_eq!((reply.errno(), reply.port), (Errno::Success, 80));
+    let (_second, _third) = solo.with(|c| (c.connect(80).unwrap(), c.connect(80).unwrap()));
+    assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+    // Those that wait stay.
+    assert_eq!(ask(&mut solo, listen(1)).errno(), Errno::Success);
+    for _ in 0..3 {
+        solo.with(|c| c.accept(listener)).unwrap();
+    }
+    solo.with(|c| c.connect(80)).unwrap();
+    assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+}
