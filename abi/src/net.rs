@@ -15,7 +15,7 @@
 //! | Send | udp | data | `length`, `address`, `port` unless connected | `value` bytes: all |
 //! | Receive | stream | | `length`; PEEK | `value` bytes in bulk; 0 at the end |
 //! | Receive | udp | | `length`; PEEK | `value`: bytes of the datagram; `address`, `port` |
-//! | Shut | stream | | `value`: [`shut`] | |
+//! | Shut | stream, listener | | `value`: [`shut`] | |
 //! | State | any | | | `state`, `flags`; `address`, `port`: local; `value`: waiting bytes |
 //! | Peer | any | | | `address`, `port` of the peer |
 //! | Dup | any | | | `handle` of the same socket |

@@ -31,6 +31,8 @@ pub struct Coming {
 #[derive(Debug)]
 pub struct Listener {
     pub port: u16,
+    /// The same if it was bound explicitly, otherwise 0.
+    pub bound: u16,
     /// The address that it hears; zeroes: any.
     pub address: [u8; 4],
     /// Maximum number of connections that wait to be accepted.

@@ -89,7 +89,7 @@ impl Net {
         let port = if bound == 0 { self.port(call.request.port, false)? } else { bound };
         let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
         let (waiting, coming, ready) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        let mut listener = Listener { port, address, backlog, waiting, coming, ready };
+        let mut listener = Listener { port, bound, address, backlog, waiting, coming, ready };
         listener.add(&mut self.stack)?;
         listener.settle(&mut self.stack);
         if let Some(kind) = self.handles.get_mut(place) {
@@ -221,7 +221,9 @@ impl Net {
         let error = error.and_then(|place| self.handles.pending(place));
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.receive_datagram(call, place),
-            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks, error),
+            (_, Kind::Ended(ended)) => {
+                return ended.receive(&mut call.bulk[..length], peeks, error);
+            }
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
@@ -254,6 +256,7 @@ impl Net {
                 self.stack.touch(socket);
             }
             Kind::Ended(ended) if !ended.reset => {}
+            Kind::Listener(_) => return self.shut_listener(place, how),
             Kind::Udp(..) | Kind::FreshUdp => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Notconn.into()),
         }
@@ -261,6 +264,21 @@ impl Net {
             && let Some(socket) = self.handles.socket_mut(place)
         {
             socket.shut_read = true;
+        }
+        Ok(Reply::default())
+    }
+}
+
+impl Net {
+    /// Ends a listener whose receiving direction is shut, as Linux does: it is fresh again, with
+    /// its port if it was bound. Shutting the other direction changes nothing.
+    fn shut_listener(&mut self, place: u32, how: u32) -> Result<Reply> {
+        if how & shut::READ != 0
+            && let Some(kind) = self.handles.get_mut(place)
+            && let Kind::Listener(Listener { bound, .. }) = *kind
+        {
+            let listener = core::mem::replace(kind, Kind::Fresh(bound));
+            self.end(Some(listener), true);
         }
         Ok(Reply::default())
     }

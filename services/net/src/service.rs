@@ -162,7 +162,7 @@ impl Net {
 
     /// Ends a socket whose last handle was closed. `lost`: with the kernel that had it, so the peer
     /// of a stream is reset.
-    fn end(&mut self, last: Option<Kind>, lost: bool) {
+    pub(crate) fn end(&mut self, last: Option<Kind>, lost: bool) {
         match last {
             Some(Kind::Udp(own)) => {
                 own.outside.into_iter().for_each(|it| self.stack.drop_socket(it));

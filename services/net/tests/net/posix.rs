@@ -1,7 +1,7 @@
 //! Rarer cases, in which the service does what POSIX says, or Linux does.
 
-use crate::common::{Solo, connect, receive, token};
-use abi::net::{Errno, Op, Poll, Reply, Request, State, flag, option, ready};
+use crate::common::{Solo, connect, receive, send, token};
+use abi::net::{Errno, LOCALHOST, Op, Poll, Reply, Request, State, flag, option, ready, shut};
 use zerocopy::{FromBytes, IntoBytes};
 
 fn ask(solo: &mut Solo, request: Request) -> Reply {
@@ -90,4 +90,37 @@ fn listening_again_changes_the_backlog() {
     }
     solo.with(|c| c.connect(80)).unwrap();
     assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+}
+
+#[test]
+fn a_listener_that_is_shut_listens_no_more() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 2)).unwrap();
+    let waiting = solo.with(|c| c.connect(80)).unwrap();
+    let shut = |value| Request { value, ..Request::new(Op::Shut, listener) };
+    assert_eq!(ask(&mut solo, shut(shut::WRITE)).errno(), Errno::Success);
+    let accepted = solo.with(|c| c.accept(listener)).unwrap();
+    // Connections that were not accepted are reset, those that were continue.
+    let second = solo.with(|c| c.connect(80)).unwrap();
+    assert_eq!(ask(&mut solo, shut(shut::READ)).errno(), Errno::Success);
+    assert_eq!(solo.state(second), State::Reset);
+    assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+    assert_eq!(solo.ask(token(0, 1), send(accepted, 1), &mut [1]).unwrap().value, 1);
+    assert_eq!(solo.with(|c| c.receive(waiting, &mut [0; 4])), Ok(1));
+    assert_eq!(ask(&mut solo, shut(shut::READ)).errno(), Errno::Notconn);
+    // It can listen again. A caller that waits there fails when it is shut.
+    let listen = Request { port: 80, backlog: 1, ..Request::new(Op::Listen, listener) };
+    assert_eq!(ask(&mut solo, listen).errno(), Errno::Success);
+    assert_eq!(solo.ask(token(0, 4), Request::new(Op::Accept, listener), &mut []), None);
+    ask(&mut solo, shut(shut::READ));
+    assert_eq!(solo.woken, [token(0, 4)]);
+    let reply = solo.again(token(0, 4), Request::new(Op::Accept, listener), &mut []).unwrap();
+    assert_eq!(reply.errno(), Errno::Inval);
+    // One that was bound keeps its port.
+    let bound = ask(&mut solo, Request::new(Op::Tcp, 0)).handle;
+    let bind = Request { address: LOCALHOST, port: 81, ..Request::new(Op::Bind, bound) };
+    ask(&mut solo, bind);
+    ask(&mut solo, Request::new(Op::Listen, bound));
+    ask(&mut solo, Request { value: shut::READ, ..Request::new(Op::Shut, bound) });
+    assert_eq!(ask(&mut solo, Request::new(Op::State, bound)).port, 81);
 }
