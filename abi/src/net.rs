@@ -28,6 +28,8 @@
 //! | Close | any | | | |
 //!
 //! Accept, Connect, Send and Receive wait unless the request or the socket has [`flag::NONBLOCK`].
+//! A [`Poll`] that wants neither [`ready::READ`] nor WRITE waits for HANGUP alone.
+//!
 //! `value` of State is the number of bytes to read, or of connections to accept.
 
 pub use crate::fs::{Poll, ready};

@@ -159,7 +159,11 @@ impl Net {
                 poll.bytes = if reads { poll.bytes } else { socket.kind.space(&self.stack) as u64 };
             }
         }
-        if poll.got != 0 && socket.kind.is_over(&self.stack) {
+        let wants_nothing = poll.want & (ready::READ | ready::WRITE) == 0;
+        if wants_nothing {
+            keys.push(Key::Over(place));
+        }
+        if (poll.got != 0 || wants_nothing) && socket.kind.is_over(&self.stack) {
             poll.got |= ready::HANGUP;
         }
         poll.got != 0
@@ -188,7 +192,7 @@ impl Net {
 
     /// Returns what a request that must not wait gets.
     pub(crate) fn would_wait(&self, request: &Request, key: Key) -> Errno {
-        let (Key::Readable(place) | Key::Writable(place)) = key;
+        let (Key::Readable(place) | Key::Writable(place) | Key::Over(place)) = key;
         match self.handles.get(place) {
             Some(Kind::Stream(stream))
                 if request.op == abi::net::Op::Connect as u16

@@ -26,6 +26,8 @@ pub(crate) enum Key {
     Readable(u32),
     /// Space to send, or the result of a connect.
     Writable(u32),
+    /// The end of both directions of a stream.
+    Over(u32),
 }
 
 /// Why an operation returns no reply, or an error.
@@ -217,6 +219,7 @@ impl Net {
             // One may have waited with the handle that was closed.
             self.parked.wake(Key::Readable(place), effects);
             self.parked.wake(Key::Writable(place), effects);
+            self.parked.wake(Key::Over(place), effects);
         }
         let (handles, stack) = (&self.handles, &self.stack);
         let ready = |key: Key| match key {
@@ -224,6 +227,7 @@ impl Net {
                 .socket(place)
                 .is_none_or(|socket| socket.shut_read || socket.kind.readable(stack)),
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
+            Key::Over(place) => handles.get(place).is_none_or(|kind| kind.is_over(stack)),
         };
         self.parked.wake_ready(ready, effects);
         if outside {

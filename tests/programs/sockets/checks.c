@@ -55,6 +55,8 @@ static void streams(void)
     CHECK(write(ends[0], "lost", 4) == 4);
     CHECK(close(ends[1]) == 0);
     CHECK(read(ends[0], data, 1) < 0 && errno == ECONNRESET);
+    CHECK(read(ends[0], data, 1) == 0);
+    CHECK(send(ends[0], "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
     CHECK(close(ends[0]) == 0);
     puts("ok streams");
 }
@@ -78,8 +80,17 @@ static void datagrams(void)
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
     CHECK(recvmsg(one, &message, 0) == 4 && message.msg_flags & MSG_TRUNC);
     CHECK(memcmp(data, "12", 2) == 0 && memcmp(data + 8, "34", 2) == 0);
+    /* Connected: those of others are not seen. */
+    int third = socket(AF_INET, SOCK_DGRAM, 0);
+    struct pollfd ready = {.fd = one, .events = POLLIN};
+    CHECK(connect(one, (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK(sendto(third, "x", 1, 0, (struct sockaddr *)&from, bytes) == 1);
+    CHECK(poll(&ready, 1, 0) == 0);
+    CHECK(sendto(other, "mine", 4, 0, (struct sockaddr *)&from, bytes) == 4);
+    CHECK(poll(&ready, 1, -1) == 1 && recv(one, data, sizeof data, 0) == 4);
     close(one);
     close(other);
+    close(third);
     puts("ok datagrams");
 }
 
@@ -109,6 +120,24 @@ static void errors(void)
     close(listener);
     close(second);
     puts("ok errors");
+}
+
+static void listeners(void)
+{
+    int listener = listener_at(0, 1);
+    uint16_t port = port_of(listener);
+    CHECK(listen(listener, 5) == 0);
+    int waiting = connect_to(port);
+    CHECK(waiting >= 0 && shutdown(listener, SHUT_WR) == 0);
+    CHECK(close(accept(listener, NULL, NULL)) == 0);
+    CHECK(shutdown(listener, SHUT_RD) == 0);
+    CHECK(accept(listener, NULL, NULL) < 0 && errno == EINVAL);
+    CHECK(connect_to(port) < 0 && errno == ECONNREFUSED);
+    CHECK(listen(listener, 1) == 0);
+    CHECK(close(waiting) == 0 && (waiting = connect_to(port_of(listener))) >= 0);
+    close(waiting);
+    close(listener);
+    puts("ok listeners");
 }
 
 static void options(void)
@@ -192,6 +221,11 @@ static void polls(void)
     CHECK(read(ends[0], &byte, 1) == 0);
     CHECK(close(pipes[1]) == 0);
     CHECK(poll(fds, 1, -1) == 1 && fds[0].revents & POLLHUP);
+    /* Polled for nothing: neither data nor a connection, but the end. */
+    fds[1].events = fds[2].events = 0;
+    CHECK(poll(fds + 1, 2, 0) == 0);
+    CHECK(shutdown(ends[0], SHUT_WR) == 0);
+    CHECK(poll(fds + 1, 2, -1) == 1 && fds[1].revents == POLLHUP);
     close(pipes[0]);
     close(ends[0]);
     close(third);
@@ -204,6 +238,7 @@ void check_all(void)
     streams();
     datagrams();
     errors();
+    listeners();
     options();
     names();
     polls();

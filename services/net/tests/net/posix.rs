@@ -73,6 +73,26 @@ fn a_reset_is_reported_once() {
 }
 
 #[test]
+fn a_poll_for_nothing_reports_the_end_alone() {
+    let mut solo = Solo::new();
+    let (listener, _, near, far) = solo.connection();
+    let datagrams = solo.with(|c| c.udp(7)).unwrap();
+    solo.with(|c| c.send(far, &mut [1]).and(c.send_to(datagrams, 7, &mut [1]).map(|()| 0)))
+        .unwrap();
+    for handle in [listener, near, far, datagrams] {
+        assert_eq!(poll(&mut solo, handle, 0, 0), Some(0));
+    }
+    assert_eq!(poll(&mut solo, near, 0, flag::WAIT), None);
+    solo.with(|c| c.send(far, &mut [2]).and(c.shut(far).map(|()| 0))).unwrap();
+    assert_eq!(solo.woken, [], "its own direction is open");
+    solo.with(|c| c.shut(near)).unwrap();
+    assert_eq!(solo.woken, [token(0, 9)]);
+    assert_eq!(poll(&mut solo, near, 0, flag::WAIT), Some(ready::HANGUP));
+    let near = reset(&mut solo);
+    assert_eq!(poll(&mut solo, near, 0, flag::WAIT), Some(ready::HANGUP));
+}
+
+#[test]
 fn listening_again_changes_the_backlog() {
     let mut solo = Solo::new();
     let listener = solo.with(|c| c.listen(80, 1)).unwrap();
