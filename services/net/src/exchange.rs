@@ -71,7 +71,7 @@ impl Net {
                 }
                 // A socket that smoltcp did not use would listen until the next SYN.
                 if let Some(listener) = self.handles.listener(to.port, bytes_of(to.addr)) {
-                    listener.settle_coming(&mut self.stack);
+                    listener.settle(&mut self.stack);
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Net {
         }
         let address = bytes_of(to.addr);
         match self.handles.listener(to.port, address) {
-            Some(listener) => listener.admit(&mut self.stack, address).is_some(),
+            Some(listener) => listener.admit(&mut self.stack, Side::Outside, address).is_some(),
             // smoltcp refuses it.
             None => true,
         }

@@ -7,8 +7,8 @@ use crate::sockets::{Ended, Kind, Owner, Stream, address_of, is_connecting};
 use crate::stack::{bytes_of, ns};
 use abi::net::{BACKLOG, Errno, LOCALHOST, Reply, flag, option, shut};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
+use smoltcp::wire::IpEndpoint;
 
 pub(crate) fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
@@ -88,10 +88,8 @@ impl Net {
         };
         let port = if bound == 0 { self.port(call.request.port, false)? } else { bound };
         let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
-        let (waiting, coming, ready) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        let mut listener = Listener { port, bound, address, backlog, waiting, coming, ready };
-        listener.add(&mut self.stack)?;
-        listener.settle(&mut self.stack);
+        let (coming, ready) = (VecDeque::new(), VecDeque::new());
+        let listener = Listener { port, bound, address, backlog, coming, ready };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Listener(listener);
         }
@@ -175,7 +173,7 @@ impl Net {
         }
         let local = address_of(self.stack.see_stream(socket));
         match side {
-            Side::Loopback => self.stack.settle(),
+            Side::Loopback => self.meet(to),
             Side::Outside => self.stack.stream(socket).set_nagle_enabled(waits),
         }
         let began = ns(self.stack.now);
@@ -185,6 +183,18 @@ impl Net {
             socket.peer = Some((bytes_of(to.addr), to.port));
         }
         Ok(stream)
+    }
+
+    /// Completes a connection on loopback that has begun, if a listener hears it.
+    fn meet(&mut self, to: IpEndpoint) {
+        let address = bytes_of(to.addr);
+        if let Some(listener) = self.handles.listener(to.port, address) {
+            listener.admit(&mut self.stack, Side::Loopback, address);
+        }
+        self.stack.settle();
+        if let Some(listener) = self.handles.listener(to.port, address) {
+            listener.settle(&mut self.stack);
+        }
     }
 
     pub(crate) fn do_send(&mut self, call: &Call<'_>) -> Result<Reply> {

@@ -10,7 +10,7 @@
 //!                     |                                                              |
 //!                     +--> ARP: Neighbours::tell                   Neighbours::find <-+
 //! ```
-//! No socket listens on this side between two frames. The one that a connection needs is made for
+//! No socket listens between two frames. The one that a connection needs is made for
 //! its SYN ([`crate::listener::Listener::admit`]): then a step may make many connections, and a
 //! repeated SYN finds its own connection, never a second listening socket.
 

@@ -170,9 +170,8 @@ impl Net {
                 own.outside.into_iter().for_each(|it| self.stack.drop_socket(it));
                 self.stack.remove_inbox();
             }
-            Some(Kind::Listener(Listener { waiting, coming, ready, .. })) => {
-                let coming = coming.into_iter().map(|it| it.socket);
-                for socket in waiting.into_iter().chain(coming).chain(ready) {
+            Some(Kind::Listener(Listener { coming, ready, .. })) => {
+                for socket in coming.into_iter().map(|it| it.socket).chain(ready) {
                     self.stack.remove_tcp(socket, true);
                 }
             }
@@ -189,7 +188,7 @@ impl Net {
         for place in 0..self.handles.places() {
             let Some(socket) = self.handles.socket_mut(place) else { continue };
             match &mut socket.kind {
-                Kind::Listener(listener) => news |= listener.settle(stack),
+                Kind::Listener(listener) => listener.settle(stack),
                 Kind::Stream(stream) => {
                     news |= stream.finish(stack);
                     if let Some(ended) = stream.settle(stack) {
