@@ -10,8 +10,9 @@ use deploy::exec::Line;
 const IN_C: &str = "sockets";
 const IN_RUST: &str = "sockets-rust";
 /// What `sockets all` prints.
-const ALL: &str = "ok streams\nok datagrams\nok errors\nok options\nok names\nok polls\n";
-const ALL_RUST: &str = "ok streams\nok datagrams\n";
+const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options\nok families\n\
+    ok names\nok polls\n";
+const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
 /// What a tree of processes gets when no other one has sockets.
 const FULL: &str = "960 sockets, then ENFILE\n";
 const LISTENING: &str = "listening\n";

@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use smoltcp::socket::tcp;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Options that are kept. On loopback they have no other effect.
-const KEPT: [u16; 4] = [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST];
+/// Options that are kept.
+const KEPT: [u16; 5] =
+    [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST, option::V6ONLY];
 
 impl Net {
     pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -19,8 +20,7 @@ impl Net {
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
         let (state, port) = self.state_of(socket);
         let value = socket.kind.waiting(&self.stack) as u64;
-        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
-        let (state, address) = (state as u16, socket.address);
+        let (state, flags, address) = (state as u16, socket.flags(), socket.address);
         Ok(Reply { state, flags, address, port, value, ..Reply::default() })
     }
 
@@ -44,7 +44,7 @@ impl Net {
         let place = self.handles.place(call.request.handle)?;
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
         let (address, port) = socket.peer.ok_or(Errno::Notconn)?;
-        Ok(Reply { address, port, ..Reply::default() })
+        Ok(Reply { address, port, flags: socket.flags(), ..Reply::default() })
     }
 
     pub(crate) fn do_set_flags(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -69,6 +69,7 @@ impl Net {
             option::RCVBUF => receive as u64,
             option::SNDBUF => send as u64,
             option::ACCEPTCONN => u64::from(matches!(socket.kind, Kind::Listener(_))),
+            option::V6ONLY if !socket.is_v6 => return Err(Errno::Noprotoopt.into()),
             kept if KEPT.contains(&kept) => u64::from(socket.options >> kept & 1),
             _ => return Err(Errno::Noprotoopt.into()),
         };
@@ -93,6 +94,8 @@ impl Net {
         let socket = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
         match call.request.option {
             option::RCVBUF | option::SNDBUF => {}
+            option::V6ONLY if !socket.is_v6 => return Err(Errno::Noprotoopt.into()),
+            option::V6ONLY if socket.is_bound() => return Err(Errno::Inval.into()),
             kept if KEPT.contains(&kept) => {
                 let bit = 1 << kept;
                 socket.options &= !bit;

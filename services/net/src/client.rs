@@ -3,7 +3,7 @@
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
 //! the service parks the request. This module does not depend on how that happens.
 
-use abi::net::{Errno, LOCALHOST, Op, Reply, Request, flag, shut};
+use abi::net::{ANY_V4, Errno, LOCALHOST, Op, Reply, Request, flag, shut};
 
 /// Sends a request with its bulk to the service and returns the reply.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
@@ -39,7 +39,8 @@ impl<'a> Client<'a> {
     /// Creates a UDP socket at `port`; 0: any.
     pub fn udp(&mut self, port: u16) -> Result<u64> {
         let handle = self.ask(Request::new(Op::Udp, 0), &mut [])?.handle;
-        let bound = self.ask(Request { port, ..Request::new(Op::Bind, handle) }, &mut []);
+        let bind = Request { address: ANY_V4, port, ..Request::new(Op::Bind, handle) };
+        let bound = self.ask(bind, &mut []);
         self.or_close(handle, bound).map(|_| handle)
     }
 

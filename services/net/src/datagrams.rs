@@ -3,13 +3,14 @@
 //! On loopback a datagram is put into the receiver's inbox when it is sent; smoltcp has those of
 //! the outside only.
 
-use crate::addresses::Side;
+use crate::addresses::{Local, Side, bytes_of, to_ip};
 use crate::operations::{at_port, filled, moved};
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Kind, Peer};
-use crate::stack::{SocketHandle, bytes_of, listen_at};
-use abi::net::{DATAGRAM, Errno, LOCALHOST, Reply, flag};
+use crate::sockets::{Datagrams, Kind, Peer, Socket};
+use crate::stack::SocketHandle;
+use abi::net::{ANY, DATAGRAM, Errno, Reply, flag};
 use smoltcp::socket::udp;
+use smoltcp::wire::IpListenEndpoint;
 
 /// UDP sockets for which trees leave memory unless they have few handles.
 const UDP_RESERVED: usize = 8;
@@ -26,15 +27,19 @@ impl Net {
     fn port_of(&mut self, place: u32) -> Result<u16> {
         match self.handles.get(place) {
             Some(Kind::Udp(own)) => Ok(own.port),
-            _ => self.bind_udp(place, 0, [0; 4]),
+            Some(_) => {
+                let local = self.handles.socket(place).ok_or(Errno::Badf)?.local();
+                self.bind_udp(place, 0, local)
+            }
+            None => Err(Errno::Badf.into()),
         }
     }
 
     /// Gives a UDP socket without a port this one, or any. Returns it.
-    fn bind_udp(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<u16> {
-        let port = self.port(wanted, true)?;
+    fn bind_udp(&mut self, place: u32, wanted: u16, local: Local) -> Result<u16> {
+        let port = self.port(wanted, true, local)?;
         let inbox = self.stack.add_inbox(self.leaves(place))?;
-        let own = Datagrams { port, address, inbox, outside: None };
+        let own = Datagrams { port, local, inbox, outside: None };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Udp(own);
         }
@@ -46,9 +51,9 @@ impl Net {
         &mut self,
         place: u32,
         wanted: u16,
-        address: [u8; 4],
+        local: Local,
     ) -> Result<u16> {
-        let port = self.bind_udp(place, wanted, address)?;
+        let port = self.bind_udp(place, wanted, local)?;
         if let Err(Halt::Failed(Errno::Nobufs)) = self.part_outside(place) {
             if let Some(kind) = self.handles.get_mut(place) {
                 *kind = Kind::FreshUdp;
@@ -66,12 +71,13 @@ impl Net {
         if let Some(socket) = own.outside {
             return Ok(socket);
         }
-        let (bound, port) = (own.address, own.port);
-        let address = self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes();
-        if bound != [0; 4] && bound != address {
-            return Err(Errno::Netunreach.into());
-        }
-        let (at, leaves) = (listen_at(address, port), self.leaves(place));
+        let (local, port) = (own.local, own.port);
+        let known = self.stack.outside.addresses().ok_or(Errno::Netunreach)?;
+        let mut heard = known.own().filter(|own| local.hears(*own));
+        let first = heard.next().ok_or(Errno::Netunreach)?;
+        // One that hears both addresses is bound to neither.
+        let addr = if heard.next().is_some() { None } else { Some(to_ip(first)) };
+        let (at, leaves) = (IpListenEndpoint { addr, port }, self.leaves(place));
         let socket = self.stack.add_udp(Side::Outside, at, leaves)?;
         self.udp(place)?.outside = Some(socket);
         Ok(socket)
@@ -85,17 +91,21 @@ impl Net {
     /// Sets the only peer of a UDP socket.
     pub(crate) fn connect_udp(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
         let (address, port) = (call.request.address, call.request.port);
+        self.handles.socket(place).ok_or(Errno::Badf)?.reaches(address)?;
         let (side, to) = self.stack.endpoint(address, port)?;
+        let peer = (bytes_of(to.addr), port);
         let own_port = self.port_of(place)?;
         let local = match side {
-            Side::Loopback => LOCALHOST,
+            Side::Loopback => peer.0,
             Side::Outside => {
                 self.part_outside(place)?;
-                self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes()
+                let known = self.stack.outside.addresses().ok_or(Errno::Netunreach)?;
+                known.own_for(peer.0).ok_or(Errno::Netunreach)?
             }
         };
-        let peer = (bytes_of(to.addr), port);
-        self.udp(place)?.inbox.keep(peer);
+        let own = self.udp(place)?;
+        own.inbox.keep(peer);
+        let local = own.local.specific().unwrap_or(local);
         if let Some(socket) = self.handles.socket_mut(place) {
             (socket.address, socket.peer) = (local, Some(peer));
         }
@@ -103,16 +113,20 @@ impl Net {
     }
 
     pub(crate) fn send_datagram(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
-        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        let (side, to) = match (call.request.address, call.request.port, peer) {
-            ([0, 0, 0, 0], 0, Some((address, port))) => self.stack.endpoint(address, port)?,
-            ([0, 0, 0, 0], 0, None) => return Err(Errno::Destaddrreq.into()),
-            (address, port, _) => self.stack.endpoint(address, port)?,
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        let (address, port) = match (call.request.address, call.request.port) {
+            (ANY, 0) => socket.peer.ok_or(Errno::Destaddrreq)?,
+            to => to,
         };
+        socket.reaches(address)?;
+        let (side, to) = self.stack.endpoint(address, port)?;
         let length = call.request.length as usize;
         let most = match side {
             Side::Loopback => DATAGRAM,
-            Side::Outside => DATAGRAM.min(self.stack.outside.largest_datagram()),
+            Side::Outside => {
+                let known = self.stack.outside.addresses().ok_or(Errno::Netunreach)?;
+                DATAGRAM.min(known.largest_datagram(bytes_of(to.addr)))
+            }
         };
         // A datagram is sent whole or not at all.
         if length > most || length > call.bulk.len() {
@@ -121,8 +135,7 @@ impl Net {
         let (datagram, port) = (&call.bulk[..length], self.port_of(place)?);
         if side == Side::Loopback {
             let to: Peer = (bytes_of(to.addr), to.port);
-            let bound = self.udp(place)?.address;
-            let from = (if bound == [0; 4] { to.0 } else { bound }, port);
+            let from = (self.udp(place)?.local.specific().unwrap_or(to.0), port);
             if let Some(receiver) = self.handles.hears_datagram(to, from) {
                 receiver.inbox.push(from, datagram);
             }
@@ -147,6 +160,7 @@ impl Net {
             inbox.pop();
         }
         let value = bytes as u64;
-        Ok(Reply { address, port, value, ..filled(bytes.min(length)) })
+        let flags = self.handles.socket(place).map_or(0, Socket::flags);
+        Ok(Reply { address, port, flags, value, ..filled(bytes.min(length)) })
     }
 }

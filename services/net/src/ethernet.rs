@@ -1,24 +1,21 @@
 //! The interface to Ethernet, and what a frame is before smoltcp reads it.
 
-use crate::addresses::Addresses;
-use crate::neighbours::{Mac, Neighbours, is_station};
+use crate::addresses::{Addresses, is_host, is_link_local};
+use crate::discovery;
+use crate::neighbours::{Mac, Neighbours};
 use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
-use abi::ethernet::{Arp, FRAME_HEADER, FrameHeader, arp, kind};
+use abi::ethernet::{FrameHeader, kind};
+use abi::net::{Address, v4};
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
 use smoltcp::wire::{IpAddress, IpEndpoint};
-use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
-use zerocopy::{FromBytes, IntoBytes};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
+use zerocopy::FromBytes;
 
-/// Bytes of a datagram's headers.
-const IP_AND_UDP: usize = 28;
 /// The address of all stations.
 pub const EVERYBODY: Mac = [0xff; 6];
-
-/// A frame with a message of ARP.
-type ArpFrame = [u8; FRAME_HEADER + size_of::<Arp>()];
 
 /// The interface, once the device has opened and given it addresses.
 pub(crate) struct Attached {
@@ -44,10 +41,10 @@ pub enum Frame {
     /// Not for this chip, or its source cannot be outside: an address of this chip, or none.
     Foreign,
     /// A neighbour tells its address, and may ask for ours.
-    Arp { address: [u8; 4], mac: Mac, asks: bool },
+    Neighbour { address: Address, mac: Mac, asks: bool },
     /// Begins a connection with this chip.
     Syn { from: IpEndpoint, to: IpEndpoint },
-    /// Another packet of IPv4.
+    /// Another packet.
     Other,
 }
 
@@ -57,76 +54,53 @@ impl Frame {
         let Ok((header, payload)) = FrameHeader::ref_from_prefix(frame) else {
             return Frame::Foreign;
         };
-        if header.to != own.mac && header.to != EVERYBODY {
-            return Frame::Foreign;
-        }
+        let is_for_us = header.to == own.mac || header.to == EVERYBODY;
         match header.kind.get() {
-            kind::IPV4 => Frame::of_packet(payload, own.bytes()),
-            kind::ARP => Frame::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            kind::IPV4 if is_for_us => Frame::of_v4(payload, own),
+            kind::ARP if is_for_us => discovery::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            kind::IPV6 if is_for_us || discovery::is_group(header.to, own) => {
+                Frame::of_v6(payload, header.from, own)
+            }
             _ => Frame::Foreign,
         }
     }
 
-    fn of_arp(payload: &[u8], own: &Addresses) -> Option<Frame> {
-        let (message, _) = Arp::ref_from_prefix(payload).ok()?;
-        let is_ours = message.to == own.bytes();
-        let asks = message.operation.get() == arp::REQUEST && is_ours;
-        let is_valid = message.format == arp::FORMAT && own.is_neighbour(message.from);
-        // A host that has no address yet may ask as well.
-        let is_known = is_valid || asks && message.from == [0; 4];
-        let mac = message.from_mac;
-        (is_known && is_station(mac)).then_some(Frame::Arp { address: message.from, mac, asks })
-    }
-
-    fn of_packet(payload: &[u8], own: [u8; 4]) -> Frame {
+    fn of_v4(payload: &[u8], own: &Addresses) -> Frame {
         let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
-        if from.octets() == own || matches!(from.octets()[0], 0 | 127) {
+        let is_far = !matches!(from.octets()[0], 0 | 127) && own.is_own(v4(to.octets()));
+        if !is_far || own.is_own(v4(from.octets())) {
             return Frame::Foreign;
         }
         if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
             return Frame::Other;
         }
-        match TcpPacket::new_checked(packet.payload()) {
-            Ok(segment)
-                if to.octets() == own && segment.syn() && !segment.ack() && !segment.rst() =>
-            {
-                Frame::Syn {
-                    from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),
-                    to: IpEndpoint::new(IpAddress::Ipv4(to), segment.dst_port()),
-                }
-            }
+        Frame::of_segment(packet.payload(), from.into(), to.into())
+    }
+
+    fn of_v6(payload: &[u8], mac: Mac, own: &Addresses) -> Frame {
+        let Ok(packet) = Ipv6Packet::new_checked(payload) else { return Frame::Other };
+        let (from, to) = (packet.src_addr(), packet.dst_addr());
+        if let Some(found) = discovery::of_packet(&packet, mac, own) {
+            return found.unwrap_or(Frame::Foreign);
+        }
+        let source = from.octets();
+        let is_far = (is_host(source) || is_link_local(source)) && own.is_own(to.octets());
+        match packet.next_header() {
+            _ if !is_far || own.is_own(source) => Frame::Foreign,
+            IpProtocol::Tcp => Frame::of_segment(packet.payload(), from.into(), to.into()),
             _ => Frame::Other,
         }
     }
-}
 
-impl Attached {
-    /// Returns a frame that asks a neighbour for its hardware address.
-    pub fn question(&self, address: [u8; 4]) -> ArpFrame {
-        self.arp(arp::REQUEST, EVERYBODY, [0; 6], address)
-    }
-
-    /// Returns a frame that tells a neighbour ours.
-    pub fn answer(&self, address: [u8; 4], mac: Mac) -> ArpFrame {
-        self.arp(arp::REPLY, mac, mac, address)
-    }
-
-    fn arp(&self, operation: u16, to: Mac, to_mac: Mac, address: [u8; 4]) -> ArpFrame {
-        let own = &self.addresses;
-        let header = FrameHeader { to, from: own.mac, kind: kind::ARP.into() };
-        let message = Arp {
-            format: arp::FORMAT,
-            operation: operation.into(),
-            from_mac: own.mac,
-            from: own.bytes(),
-            to_mac,
-            to: address,
-        };
-        let mut frame = [0; FRAME_HEADER + size_of::<Arp>()];
-        frame[..FRAME_HEADER].copy_from_slice(header.as_bytes());
-        frame[FRAME_HEADER..].copy_from_slice(message.as_bytes());
-        frame
+    fn of_segment(segment: &[u8], from: IpAddress, to: IpAddress) -> Frame {
+        match TcpPacket::new_checked(segment) {
+            Ok(segment) if segment.syn() && !segment.ack() && !segment.rst() => Frame::Syn {
+                from: IpEndpoint::new(from, segment.src_port()),
+                to: IpEndpoint::new(to, segment.dst_port()),
+            },
+            _ => Frame::Other,
+        }
     }
 }
 
@@ -156,11 +130,6 @@ impl Outside {
     /// that comes back, is no reason to refuse a request.
     pub fn is_attached(&self) -> bool {
         self.is_up && !self.nic.has_failed() && self.attached.is_some()
-    }
-
-    /// Returns the most bytes that a datagram may have.
-    pub fn largest_datagram(&self) -> usize {
-        self.addresses().map_or(0, |it| it.mtu - IP_AND_UDP)
     }
 
     pub fn counts(&self) -> Counts {

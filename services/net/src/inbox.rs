@@ -4,9 +4,10 @@
 //! further one is lost. What a socket does not hear, or a connected one gets from others than its
 //! peer, is refused before it takes room ([`Datagrams::hears`]).
 
+use crate::addresses::bytes_of;
 use crate::budget::{LARGEST, WAITING};
 use crate::sockets::{Datagrams, Peer};
-use crate::stack::{Stack, bytes_of};
+use crate::stack::Stack;
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 
@@ -88,8 +89,7 @@ impl Datagrams {
     /// `peer`.
     pub fn hears(&self, to: Peer, from: Peer, peer: Option<Peer>) -> bool {
         let (address, port) = to;
-        let is_here = self.port == port && (self.address == [0; 4] || self.address == address);
-        is_here && peer.is_none_or(|peer| peer == from)
+        self.port == port && self.local.hears(address) && peer.is_none_or(|peer| peer == from)
     }
 
     /// Takes what has come from outside.
@@ -117,7 +117,7 @@ mod tests {
         for number in 0..20_000u32 {
             match random.below(5) {
                 0 | 1 => {
-                    let from = ([1; 4], random.below(2) as u16);
+                    let from = ([1; 16], random.below(2) as u16);
                     let datagram = vec![number as u8; random.below(1473) as usize];
                     inbox.push(from, &datagram);
                     let bytes: usize = model.iter().map(|it| it.1.len()).sum();
@@ -126,7 +126,7 @@ mod tests {
                     }
                 }
                 2 if random.chance(1, 20) => {
-                    inbox.keep(([1; 4], 1));
+                    inbox.keep(([1; 16], 1));
                     model.retain(|it| it.0.1 == 1);
                 }
                 _ => {

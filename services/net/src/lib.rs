@@ -3,7 +3,7 @@
 //!
 //! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network;
-//!   [`neighbours`]: the hosts on it
+//!   [`neighbours`]: the hosts on it; `discovery`: how they are found
 //! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`budget`]: how many
 //!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
@@ -27,6 +27,7 @@ pub mod check;
 pub mod client;
 mod datagrams;
 pub mod device;
+mod discovery;
 pub mod ethernet;
 mod exchange;
 pub mod inbox;

@@ -4,9 +4,10 @@
 //! on loopback by a connect (`operations.rs`), outside by a SYN (`exchange.rs`). It listens at the
 //! address that the connection goes to, so smoltcp finds no other for it.
 
-use crate::addresses::Side;
+use crate::addresses::{Local, Side, to_ip};
 use crate::budget::{OUTSIDE, SOCKETS};
-use crate::stack::{SocketHandle, Stack, listen_at, ns};
+use crate::stack::{SocketHandle, Stack, ns};
+use abi::net::Address;
 use alloc::collections::VecDeque;
 use smoltcp::socket::tcp;
 
@@ -32,8 +33,8 @@ pub struct Listener {
     pub port: u16,
     /// The same if it was bound explicitly, otherwise 0.
     pub bound: u16,
-    /// The address that it hears; zeroes: any.
-    pub address: [u8; 4],
+    /// What it hears.
+    pub local: Local,
     /// Maximum number of connections that wait to be accepted.
     pub backlog: usize,
     /// Connections that have begun and are not complete, the oldest first. On loopback they are
@@ -63,7 +64,7 @@ impl Listener {
         &mut self,
         stack: &mut Stack,
         side: Side,
-        address: [u8; 4],
+        address: Address,
     ) -> Option<SocketHandle> {
         self.settle(stack);
         // The last places are not for connections that nothing accepts.
@@ -84,7 +85,7 @@ impl Listener {
         self.ready.try_reserve(self.coming.len() + 1).ok()?;
         let socket = stack.add_tcp(side).ok()?;
         // Cannot fail: the socket is new, and the port of a listener is not 0.
-        let _ = stack.stream(socket).listen(listen_at(address, self.port));
+        let _ = stack.stream(socket).listen((to_ip(address), self.port));
         self.coming.push_back(Coming { socket, began: now });
         Some(socket)
     }

@@ -1,11 +1,12 @@
 //! The operations of the network service on streams and listeners.
 
-use crate::addresses::Side;
+use crate::addresses::{Local, Side, bytes_of};
 use crate::listener::{Listener, is_scarce};
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Ended, Kind, Owner, Stream, address_of, is_connecting};
-use crate::stack::{bytes_of, ns};
-use abi::net::{BACKLOG, Errno, LOCALHOST, Reply, flag, option, shut};
+use crate::stack::ns;
+use abi::net::{ANY, Address, BACKLOG, Errno, LOCALHOST, LOCALHOST_V6, Reply};
+use abi::net::{flag, option, shut, to_v4};
 use alloc::collections::VecDeque;
 use smoltcp::socket::tcp::{self, RecvError};
 use smoltcp::wire::IpEndpoint;
@@ -36,14 +37,18 @@ impl Net {
     }
 
     pub(crate) fn do_open(&mut self, call: &Call<'_>, kind: Kind) -> Result<Reply> {
-        let handle = self.handles.open(Net::owner(call), kind)?;
+        let is_v6 = call.request.flags & flag::V6 != 0;
+        let handle = self.handles.open(Net::owner(call), kind, is_v6)?;
         Ok(Reply { handle, ..Reply::default() })
     }
 
-    /// Returns `wanted` if it is free, or an ephemeral port if it is 0.
-    pub(crate) fn port(&mut self, wanted: u16, udp: bool) -> Result<u16> {
+    /// Returns `wanted` if it is free at `local`, or an ephemeral port if it is 0.
+    pub(crate) fn port(&mut self, wanted: u16, udp: bool, local: Local) -> Result<u16> {
         let handles = &self.handles;
-        let taken = |port| if udp { handles.has_udp(port) } else { handles.has_tcp(port) };
+        let taken = |port| match udp {
+            true => handles.has_udp(port, local),
+            false => handles.has_tcp(port, local),
+        };
         match wanted {
             0 => Ok(self.stack.any_port(taken)?),
             port if taken(port) => Err(Errno::Addrinuse.into()),
@@ -52,10 +57,9 @@ impl Net {
     }
 
     pub(crate) fn do_bind(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let (wanted, address) = (call.request.port, call.request.address);
-        if !self.stack.is_ours(address) {
-            return Err(Errno::Addrnotavail.into());
-        }
+        let wanted = call.request.port;
+        let place = self.handles.place(call.request.handle)?;
+        let local = self.local_of(place, call.request.address)?;
         let (place, udp) = match self.entry(call)? {
             (place, Kind::FreshUdp) => (place, true),
             (place, Kind::Fresh(0)) => (place, false),
@@ -63,9 +67,10 @@ impl Net {
             _ => return Err(Errno::Isconn.into()),
         };
         let port = match udp {
-            true => self.bind_udp_to_hear(place, wanted, address)?,
-            false => self.port(wanted, false)?,
+            true => self.bind_udp_to_hear(place, wanted, local)?,
+            false => self.port(wanted, false, local)?,
         };
+        let address = local.address;
         if let Some(socket) = self.handles.socket_mut(place) {
             socket.address = address;
             if !udp {
@@ -73,6 +78,19 @@ impl Net {
             }
         }
         Ok(at_port(port))
+    }
+
+    /// Checks an address that a socket is to be bound to.
+    fn local_of(&self, place: u32, address: Address) -> Result<Local> {
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        if socket.is_v6_only() && to_v4(address).is_some() {
+            return Err(Errno::Inval.into());
+        }
+        socket.reaches(address)?;
+        if !self.stack.is_ours(address) {
+            return Err(Errno::Addrnotavail.into());
+        }
+        Ok(Local { address, v6_only: socket.is_v6_only() })
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -86,10 +104,10 @@ impl Net {
             (_, Kind::Udp(..) | Kind::FreshUdp) => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Isconn.into()),
         };
-        let port = if bound == 0 { self.port(call.request.port, false)? } else { bound };
-        let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
+        let local = self.handles.socket(place).ok_or(Errno::Badf)?.local();
+        let port = if bound == 0 { self.port(call.request.port, false, local)? } else { bound };
         let (coming, ready) = (VecDeque::new(), VecDeque::new());
-        let listener = Listener { port, bound, address, backlog, coming, ready };
+        let listener = Listener { port, bound, local, backlog, coming, ready };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Listener(listener);
         }
@@ -110,13 +128,13 @@ impl Net {
         let found = self.stack.stream(socket);
         let (remote, local) = (found.remote_endpoint(), address_of(found));
         let stream = Stream { socket, bound: 0, connected: true, shut: false, began: 0 };
-        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream))?;
-        let (address, port) = remote.map_or(([0; 4], 0), |of| (bytes_of(of.addr), of.port));
+        let is_v6 = self.handles.socket(place).is_some_and(|socket| socket.is_v6);
+        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream), is_v6)?;
+        let (address, port) = remote.map_or((ANY, 0), |of| (bytes_of(of.addr), of.port));
         let made = self.handles.place(handle)?;
-        if let Some(socket) = self.handles.socket_mut(made) {
-            (socket.address, socket.peer) = (local, Some((address, port)));
-        }
-        Ok(Reply { handle, address, port, ..Reply::default() })
+        let made = self.handles.socket_mut(made).ok_or(Errno::Badf)?;
+        (made.address, made.peer) = (local, Some((address, port)));
+        Ok(Reply { handle, address, port, flags: made.flags(), ..Reply::default() })
     }
 
     pub(crate) fn do_connect(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -156,16 +174,18 @@ impl Net {
 
     /// Starts a connection. On loopback it is usually complete when this returns.
     fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
-        let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
         let own = self.handles.socket(place).ok_or(Errno::Badf)?;
-        let (address, waits) = (own.address, own.options >> option::NODELAY & 1 == 0);
-        if side == Side::Outside && address == LOCALHOST {
+        own.reaches(call.request.address)?;
+        let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
+        let (local, waits) = (own.local(), own.options >> option::NODELAY & 1 == 0);
+        let is_local = [LOCALHOST, LOCALHOST_V6].contains(&local.address);
+        if side == Side::Outside && is_local {
             return Err(Errno::Inval.into());
         }
         if is_scarce(&self.stack, side) && !self.handles.is_small(call.request.tree) {
             return Err(Errno::Nobufs.into());
         }
-        let from = if bound == 0 { self.port(0, false)? } else { bound };
+        let from = if bound == 0 { self.port(0, false, local)? } else { bound };
         let socket = self.stack.add_tcp(side)?;
         if let Err(why) = self.stack.connect(socket, to, from) {
             self.stack.remove_tcp(socket, true);

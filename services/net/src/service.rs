@@ -129,6 +129,7 @@ impl Net {
             Op::Accept | Op::Connect | Op::Send | Op::SetFlags => flag::NONBLOCK,
             Op::Receive => flag::NONBLOCK | flag::PEEK,
             Op::Poll => flag::WAIT,
+            Op::Udp | Op::Tcp => flag::V6,
             _ => 0,
         };
         if call.request.flags & !known != 0 {

@@ -1,7 +1,7 @@
 //! Every table has a limit, and reaching it is an error.
 
 use crate::common::{Solo, connect, hasty, token};
-use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES};
+use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES, v4};
 use net::budget::SOCKETS;
 use net::client::Client;
 use net::listener::RESERVED;
@@ -42,7 +42,7 @@ fn a_connect_without_a_listener_or_with_a_full_backlog_is_refused() {
 fn other_hosts_are_unreachable() {
     let mut solo = Solo::new();
     let fresh = solo.ask(token(0, 0), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
-    let elsewhere = Request { address: [10, 0, 0, 1], ..connect(fresh, 80) };
+    let elsewhere = Request { address: v4([10, 0, 0, 1]), ..connect(fresh, 80) };
     let reply = solo.ask(token(0, 0), elsewhere, &mut []).unwrap();
     assert_eq!(reply.errno(), Errno::Netunreach);
     assert_eq!(solo.state(fresh), State::Fresh);

@@ -3,6 +3,7 @@
 
 mod about;
 mod common;
+mod families;
 mod hostile;
 mod limits;
 mod model;

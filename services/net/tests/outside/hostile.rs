@@ -2,8 +2,8 @@
 //! bounds.
 
 use crate::frames::checksum;
-use crate::world::{Faults, OURS, PEER, World, config, configure, device};
-use abi::net::{Errno, LOCALHOST, Op, Request, option};
+use crate::world::{Faults, Hosts, V4, V6, World, config, configure, device};
+use abi::net::{ANY, ANY_V4, Errno, Op, Request, flag, option, to_v4, v4};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
 use net::budget::{LARGEST, OUTSIDE};
@@ -17,7 +17,7 @@ fn loopback_works(world: &mut World<'_>) -> bool {
     let listener = world.listen(0, 1);
     let port = world.ask(Request::new(Op::State, listener), &mut []).unwrap().port;
     let near = world.socket(Op::Tcp);
-    assert_eq!(world.connect(near, LOCALHOST, port), Ok(()));
+    assert_eq!(world.connect(near, V4.localhost, port), Ok(()));
     let far = world.ask(Request::new(Op::Accept, listener), &mut []).unwrap().handle;
     assert_eq!(world.send(near, &mut [1, 2, 3]), Ok(3));
     let works = world.receive(far, &mut [0; 9]) == Ok(3);
@@ -36,11 +36,31 @@ fn frame(random: &mut Prng) -> Vec<u8> {
         return frame;
     }
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    let kind: [u8; 2] = if random.chance(1, 8) { [8, 6] } else { [8, 0] };
+    let kind: [u8; 2] = [[8, 6], [8, 0], [8, 0], [0x86, 0xdd]][random.below(4) as usize];
     frame[12..14].copy_from_slice(&kind);
-    if kind == [8, 6] || frame.len() < 54 {
+    let begin = if kind == [8, 0] { 34 } else { 54 };
+    if kind == [8, 6] || frame.len() < begin + 20 {
         return frame;
     }
+    let protocol =
+        if kind == [8, 0] { v4_header(&mut frame, random) } else { v6(&mut frame, random) };
+    if random.chance(1, 2) {
+        frame[begin + 2..begin + 4].copy_from_slice(&[0, 7]);
+    }
+    if protocol == 6 {
+        let odd = if random.chance(1, 4) { random.next() as u8 } else { 0 };
+        frame[begin + 12] = 0x50_u8.wrapping_add(odd);
+        frame[begin + 13] =
+            [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
+    }
+    if random.chance(9, 10) {
+        checksum(&mut frame);
+    }
+    frame
+}
+
+/// Completes a header of IPv4. Returns the protocol.
+fn v4_header(frame: &mut [u8], random: &mut Prng) -> u8 {
     let length = (frame.len() - 14) as u16;
     frame[14] = if random.chance(1, 10) { 0x40 + random.below(16) as u8 } else { 0x45 };
     frame[16..18].copy_from_slice(&length.to_be_bytes());
@@ -50,19 +70,38 @@ fn frame(random: &mut Prng) -> Vec<u8> {
         frame[26..30].copy_from_slice(&[10, 0, 2, random.next() as u8]);
     }
     if random.chance(9, 10) {
-        frame[30..34].copy_from_slice(&OURS);
+        frame[30..34].copy_from_slice(&to_v4(V4.ours).unwrap());
+    }
+    frame[23]
+}
+
+/// Completes a header of IPv6, and what neighbour discovery needs.
+fn v6(frame: &mut [u8], random: &mut Prng) -> u8 {
+    let length = (frame.len() - 54) as u16;
+    frame[14] = 0x60;
+    frame[18..20].copy_from_slice(&length.to_be_bytes());
+    frame[20] = [6, 6, 6, 17, 58, 58, 0, 44][random.below(8) as usize];
+    if random.chance(3, 4) {
+        frame[21] = 255;
     }
     if random.chance(1, 2) {
-        frame[36..38].copy_from_slice(&[0, 7]);
-    }
-    if frame[23] == 6 {
-        frame[46] = 0x50_u8.wrapping_add(if random.chance(1, 4) { random.next() as u8 } else { 0 });
-        frame[47] = [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
+        frame[22..38].copy_from_slice(&V6.peer);
+        frame[37] = random.next() as u8;
     }
     if random.chance(9, 10) {
-        checksum(&mut frame);
+        frame[38..54].copy_from_slice(&V6.ours);
     }
-    frame
+    if frame[20] == 58 {
+        frame[54] = [128, 133, 134, 135, 135, 136, 137, 1][random.below(8) as usize];
+        frame[55] = 0;
+        if random.chance(3, 4) && frame.len() >= 78 {
+            frame[62..78].copy_from_slice(if random.chance(1, 2) { &V6.ours } else { &V6.peer });
+        }
+        if random.chance(1, 2) && frame.len() >= 80 {
+            frame[78..80].copy_from_slice(&[1 + random.below(2) as u8, random.below(3) as u8]);
+        }
+    }
+    frame[20]
 }
 
 #[test]
@@ -87,8 +126,7 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     assert!(world.net.frames().received > 50_000);
 }
 
-#[test]
-fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
+fn changed_frames_of_connections_with_right_checksums_harm_no_other(hosts: Hosts) {
     for seed in 0..40 {
         let fake = device();
         let mut world = World::open(&fake, seed);
@@ -96,10 +134,10 @@ fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
         world.faults = Faults { forges: 200, ..Faults::default() };
         let mut streams = Vec::new();
         for port in 0..30 {
-            let far = world.peer.connect(7, 2000 + port);
+            let far = world.peer.connect(hosts, 7, 2000 + port);
             let near = world.socket(Op::Tcp);
             world.peer.listen(3000 + port);
-            let _ = world.connect(near, PEER, 3000 + port);
+            let _ = world.connect(near, hosts.peer, 3000 + port);
             streams.push(near);
             for _ in 0..20 {
                 while let Ok(reply) = world.ask(Request::new(Op::Accept, listener), &mut []) {
@@ -119,60 +157,70 @@ fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
         world.faults = Faults::default();
         streams.iter().for_each(|&near| world.close(near).unwrap());
         assert!(loopback_works(&mut world));
-        let far = world.peer.connect(7, 999);
+        let far = world.peer.connect(hosts, 7, 999);
         let accept = Request::new(Op::Accept, listener);
         let mut is_last = |it: &mut World<'_>| {
             let accepted = it.ask(accept, &mut []);
-            accepted.is_ok_and(|reply| reply.port == 999 && reply.address == PEER)
+            accepted.is_ok_and(|reply| reply.port == 999 && reply.address == hosts.peer)
         };
         world.until(2000, &mut is_last);
         world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
     }
 }
 
-#[test]
-fn strangers_fill_neither_loopback_nor_what_is_reserved() {
+fn strangers_fill_neither_loopback_nor_what_is_reserved(hosts: Hosts) {
     let fake = device();
     let mut world = World::open(&fake, 79);
     for port in 0..8 {
         world.listen(7000 + port, 128);
     }
     for number in 0..700 {
-        world.peer.connect(7000 + number % 8, 10_000 + number);
+        world.peer.connect(hosts, 7000 + number % 8, 10_000 + number);
         for _ in 0..5 {
             world.round(world.now + 1_000_000);
         }
     }
     let [_, sockets, ..] = world.net.census();
     assert!((OUTSIDE - 100..=OUTSIDE).contains(&sockets), "{sockets}");
-    let tree = |op, handle| Request { tree: 5, ..Request::new(op, handle) };
+    let tree = |op, handle| Request { tree: 5, flags: flag::V6, ..Request::new(op, handle) };
     let near = world.ask(tree(Op::Tcp, 0), &mut []).unwrap().handle;
-    let connect = Request { address: PEER, port: 80, ..tree(Op::Connect, near) };
+    let connect = Request { address: hosts.peer, port: 80, flags: 0, ..tree(Op::Connect, near) };
     assert_eq!(world.ask(connect, &mut []).err(), Some(Errno::Inprogress));
     let near = world.ask(tree(Op::Udp, 0), &mut []).unwrap().handle;
-    let send = Request { address: PEER, port: 53, length: 4, ..tree(Op::Send, near) };
+    let send =
+        Request { address: hosts.peer, port: 53, length: 4, flags: 0, ..tree(Op::Send, near) };
     assert!(world.ask(send, &mut [0; 4]).is_ok());
     let listener = world.listen(1, 1);
     let near = world.socket(Op::Tcp);
-    assert_eq!(world.connect(near, LOCALHOST, 1), Ok(()));
+    assert_eq!(world.connect(near, hosts.localhost, 1), Ok(()));
     let size = Request { option: option::SNDBUF, ..Request::new(Op::GetOption, near) };
     assert!(world.ask(size, &mut []).unwrap().value >= LARGEST as u64 / 2);
     assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
 }
 
-#[test]
-fn a_frame_that_claims_to_be_from_the_chip_is_dropped() {
+fn a_frame_that_claims_to_be_from_the_chip_is_dropped(hosts: Hosts) {
     let (fake, mut random) = (device(), Prng::new(78));
     let mut world = World::open(&fake, 78);
     world.listen(7, 128);
     let mut count = 0;
     while count < 100 {
         let mut frame = frame(&mut random);
-        if frame.len() < 60 || frame[13] != 0 || frame[23] != 6 || frame[14] != 0x45 {
+        let (begin, protocol) = if frame.len() < 80 {
+            continue;
+        } else if frame[13] == 0 {
+            (26, frame[23])
+        } else {
+            (22, frame[20])
+        };
+        let is_v4 = to_v4(hosts.ours).is_some();
+        let first: &[u8] = if is_v4 { &[8, 0, 0x45] } else { &[0x86, 0xdd, 0x60] };
+        if !frame[12..].starts_with(first) || protocol != 6 {
             continue;
         }
-        let from = [OURS, LOCALHOST, [0; 4]][count % 3];
-        frame[26..30].copy_from_slice(&from);
+        let unspecified = if is_v4 { ANY_V4 } else { ANY };
+        let from = [hosts.ours, hosts.localhost, unspecified][count % 3];
+        let from = if is_v4 { &from[12..] } else { &from[..] };
+        frame[begin..begin + from.len()].copy_from_slice(from);
         checksum(&mut frame);
         world.inject(frame);
         count += 1;
@@ -210,7 +258,7 @@ fn no_device_makes_a_step_panic() {
                 1 => drop(world.event(who, Event::Timer)),
                 _ => {
                     let near = world.socket(Op::Tcp);
-                    let _ = world.connect(near, [10, 0, 2, 9], 9);
+                    let _ = world.connect(near, v4([10, 0, 2, 9]), 9);
                     world.close(near).unwrap();
                 }
             }
@@ -233,14 +281,23 @@ fn no_configuration_makes_a_step_panic() {
         }
         if random.chance(1, 2) {
             wrong.addresses.prefix_v4 = random.below(34) as u8;
+            wrong.addresses.prefix_v6 = random.below(132) as u8;
         }
         configure(&fake, &wrong);
         let mut world = World::new(&fake, seed);
         world.event(0, Event::Device);
         world.run(20);
         let near = world.socket(Op::Tcp);
-        let reached = world.connect(near, [random.next() as u8; 4], 9);
+        let byte = random.next() as u8;
+        let to = if random.chance(1, 2) { v4([byte; 4]) } else { [byte; 16] };
+        let reached = world.connect(near, to, 9);
         assert!(matches!(reached, Err(Errno::Netunreach | Errno::Inprogress | Errno::Connrefused)));
         assert!(loopback_works(&mut world));
     }
+}
+
+for_both_families! {
+    changed_frames_of_connections_with_right_checksums_harm_no_other
+    strangers_fill_neither_loopback_nor_what_is_reserved
+    a_frame_that_claims_to_be_from_the_chip_is_dropped
 }
