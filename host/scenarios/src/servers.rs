@@ -3,11 +3,12 @@
 use super::disk::{begin_as_root, done, off_and_clean};
 use super::host::{pattern, pull, push};
 use super::machine::until;
-use super::outside::{publish, unpublish};
+use super::outside::{LOCAL6, has, publish, publish_at, unpublish};
 use super::programs::{Running, pid_of, wrong};
 use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::Line;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -37,10 +38,10 @@ struct Client {
 }
 
 impl Client {
-    fn new(rig: &Rig, port: u16) -> Result<Client, Failure> {
+    fn new(rig: &Rig, host: SocketAddr) -> Result<Client, Failure> {
         let folder = rig.instance.path("fetched");
         std::fs::create_dir_all(&folder)?;
-        Ok(Client { base: format!("http://127.0.0.1:{port}"), folder })
+        Ok(Client { base: format!("http://{host}"), folder })
     }
 
     fn url(&self, path: &str) -> String {
@@ -50,7 +51,7 @@ impl Client {
     /// Runs curl. Returns its output.
     fn run(&self, arguments: &[&str]) -> Result<String, Failure> {
         let mut curl = Command::new("curl");
-        curl.current_dir(&self.folder).args(["--disable", "--silent", "--show-error"]);
+        curl.current_dir(&self.folder).args(["--disable", "--globoff", "--silent", "--show-error"]);
         curl.args(["--noproxy", "*", "--max-time", &PATIENCE.as_secs().to_string()]);
         let output = curl.args(arguments).output()?;
         match output.status.success() {
@@ -133,13 +134,19 @@ fn serve(rig: &mut Rig, kernel: &str, index: &[u8]) -> Result<(), Failure> {
     let line = Line::on(kernel, LIGHTTPD, &["-D", "-f", "/lighttpd.conf"]);
     let serving = Running::of(&rig.instance, line, b"");
     until(rig, "sockets", "0.0.0.0:80 ")?;
-    let port = publish(rig, PORT)?;
-    let client = Client::new(rig, port)?;
+    let host = publish(rig, PORT)?;
+    let client = Client::new(rig, host)?;
     files(&client, index)?;
     refusals(&client)?;
     connections(&client)?;
-    logged(rig, &format!("127.0.0.1:{port} "))?;
-    unpublish(rig, port, PORT)?;
+    logged(rig, &format!("{host} "))?;
+    unpublish(rig, host, PORT)?;
+    if has(LOCAL6) {
+        // Its listeners are two, one for each family.
+        let host = publish_at(rig, LOCAL6, PORT)?;
+        Client::new(rig, host)?.gets("/", &[], "200", index)?;
+        unpublish(rig, host, PORT)?;
+    }
     let pid = pid_of(rig, kernel, LIGHTTPD)?;
     rig.ask("main", &format!("kill {pid} TERM"), PATIENCE)?;
     let found = serving.end()?;
