@@ -36,7 +36,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -76,6 +76,9 @@ pub mod kind {
     pub const LOCAL: u32 = 3;
     /// The global region: 16 MiB blocks whose kind changes at run time.
     pub const GLOBAL: u32 = 4;
+    /// A disk in memory: the soc copies the disk's image to it before any kernel runs. Cacheable in
+    /// every domain; a kernel writes back what it writes, and drops its lines before it reads.
+    pub const DISK: u32 = 5;
 }
 
 /// How a service is shared.
@@ -383,6 +386,12 @@ pub const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
 
 pub const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
+/// Returns the words of a kernels' command line, before the monitor script (`run=`).
+pub fn options(arguments: &str) -> impl Iterator<Item = &str> {
+    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+    before.split_whitespace()
+}
+
 /// Returns the text before the first NUL, or "?" if it is not UTF-8.
 pub fn text(bytes: &[u8]) -> &str {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
@@ -464,9 +473,7 @@ impl Blob {
 
     /// Returns the words on the kernels' command line, before the monitor script (`run=`).
     pub fn options(&self) -> impl Iterator<Item = &str> {
-        let arguments = text(&self.arguments);
-        let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-        before.split_whitespace()
+        options(text(&self.arguments))
     }
 
     /// Returns whether `word` is one of the [`options`](Self::options).

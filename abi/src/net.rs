@@ -19,6 +19,7 @@
 //! | State | any | | | `state`, `flags`; `address`, `port`: local; `value`: waiting bytes |
 //! | Peer | any | | | `address`, `port` of the peer |
 //! | Dup | any | | | `handle` of the same socket |
+//! | Adopt | any | | | the same `handle` |
 //! | SetFlags | any | | `flags` | |
 //! | GetOption | any | | `option` | `value` |
 //! | SetOption | any | | `option`, `value` | |
@@ -84,6 +85,9 @@ codes! {
         Interface = 18,
         /// Reports sockets, as many as fit.
         List = 19,
+        /// Makes the caller's kernel a further owner of a handle, whose process moves there. The
+        /// handle ends when each owner has closed it. It is charged once.
+        Adopt = 20,
     }
 }
 
@@ -249,6 +253,16 @@ pub const BACKLOG: u16 = 128;
 pub const HANDLES: u32 = 2048;
 /// Maximum number of handles of a process tree.
 pub const TREE_HANDLES: u32 = HANDLES / 2;
+/// Maximum number of keys that callers wait for: one for a socket to read or to write.
+pub const WAITS: usize = 4096;
+/// Maximum number of keys of a process tree: one poll of as many sockets as it can have.
+pub const TREE_WAITS: usize = WAITS / 2;
+/// Keys that trees get only as long as they have no more than [`SMALL_WAITS`].
+pub const RESERVED_WAITS: usize = 64;
+/// Keys that a tree can rely on while others use theirs.
+pub const SMALL_WAITS: usize = 16;
+/// Keys that no tree gets.
+pub const SYSTEM_WAITS: usize = 32;
 /// Maximum number of [`Poll`]s in a request: as many as fit in a message between kernels.
 pub const POLLS: usize = 128;
 
@@ -286,9 +300,10 @@ impl Request {
         Request { op: op as u16, handle, ..Request::default() }
     }
 
-    /// Returns whether the operation creates a handle.
+    /// Returns whether the operation gives the caller's kernel a handle.
     pub fn creates(&self) -> bool {
-        matches!(Op::from_code(self.op), Some(Op::Udp | Op::Tcp | Op::Accept | Op::Dup))
+        let op = Op::from_code(self.op);
+        matches!(op, Some(Op::Udp | Op::Tcp | Op::Accept | Op::Dup | Op::Adopt))
     }
 
     /// Returns how many bytes of a bulk of `bulk` bytes the service reads.

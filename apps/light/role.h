@@ -17,8 +17,10 @@ void sleep_until(uint64_t due);
 /* Exits with a message if `failed` is not null. */
 void must(const char *failed);
 
-/* The roles. `episode` gets the words after its name, `day` those from the role on. */
+/* The roles. `episode` gets the words after its name, the others those from the role on; they
+ * return 0 for what they do not know. */
 void episode(int count, char **words);
 int day(char **words);
+int serve(char **words);
 
 #endif

@@ -20,6 +20,7 @@ use fs::exercise::{Digest, exercise};
 use fs::model::{Limits, Model};
 
 pub use disk::{Allocator, allocator};
+pub(crate) use disk::{Own, Thread};
 
 pub const TARGET: Target = Target {
     name: "ext2",

@@ -8,6 +8,7 @@
 //! | module | attacker |
 //! | --- | --- |
 //! | [`wasi`] | a program |
+//! | [`net`] | a network, and programs with sockets |
 //! | [`ext2`] | a disk image |
 //! | [`streams`], [`vsock`] | the device under a kernel's driver; a driver under the soc's device |
 //! | [`carry`] | a peer's request to a service, and its answer |
@@ -28,6 +29,7 @@ pub mod dsm;
 pub mod ext2;
 pub mod manifest;
 pub mod mutate;
+pub mod net;
 pub mod rpc;
 pub mod seal;
 pub mod streams;
@@ -59,7 +61,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [&Target; 11] = [
+pub const TARGETS: [&Target; 12] = [
     &wasi::TARGET,
     &ext2::TARGET,
     &streams::TARGET,
@@ -71,6 +73,7 @@ pub const TARGETS: [&Target; 11] = [
     &seal::TARGET,
     &manifest::TARGET,
     &board::TARGET,
+    &net::TARGET,
 ];
 
 /// Returns the target of this name.

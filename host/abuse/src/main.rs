@@ -69,6 +69,9 @@ fn run(what: &str, targets: &[&Target], count: impl Fn(&Target) -> u64) -> Resul
         println!("{:10} {:7} inputs in {:.1?}", target.name, count(target), begun.elapsed());
     }
     println!("record fuzz.runs.{what} {inputs} inputs");
+    if targets.iter().any(|target| target.name == abuse::net::TARGET.name) {
+        println!("record fuzz.net.{what} {} frames and calls", abuse::net::events());
+    }
     Ok(())
 }
 

@@ -125,6 +125,7 @@ impl Board {
                 Kind::Uncached => boot::kind::UNCACHED,
                 Kind::Local => boot::kind::LOCAL,
                 Kind::Global => boot::kind::GLOBAL,
+                Kind::Disk => boot::kind::DISK,
             };
             *to = boot::Region {
                 base: from.block.base,

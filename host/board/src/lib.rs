@@ -15,6 +15,7 @@ mod file;
 mod memory;
 mod net;
 mod power;
+mod ram_disk;
 mod service;
 mod types;
 mod units;
@@ -23,6 +24,7 @@ mod window;
 
 pub use block::Block;
 pub use error::{BoardError, Reason};
+pub use ram_disk::ram_disk;
 pub use types::{
     Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode, Net,
     Network, Point, Power, Region, Restart, Role, Service,

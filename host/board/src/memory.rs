@@ -81,7 +81,7 @@ fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<
             let why = "local and staging memory needs an owner: owner = \"DOMAIN\"; domains: ";
             Err((entry.span().start, Reason::Missing(format!("{why}{}", names.join(", ")))))
         }
-        (Kind::Uncached | Kind::Global, Some(_)) => {
+        (Kind::Uncached | Kind::Global | Kind::Disk, Some(_)) => {
             let why = "uncached and global memory belongs to every domain: remove the owner";
             let at = raw.owner.as_ref().map_or(0, |o| o.span().start);
             Err((at, Reason::Conflict(why.to_string())))
@@ -175,7 +175,7 @@ pub fn stub(stub: &Spanned<u64>, isa: Isa, placed: &[Placed]) -> Place<()> {
 pub fn reach(index: usize, window: Block, placed: &[Placed], names: &[String]) -> Place<()> {
     for Placed { region, at } in placed {
         let needs = match region.kind {
-            Kind::Uncached | Kind::Global => true,
+            Kind::Uncached | Kind::Global | Kind::Disk => true,
             Kind::Local | Kind::Staging => region.owner == Some(index),
             Kind::Reserved => false,
         };

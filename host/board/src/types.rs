@@ -60,6 +60,9 @@ pub enum Kind {
     Local,
     /// 16 MiB blocks whose kind changes at run time.
     Global,
+    /// A disk in memory ([`Board::set_disk_aside`]).
+    #[serde(skip)]
+    Disk,
 }
 
 /// Kind of a device.

@@ -1,7 +1,7 @@
 //! The boards of the tree are valid, and an invalid board file is rejected with line and reason.
 
 use abi::power::PowerPoint;
-use board::{Board, Reason};
+use board::{Board, Kind, Reason};
 use std::path::PathBuf;
 
 fn boards() -> PathBuf {
@@ -386,4 +386,27 @@ fn addresses_that_cannot_be() {
         with(&format!("mac = \"{bad}\""), bad, "Ethernet address of one device");
     }
     check("kind = \"rng\"", "kind = \"rng\"\nnames = \"10.0.2.3\"", "names", "net devices only");
+}
+
+#[test]
+fn a_disk_in_memory_takes_the_last_global_blocks() {
+    let mut board = board::read(&boards().join("duo.toml")).unwrap();
+    let global = |board: &Board| {
+        board.regions.iter().find(|region| region.kind == Kind::Global).unwrap().block
+    };
+    let (before, block) = (global(&board), abi::boot::BLOCK);
+    let most = before.size / 2 / block * block;
+    assert_eq!(board.set_disk_aside(most + 1), Err(most));
+    assert_eq!(board.set_disk_aside(u64::MAX), Err(most));
+    assert_eq!(global(&board), before, "nothing is set aside for a disk that is too large");
+    board.set_disk_aside(block + 1).unwrap();
+    assert_eq!(board.disk_memory("disk"), None, "the command line does not want it");
+    board.arguments = "root=disk ram=disk run=echo ram=other".to_string();
+    let disk = board.disk_memory("disk").unwrap();
+    assert_eq!((disk.size, disk.end()), (2 * block, before.end()));
+    assert_eq!((global(&board).base, global(&board).end()), (before.base, disk.base));
+    assert_eq!(board.disk_memory("other"), None);
+    assert!(board.has_disk("disk") && !board.has_disk("console") && !board.has_disk("other"));
+    let blob = board.blob().unwrap();
+    assert!(blob.regions().iter().any(|r| r.kind == abi::boot::kind::DISK && r.base == disk.base));
 }

@@ -404,6 +404,7 @@ mod tests {
             "sockets",
             "posix",
             "sockets-rust",
+            "listener-rust",
             "threads",
             "threads-rust",
             "light-threads",

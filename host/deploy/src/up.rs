@@ -54,8 +54,9 @@ pub struct How {
     /// Use no system disk: the console is the kernels' monitor.
     #[arg(long)]
     bare: bool,
-    /// The network: `none`, `user` (this host's, as far as its user may use it), or the path of a
-    /// unix socket with frames, such as passt's. By default, `user`, and `none` in exact runs.
+    /// The network: `none`, `user` (this host's, as far as its user may use it), the path of a
+    /// unix socket with frames, such as passt's, or with --lab `script:FILE`, a peer that does what
+    /// the file says. By default, `user`, and `none` in exact runs.
     #[arg(long, value_parser = network::parse, value_name = "NET")]
     net: Option<Network>,
     /// Publish a port of the chip on this host: `8080:80`, `0.0.0.0:8080:80` or `8080:80/udp`.
@@ -98,7 +99,11 @@ impl How {
             None if is_exact => Network::None,
             None => Network::User,
         };
-        if is_exact && network != Network::None {
+        let is_scripted = matches!(network, Network::Script(_));
+        if is_scripted && !self.lab {
+            bail!("--net: a script has the times of the chip, which only --lab has");
+        }
+        if is_exact && !is_scripted && network != Network::None {
             bail!("--net: an exact run (--lab, --icount) has no network outside; leave it out");
         }
         if !self.publish.is_empty() && network != Network::User {

@@ -6,7 +6,8 @@ use super::kit::{GAME, Kit};
 use super::records;
 use super::run::{Outcome, cycles};
 use super::{
-    charges, estimates, figure6, linux, points, profile, seeds, statistical, table4, table5, table6,
+    charges, estimates, figure6, linux, network, points, profile, seeds, statistical, table4,
+    table5, table6,
 };
 use anyhow::{Context, ensure};
 use lab::energy::Share;
@@ -42,6 +43,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.cluster", nightly: None, run: charges::cluster },
     Check { name: "lab.inactive", nightly: None, run: inactive },
     Check { name: "lab.rest", nightly: None, run: rests },
+    Check { name: "lab.peer", nightly: None, run: network::peer },
     Check { name: "lab.estimates", nightly: None, run: estimates::estimates },
     Check { name: "lab.killed", nightly: None, run: |kit| kill(kit, "duo-1x1") },
     Check { name: "lab.statistical", nightly: None, run: statistical::statistical },

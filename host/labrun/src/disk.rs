@@ -16,6 +16,12 @@ pub fn make(folder: &Path) -> anyhow::Result<()> {
     ext2::make_empty(&folder.join(IMAGE), BLOCK, BYTES)
 }
 
+/// Creates an ext2 with the contents of `from` on the disk of the board that starts next in
+/// `folder`.
+pub fn fill(folder: &Path, from: &Path) -> anyhow::Result<()> {
+    ext2::make(&folder.join(IMAGE), BLOCK, from, Some(BYTES))
+}
+
 /// Removes the disk that an earlier run has left in `folder`: a file system on it would be mounted,
 /// and its cache would take most of the file service's memory.
 pub fn remove(folder: &Path) -> anyhow::Result<()> {

@@ -1,11 +1,13 @@
 //! The environment of the lab's checks and figures.
 
 use super::disk;
+use super::programs::{self, ROOT};
 use super::run::{Bench, Outcome, PATIENCE};
 use builds::kernels::Built;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tree::place::Place;
 use workbench::model::Choice;
+use workbench::network::Network;
 
 /// Ping-pong in all three ways.
 pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
@@ -50,11 +52,36 @@ impl Kit<'_> {
         run: &str,
         choice: Option<Choice>,
     ) -> anyhow::Result<Outcome> {
-        let board = &self.place.board_file(board);
-        let arguments = format!("{first}run={run};poweroff");
-        let folder = self.folder.clone();
-        disk::remove(&folder)?;
-        let (kernels, points, patience) = (self.kernels, Vec::new(), PATIENCE);
-        Bench { folder, board, kernels, arguments, choice, points, patience }.run()
+        disk::remove(&self.folder)?;
+        self.bench(board, first, run, choice).run()
+    }
+
+    fn bench(&self, board: &str, first: &str, run: &str, choice: Option<Choice>) -> Bench<'_> {
+        Bench {
+            folder: self.folder.clone(),
+            board: self.place.board_file(board),
+            kernels: self.kernels,
+            arguments: format!("{first}run={run};poweroff"),
+            choice,
+            points: Vec::new(),
+            network: Network::None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The same as `run_with`, with programs on the disk and a scripted peer at the network. No
+    /// step of it depends on the host.
+    pub fn run_served(
+        &self,
+        board: &str,
+        first: &str,
+        run: &str,
+        (programs, script): (&[&str], &Path),
+        choice: Choice,
+    ) -> anyhow::Result<Outcome> {
+        programs::stage(self.place, board, &self.folder, programs)?;
+        let mut bench = self.bench(board, &format!("{ROOT}{first}"), run, Some(choice));
+        bench.network = Network::Script(script.canonicalize()?);
+        bench.run()
     }
 }

@@ -19,6 +19,7 @@ pub mod figures;
 mod killed;
 pub mod kit;
 pub mod linux;
+mod network;
 mod points;
 mod profile;
 pub mod programs;
@@ -46,6 +47,7 @@ use std::process::ExitCode;
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::model::{self, Choice};
+use workbench::network::{Network, parse};
 use workbench::profile::{Counts, show};
 use workbench::{findings, prepare};
 
@@ -87,6 +89,9 @@ pub struct Line {
     /// other domain has done so.
     #[arg(long, value_name = "DOMAIN@K", value_parser = stop)]
     stop: Vec<CrashPoint>,
+    /// What the network device is attached to: `script:FILE`, instead of the file's `peer`.
+    #[arg(long, value_parser = parse, value_name = "NET")]
+    net: Option<Network>,
     /// Print where each domain's cycles went, by function; time and energy stay the same. Of
     /// several runs, the last.
     #[arg(long)]
@@ -160,6 +165,7 @@ fn series(
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    let network = line.net.clone().or(scenario.network()?).unwrap_or_default();
     let (mut agreed, mut found) = (true, 0);
     for &quantum_ns in &scenario.quanta_ns {
         let (no_costs, mode, profile) = (line.no_costs, scenario.mode, line.profile);
@@ -168,11 +174,13 @@ fn series(
         for repetition in 1..=scenario.repetitions {
             let of = scenario.repetitions;
             let step = Step::begin(&format!("{title}, quantum {quantum_ns} ns, {repetition}/{of}"));
+            scenario.stage(place, &folder.join(title))?;
             let bench = Bench {
                 folder: folder.join(title),
-                board: &place.board_file(&scenario.board),
+                board: place.board_file(&scenario.board),
                 kernels: &kernels,
                 arguments: scenario.arguments(),
+                network: network.clone(),
                 choice: Some(choice),
                 patience: run::PATIENCE,
                 points: line.kill.iter().chain(&line.stop).cloned().collect(),
@@ -188,6 +196,7 @@ fn series(
             let same = first.is_none_or(|first| records::agree(first, &outcome));
             agreed &= same;
             println!("{}", records::summary(&about, &outcome, same));
+            print!("{}", records::answers(&outcome));
             outcome.all_reached()?;
             for (point, _) in &outcome.points {
                 println!("  {}: reached", point.option());

@@ -15,6 +15,7 @@ use lab::points::CrashPoint;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use workbench::model::Choice;
+use workbench::network::Network;
 
 /// The scenarios in lab/, with which a failure is repeated.
 const SURVIVE: &str = "survive";
@@ -201,11 +202,12 @@ impl<'k> Trial<'k> {
     fn run_once(&self, mode: Mode, points: &[CrashPoint]) -> anyhow::Result<Outcome> {
         let bench = Bench {
             folder: self.kit.folder.clone(),
-            board: &self.kit.place.board_file(&self.scenario.board),
+            board: self.kit.place.board_file(&self.scenario.board),
             kernels: &self.kernels,
             arguments: self.first.to_owned() + &self.scenario.arguments(),
             choice: Some(Choice { mode, ..Choice::default() }),
             points: points.to_vec(),
+            network: Network::None,
             patience: PATIENCE,
         };
         let outcome = bench.run()?;

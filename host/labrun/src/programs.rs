@@ -2,11 +2,14 @@
 
 use super::disk;
 use super::kit::Kit;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use builds::apps;
 use deploy::exec::{Captured, Line, captured};
 use deploy::install;
 use lab::model::Mode;
+use std::path::Path;
+use tree::place::Place;
+use workbench::given::EXACT;
 use workbench::instance::Instance;
 use workbench::machine::Options;
 use workbench::model::Choice;
@@ -17,7 +20,8 @@ use workbench::rig::{PATIENCE, Parts, Rig};
 pub const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 /// A folder on it: it is the root.
 pub const FOLDER: &str = "/.";
-const ROOT: &str = "root=disk ";
+/// On the kernels' command line: the disk is the root.
+pub const ROOT: &str = "root=disk ";
 
 /// Starts `board` with `arguments` on the kernels' command line. Installs a program on its disk.
 pub fn start(
@@ -43,6 +47,26 @@ pub fn start(
     rig.expect("main> ", PATIENCE)?;
     install::put(kit.place, &rig.instance, &built.wasm, None, program)?;
     Ok(rig)
+}
+
+/// Puts programs on the disk of the board that starts next in `folder`, which no host then sends
+/// them to: the run is exact.
+pub fn stage(place: &Place, board: &str, folder: &Path, names: &[&str]) -> anyhow::Result<()> {
+    let board = board::read(&place.board_file(board))?;
+    let bin = folder.join("staged").join("bin");
+    if bin.exists() {
+        std::fs::remove_dir_all(&bin).with_context(|| bin.display().to_string())?;
+    }
+    std::fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
+    for name in names {
+        let built = apps::build_for_test(place, name)?;
+        let key = &EXACT.program_key;
+        for (isa, image) in install::images(place, &built.wasm, None, &board, key)? {
+            let path = bin.join(format!("{name}.{}", isa.name()));
+            std::fs::write(&path, image).with_context(|| path.display().to_string())?;
+        }
+    }
+    disk::fill(folder, &folder.join("staged"))
 }
 
 /// Runs the program on a kernel, and returns its output.

@@ -6,6 +6,7 @@ use lab::model::Domain;
 use lab::page::State;
 use serde_json::{Value, json};
 use workbench::model::Choice;
+use workbench::network::Outcome::Right;
 
 /// Description of a run.
 pub struct About<'a> {
@@ -112,7 +113,28 @@ pub fn agree(one: &Outcome, other: &Outcome) -> bool {
         && one.shares == other.shares
         && one.counts == other.counts
         && one.changes == other.changes
+        && one.answers == other.answers
         && one.end == other.end
+}
+
+/// Formats what the clients of a scripted peer have seen, a line for each of them.
+pub fn answers(outcome: &Outcome) -> String {
+    let mut names: Vec<&str> = outcome.answers.iter().map(|it| it.client.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let of = |name: &str| {
+        let own = || outcome.answers.iter().filter(|it| it.client == name);
+        let right = own().filter(|it| it.outcome == Right).count();
+        let slowest = own().map(|it| it.took_ns).max().unwrap_or(0) as f64 / 1e6;
+        let all = own().count();
+        let mut text =
+            format!("  {name}: {right} of {all} answers right, the slowest {slowest} ms");
+        if let Some(wake) = own().filter_map(|it| it.wake_ns).max() {
+            text += &format!("; the program had the frame after {wake} ns at most");
+        }
+        text + "\n"
+    };
+    names.into_iter().map(of).collect()
 }
 
 /// Formats a line for people.

@@ -15,6 +15,7 @@ use workbench::findings::{self, Finding};
 use workbench::instance::{Instance, tail};
 use workbench::machine::Options;
 use workbench::model::Choice;
+use workbench::network::{Answer, Network};
 use workbench::prepare;
 
 /// Longer than any run takes on a loaded host.
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// Its phases, if energy is measured.
     pub phases: Vec<Phase>,
+    /// What the clients of the scripted peer have seen.
+    pub answers: Vec<Answer>,
     /// The time in picoseconds when the last domain stopped.
     pub end: u64,
     /// The sanitizer's findings, if it was active.
@@ -82,7 +85,7 @@ pub struct Bench<'a> {
     /// The run folder.
     pub folder: PathBuf,
     /// The board file.
-    pub board: &'a Path,
+    pub board: PathBuf,
     /// The kernels.
     pub kernels: &'a [Built],
     /// The kernels' command line, which ends with a power-off.
@@ -91,6 +94,8 @@ pub struct Bench<'a> {
     pub choice: Option<Choice>,
     /// Points of the run.
     pub points: Vec<CrashPoint>,
+    /// What the network device is attached to: nothing, or a script.
+    pub network: Network,
     /// Host time after which the run has failed.
     pub patience: Duration,
 }
@@ -104,10 +109,11 @@ impl Bench<'_> {
             lab: self.choice.map(|choice| (choice, plugin)),
             arguments: Some(self.arguments.clone()),
             points: self.points.clone(),
+            network: self.network.clone(),
             ..Options::default()
         };
         let start = Instant::now();
-        instance.start(&prepare::soc_binary()?, self.board, self.kernels, &options)?;
+        instance.start(&prepare::soc_binary()?, &self.board, self.kernels, &options)?;
         let ended = wait(&instance, self.patience);
         let host = start.elapsed().as_secs_f64();
         instance.stop()?;
@@ -143,6 +149,9 @@ impl Bench<'_> {
         }
         outcome.lab = Lab::read(&self.folder)?;
         outcome.findings = findings::read(&self.folder)?;
+        if self.network != Network::None {
+            outcome.answers = instance.answers()?;
+        }
         if outcome.lab.mode.takes_turns() {
             let marks: Vec<_> = text.lines().filter_map(mark).collect();
             outcome.account(&Page::open(&instance.path(PAGE))?, &marks)?;

@@ -1,11 +1,14 @@
 //! A lab scenario: a data file that defines the board, the commands, the repetitions and the
 //! quanta. `lab/*.toml`.
 
+use super::programs::{self, ROOT};
 use abi::boot::MAX_ARGUMENTS;
 use anyhow::Context;
 use lab::model::Mode;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tree::place::Place;
+use workbench::network::Network;
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -21,6 +24,12 @@ pub struct Scenario {
     /// Commands after those, in phases that are accounted for separately.
     #[serde(default)]
     pub phase: Vec<Phase>,
+    /// The script of the peer at the network (docs/design/net.md), beside this file.
+    #[serde(default)]
+    pub peer: Option<PathBuf>,
+    /// Programs on the disk (apps/corpus.toml).
+    #[serde(default)]
+    pub programs: Vec<String>,
     /// What is measured.
     #[serde(default)]
     pub mode: Mode,
@@ -126,7 +135,9 @@ impl Scenario {
 
     fn parse(text: &str, path: &Path) -> anyhow::Result<Scenario> {
         let name = path.display();
-        let scenario: Scenario = toml::from_str(text).with_context(|| name.to_string())?;
+        let mut scenario: Scenario = toml::from_str(text).with_context(|| name.to_string())?;
+        let beside = |peer: PathBuf| path.with_file_name(peer);
+        scenario.peer = scenario.peer.map(beside);
         let length = scenario.arguments().len();
         if length >= MAX_ARGUMENTS {
             anyhow::bail!("{name}: its commands have {length} characters of {MAX_ARGUMENTS}");
@@ -153,6 +164,23 @@ impl Scenario {
         if !self.phase.is_empty() {
             commands.push(format!("phase {END}"));
         }
-        format!("run={};poweroff", commands.join(";"))
+        let root = if self.programs.is_empty() { "" } else { ROOT };
+        format!("{root}run={};poweroff", commands.join(";"))
+    }
+
+    /// Returns the network, if the scenario has one.
+    pub fn network(&self) -> anyhow::Result<Option<Network>> {
+        let named =
+            |path: &PathBuf| path.canonicalize().with_context(|| path.display().to_string());
+        Ok(self.peer.as_ref().map(named).transpose()?.map(Network::Script))
+    }
+
+    /// Puts the programs on the disk of the board that starts next in `folder`.
+    pub fn stage(&self, place: &Place, folder: &Path) -> anyhow::Result<()> {
+        if self.programs.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.programs.iter().map(String::as_str).collect();
+        programs::stage(place, &self.board, folder, &names)
     }
 }

@@ -119,6 +119,7 @@ fn network(instance: &Instance, board: &board::Board) {
     let attached = match instance.network() {
         Some(Network::User) => "this host's network".to_string(),
         Some(Network::Socket(path)) => path.display().to_string(),
+        Some(Network::Script(path)) => format!("the script {}", path.display()),
         Some(Network::None) | None => "no network".to_string(),
     };
     println!("  network      {}, {}: {attached}", net.v4.address, net.v6.address);

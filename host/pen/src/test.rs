@@ -53,6 +53,9 @@ impl Wanted<'_> {
     }
 }
 
+/// Packages with models that have millions of states.
+const MODELS: &[&str] = &["kernel-dsm", "kernel-light", "sim", "soc"];
+
 /// All that stages work with.
 struct Bench<'a> {
     place: &'a Place,
@@ -124,8 +127,14 @@ impl Bench<'_> {
             self.stage("abuse of all targets", run)?;
         }
         if nightly && self.wanted.has("linear.nightly") {
-            self.stage("histories with deaths, 15,000 seeds", |it| it.ignored("linear"))?;
-            self.stage("TCP over a bad cable, 9,500 seeds", |it| it.ignored("net"))?;
+            let run = |it: &mut Self| it.ignored("linear.nightly", &["linear"]);
+            self.stage("histories with deaths, 15,000 seeds", run)?;
+            let run = |it: &mut Self| it.ignored("net.nightly", &["net"]);
+            self.stage("TCP over a bad cable, 9,500 seeds", run)?;
+        }
+        if nightly && self.wanted.has("models.nightly") {
+            let run = |it: &mut Self| it.ignored("models.nightly", MODELS);
+            self.stage("large models", run)?;
         }
         if nightly && self.wanted.has("ext2.nightly") {
             self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
@@ -181,11 +190,15 @@ impl Bench<'_> {
         self.timed(name, cargo)
     }
 
-    /// Runs the tests of a package that are ignored otherwise, as the test `PACKAGE.nightly`.
-    fn ignored(&mut self, package: &str) -> anyhow::Result<()> {
+    /// Runs the tests of packages that are ignored otherwise, as the test `name`.
+    fn ignored(&mut self, name: &str, packages: &[&str]) -> anyhow::Result<()> {
         let mut cargo = self.place.cargo();
-        cargo.args(["test", "-q", "--release", "-p", package, "--", "--ignored"]);
-        self.timed(&format!("{package}.nightly"), cargo)
+        cargo.args(["test", "-q", "--release"]);
+        for package in packages {
+            cargo.args(["-p", package]);
+        }
+        cargo.args(["--", "--ignored"]);
+        self.timed(name, cargo)
     }
 
     /// Cuts the power of simulated disks. The number of cuts so far is in a file, so that an

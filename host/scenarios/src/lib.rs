@@ -286,6 +286,7 @@ pub const ALL: &[Scenario] = &[
     nightly("lives.three", "trio", LIVES_TRIO, |rig| lives::three(rig, 4)),
     nightly("lives.loaded-often", "duo", LIVES, lives::loaded_often),
     on("lives.disk", "duo", lives::disk),
+    on("lives.disk-in-memory", "duo", lives::disk_in_memory),
     on("lives.hangs", "duo", lives::hangs),
     on("lives.exec", "duo", lives::exec),
     on("lives.taken", "duo", |rig| taken::over(rig, 3)),

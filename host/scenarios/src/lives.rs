@@ -1,6 +1,8 @@
 //! Boards whose strong kernel dies and starts again, as the weak one does.
 
-use super::disk::{begin as with_disk, clean, content, mounted, off_and_clean, poweroff, same};
+use super::disk::{
+    IMAGE, begin as with_disk, clean, content, mounted, off_and_clean, poweroff, same,
+};
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
 use super::programs::{LOST, Running, install, says, wrong};
@@ -248,8 +250,39 @@ pub fn three(rig: &mut Rig, rounds: usize) -> Result<(), Failure> {
 /// the file system is mounted again, and clean at the end.
 pub fn disk(rig: &mut Rig) -> Result<(), Failure> {
     with_disk(rig, 1024)?;
-    let mut kept = Vec::new();
-    for round in 0..6u64 {
+    let kept = kept_by(rig, 6)?;
+    poweroff(rig)?;
+    clean(&rig.instance)?;
+    kept.iter()
+        .try_for_each(|(name, text)| same(name, &content(&rig.instance, name)?, text.as_bytes()))
+}
+
+/// The same with the disk in memory, whose image stays what it was.
+pub fn disk_in_memory(rig: &mut Rig) -> Result<(), Failure> {
+    rig.set_arguments("ram=disk");
+    with_disk(rig, 4096)?;
+    let image = rig.instance.path(IMAGE);
+    let before = std::fs::read(&image)?;
+    let kept = kept_by(rig, 3)?;
+    poweroff(rig)?;
+    if kept.is_empty() || std::fs::read(&image)? != before {
+        return Err(wrong("the disk's image has changed", kept.len()));
+    }
+    rig.restart(|_| Ok(()))?;
+    rig.expect(PROMPT, PATIENCE)?;
+    mounted(rig, "free, ext2")?;
+    demand(rig, "fs ls disk", "lost+found")?;
+    match rig.ask("main", "fs ls disk", PATIENCE)? {
+        said if said.contains(&kept[0].0) => Err(wrong("changes outlive the board", said)),
+        _ => Ok(()),
+    }
+}
+
+/// Kills the strong kernel `rounds` times during writes of both. What both synced before is there
+/// for both afterwards; it is returned.
+fn kept_by(rig: &mut Rig, rounds: u64) -> Result<Vec<(String, String)>, Failure> {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for round in 0..rounds {
         for on in BOTH {
             let (name, text) = (format!("kept-{}", kept.len()), format!("round {round} {on}"));
             demand(rig, &format!("{on}fs write disk/{name} {text}"), "")?;
@@ -267,10 +300,7 @@ pub fn disk(rig: &mut Rig) -> Result<(), Failure> {
             }
         }
     }
-    poweroff(rig)?;
-    clean(&rig.instance)?;
-    kept.iter()
-        .try_for_each(|(name, text)| same(name, &content(&rig.instance, name)?, text.as_bytes()))
+    Ok(kept)
 }
 
 /// The strong kernel hangs while the weak one waits for it: it is reset, and the board continues.

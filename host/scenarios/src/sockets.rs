@@ -9,6 +9,7 @@ use deploy::exec::Line;
 /// Programs of apps/corpus.toml.
 const IN_C: &str = "sockets";
 const IN_RUST: &str = "sockets-rust";
+const WITH_STD: &str = "listener-rust";
 /// What `sockets all` prints.
 const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options\nok families\n\
     ok names\nok polls\n";
@@ -138,6 +139,19 @@ pub fn allowed(rig: &mut Rig) -> Result<(), Failure> {
         let serving = begin(rig, kernel, IN_C, &["inherited", "0", "1"]);
         runs(rig, kernel, IN_RUST, &["client", "80", "5000"], "5000 of 5000 bytes came back\n")?;
         says(serving, "a listener of a manifest", &format!("{LISTENING}{ENDED}"))?;
+        put_with(rig, WITH_STD, Some(&rig.instance.path("sockets.toml")))?;
+        let serving = begin(rig, kernel, WITH_STD, &["2"]);
+        for _ in 0..2 {
+            runs(
+                rig,
+                kernel,
+                IN_RUST,
+                &["client", "80", "5000"],
+                "5000 of 5000 bytes came back
+",
+            )?;
+        }
+        says(serving, "a listener in Rust's std", &format!("{LISTENING}{ENDED}"))?;
     }
     Ok(())
 }

@@ -162,7 +162,9 @@ impl Devices {
     ) -> Result<(), BoardError> {
         let ram = ground.chip.ram().of_device(config.registers);
         let fabric = ground.fabric.clone();
-        let device = virtio::Device::new(config, ram, fabric, model)?;
+        let mut device = virtio::Device::new(config, ram, fabric, model)?;
+        // Before the board's time begins.
+        device.set_alarm();
         self.spawn(&config.name, move |stop| virtio::run(device, stop))
     }
 
@@ -223,6 +225,11 @@ fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardE
     }
     if lives::count(folder) > 1 {
         lives::renew(&ram, config.blob_pa, start)?;
+    }
+    for device in &config.devices {
+        if let (Some(at), Some(image)) = (device.copy, &device.path) {
+            ram.write_file(at, image, 0)?;
+        }
     }
     let chip = Chip::new(ram, config.blob_pa)?;
     if chip.domains() != config.domains.len() {

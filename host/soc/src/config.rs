@@ -179,6 +179,9 @@ pub struct Device {
     /// Block: refuse writes.
     #[serde(default)]
     pub read_only: bool,
+    /// Block: the image is copied to this physical address at the start, for a disk in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u64>,
     /// Dma: its specific settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma: Option<Dma>,
@@ -244,6 +247,8 @@ pub enum Link {
     Listen(PathBuf),
     /// The device connects, again and again.
     Connect(PathBuf),
+    /// In the lab: a peer in the soc, which does what a script says and writes what it saw.
+    Script { script: PathBuf, answers: PathBuf },
 }
 
 /// The vector at the soc that signals a request of a domain.
@@ -316,6 +321,10 @@ impl Config {
             net.pcap.as_mut().map(join);
             match &mut net.link {
                 Some(Link::Listen(path) | Link::Connect(path)) => join(path),
+                Some(Link::Script { script, answers }) => {
+                    join(script);
+                    join(answers);
+                }
                 None => {}
             }
         }
@@ -401,9 +410,14 @@ impl Config {
                     "device {name}: a network device needs a table `net`, other devices have none"
                 ));
             }
-            let linked = device.net.as_ref().is_some_and(|net| net.link.is_some());
-            if linked && self.exact {
-                return wrong(format!("device {name}: an exact run cannot have a network"));
+            match device.net.as_ref().and_then(|net| net.link.as_ref()) {
+                Some(Link::Script { .. }) if !self.lab => {
+                    return wrong(format!("device {name}: a scripted peer needs the lab's time"));
+                }
+                Some(Link::Listen(_) | Link::Connect(_)) if self.exact => {
+                    return wrong(format!("device {name}: an exact run cannot have a network"));
+                }
+                _ => {}
             }
             device.dma.as_ref().map_or(Ok(()), |dma| self.check_dma(name, dma))?;
         }

@@ -38,8 +38,8 @@ pub enum MemoryError {
     /// The blob is not one that we and the kernels understand.
     #[error("the blob is rejected: {0}")]
     Blob(&'static str),
-    /// An image does not fit its staging area.
-    #[error("{0} has {1} bytes, but its staging area only {2}")]
+    /// An image does not fit into its place.
+    #[error("{0} has {1} bytes, but its place in memory only {2}")]
     TooLarge(PathBuf, u64, u64),
 }
 

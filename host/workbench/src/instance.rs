@@ -65,6 +65,12 @@ pub enum InstanceError {
     /// Exact instruction counts require one core per domain.
     #[error("--icount needs a board with one core per domain, such as solo-1 or duo-1x1")]
     OneCore,
+    /// The command line wants a disk in memory that the board does not have.
+    #[error("ram={0}: the board has no disk \"{0}\"; its board file names its devices")]
+    NoSuchDisk(String),
+    /// It wants one that is too large: its name, its size and the most, in MiB.
+    #[error("ram={0}: the disk has {1} MiB; here it can have {2}, half of the global memory")]
+    LargeDisk(String, u64, u64),
     /// The lab's model cannot be written.
     #[error(transparent)]
     Lab(#[from] lab::model::ModelError),

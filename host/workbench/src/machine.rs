@@ -102,6 +102,11 @@ pub fn symbols(isa: Isa) -> String {
     format!("kernel-{}.elf", isa.name())
 }
 
+/// Returns the path of a disk's image in the run folder.
+pub fn disk(name: &str) -> String {
+    format!("{name}.disk")
+}
+
 /// The stub's file in the run folder.
 pub fn stub(isa: Isa) -> String {
     format!("stub-{}", isa.name())
@@ -211,12 +216,13 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
         registers: d.registers,
         path: match d.kind {
             DeviceKind::Console => Some(CONSOLE.into()),
-            DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
+            DeviceKind::Block => Some(disk(&d.name).into()),
             DeviceKind::Vsock => Some(VSOCK.into()),
             DeviceKind::Rng | DeviceKind::Dma | DeviceKind::Net => None,
         },
         log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
         read_only: false,
+        copy: board.disk_memory(&d.name).map(|block| block.base),
         dma: d.dma.as_ref().map(|dma| config::Dma {
             channels: dma.channels.value as u16,
             home: d.home as u16,

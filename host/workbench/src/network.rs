@@ -5,17 +5,23 @@ use crate::instance::Instance;
 use crate::run_files::{GATEWAY, LINK};
 use gateway::control::{self, AskError};
 use soc::config::{self, Config, Link};
+use soc::virtio::net::peer::answers;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub use gateway::control::Request;
 pub use gateway::forward::Forward;
+pub use soc::virtio::net::peer::answers::{Answer, Outcome};
 
 /// Its log, in the run folder.
 const LOG: &str = "gateway.log";
 /// File of the published ports.
 const PUBLISHED: &str = "gateway.ports";
+/// Answers to a scripted peer, in the run folder.
+const ANSWERS: &str = "peer.jsonl";
+/// What a script's path follows.
+const SCRIPT: &str = "script:";
 /// Time limit for a gateway to serve requests.
 const START: Duration = Duration::from_secs(10);
 
@@ -29,18 +35,25 @@ pub enum Network {
     User,
     /// A network at a unix socket, such as passt's.
     Socket(PathBuf),
+    /// In the lab: a peer in the soc that does what this file says.
+    Script(PathBuf),
 }
 
-/// Parses `none`, `user`, or the path of a socket.
+/// Parses `none`, `user`, `script:FILE`, or the path of a socket.
 pub fn parse(text: &str) -> Result<Network, String> {
-    match text {
-        "none" => Ok(Network::None),
-        "user" => Ok(Network::User),
-        path => match std::path::absolute(path) {
-            Ok(path) if path.exists() => Ok(Network::Socket(path)),
-            Ok(path) => Err(format!("there is no socket {}; or say none, or user", path.display())),
-            Err(why) => Err(why.to_string()),
-        },
+    let existing = |path, what| match std::path::absolute(path) {
+        Ok(path) if path.exists() => Ok(path),
+        Ok(path) => {
+            let path = path.display();
+            Err(format!("there is no {what} {path}; or say none, user, or {SCRIPT}FILE"))
+        }
+        Err(why) => Err(why.to_string()),
+    };
+    match (text, text.strip_prefix(SCRIPT)) {
+        ("none", _) => Ok(Network::None),
+        ("user", _) => Ok(Network::User),
+        (_, Some(script)) => existing(script, "script").map(Network::Script),
+        (path, None) => existing(path, "socket").map(Network::Socket),
     }
 }
 
@@ -51,6 +64,9 @@ impl Network {
             Network::None => None,
             Network::User => Some(Link::Listen(LINK.into())),
             Network::Socket(path) => Some(Link::Connect(path.clone())),
+            Network::Script(script) => {
+                Some(Link::Script { script: script.clone(), answers: ANSWERS.into() })
+            }
         }
     }
 }
@@ -120,7 +136,13 @@ impl Instance {
             None => Network::None,
             Some(Link::Listen(_)) => Network::User,
             Some(Link::Connect(path)) => Network::Socket(path),
+            Some(Link::Script { script, .. }) => Network::Script(script),
         })
+    }
+
+    /// Returns what the clients of the board's scripted peer have seen so far.
+    pub fn answers(&self) -> std::io::Result<Vec<Answer>> {
+        answers::read(&self.path(ANSWERS))
     }
 
     /// Returns the published ports; none if no gateway answers.
@@ -181,8 +203,11 @@ mod tests {
         assert_eq!(parse("user"), Ok(Network::User));
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_path_buf();
+        let script = format!("{SCRIPT}{}", path.display());
+        assert_eq!(parse(&script), Ok(Network::Script(path.clone())));
         assert_eq!(parse(path.to_str().unwrap()), Ok(Network::Socket(path)));
-        assert!(parse("usre").unwrap_err().contains("or say none, or user"));
+        assert!(parse("usre").unwrap_err().contains("no socket"));
+        assert!(parse("script:usre").unwrap_err().contains("no script"));
     }
 
     #[test]

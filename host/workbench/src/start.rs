@@ -32,20 +32,24 @@ impl Instance {
         if options.icount && !single {
             return Err(InstanceError::OneCore);
         }
-        self.begin(board_file)?;
+        let mut board = self.begin(board_file)?;
+        if let Some(arguments) = &options.arguments {
+            board.arguments.clone_from(arguments);
+        }
+        self.disks(&board)?;
+        self.set_disk_aside(&mut board)?;
         for built in kernels {
             self.stub(built)?;
             file(&built.kernel, keep(built, &self.folder))?;
         }
         self.stage(&board, kernels)?;
-        let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
         if let Some((choice, _)) = &options.lab {
             self.model(&board, *choice, kernels, &options.points)?;
         }
         let spin = soc.with_file_name(SPIN);
         file(&spin, std::fs::metadata(&spin))?;
         let config = machine::config(&board, &spin, options);
-        self.launch(soc, &board, (arguments, options.is_exact()), &config)
+        self.launch(soc, &board, options.is_exact(), &config)
     }
 
     /// Does the same, in the lab, for a board whose one domain runs a different kernel: `machine`
@@ -57,7 +61,9 @@ impl Instance {
         machine: &[String],
         lab: &Lab,
     ) -> Outcome<()> {
-        let board = self.begin(board_file)?;
+        let mut board = self.begin(board_file)?;
+        board.arguments.clear();
+        self.disks(&board)?;
         lab.write(&self.folder)?;
         let mut config = machine::config(&board, &soc.with_file_name(SPIN), &Options::default());
         config.lab = true;
@@ -66,7 +72,7 @@ impl Instance {
             domain.command = machine.to_vec();
             domain.image = None;
         }
-        self.launch(soc, &board, ("", true), &config)
+        self.launch(soc, &board, true, &config)
     }
 
     /// Reads the board file and empties the folder.
@@ -164,13 +170,12 @@ impl Instance {
         &self,
         soc: &Path,
         board: &Board,
-        (arguments, exact): (&str, bool),
+        exact: bool,
         config: &config::Config,
     ) -> Outcome<()> {
         let given = self.give(exact)?;
-        let blob = board.blob_with(arguments, &given).map_err(InstanceError::Blob)?;
+        let blob = board.blob_with(&board.arguments, &given).map_err(InstanceError::Blob)?;
         self.write_secret("blob.bin", blob.as_bytes())?;
-        self.disks(board)?;
         self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;
@@ -210,7 +215,7 @@ impl Instance {
     /// Creates missing images of a board's disks, with zeros.
     fn disks(&self, board: &Board) -> Outcome<()> {
         for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
-            let path = self.path(&format!("{}.disk", device.name));
+            let path = self.path(&machine::disk(&device.name));
             let image = std::fs::File::options().create(true).append(true).open(&path);
             // An image made by the user may be larger.
             let grow =
@@ -218,6 +223,20 @@ impl Instance {
             image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
         }
         Ok(())
+    }
+
+    /// Sets memory aside for the disk that the command line wants in memory, if it wants one.
+    fn set_disk_aside(&self, board: &mut Board) -> Outcome<()> {
+        let Some(name) = board::ram_disk(&board.arguments).map(str::to_owned) else {
+            return Ok(());
+        };
+        if !board.has_disk(&name) {
+            return Err(InstanceError::NoSuchDisk(name));
+        }
+        let path = self.path(&machine::disk(&name));
+        let bytes = file(&path, std::fs::metadata(&path))?.len();
+        let too_large = |most| InstanceError::LargeDisk(name, bytes >> 20, most >> 20);
+        board.set_disk_aside(bytes).map_err(too_large)
     }
 
     fn failed(&self, what: &'static str) -> InstanceError {

@@ -18,8 +18,8 @@ use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
-use kernel_services::disk::{self, Disk as Access, Use};
-use kernel_services::files::with_files;
+use kernel_node::ram_disk::RamDisk;
+use kernel_services::disk::{self, Disk as Access, DiskError, Use};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::Session;
@@ -29,10 +29,8 @@ use medium::Medium;
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
 /// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 1_000_000_000;
-/// Most time that [`await_root`] and [`await_mount`] wait, in ns.
+/// Most time that [`await_root`] waits, in ns.
 const MOUNTING: u64 = 15_000_000_000;
-/// Polling interval of [`await_mount`], in ns.
-const LOOK: u64 = 20_000_000;
 
 /// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
@@ -63,35 +61,24 @@ fn serve(kernel: &'static Kernel) {
     let name = abi::boot::text(&found.name);
     let top = kernel.option("root=") == Some(name);
     let medium = match kernel.option("ram=") == Some(name) {
-        // The copy is in the memory of one kernel.
-        true if found.home != u32::from(kernel.me.0) => return await_mount(&session, number),
-        true => {
-            disk::set_use(kernel, Use::Mounting);
-            Medium::copied(unchecked(&session))
-        }
+        true => in_memory(kernel, unchecked(&session)),
         false => Ok(Medium::Device),
     };
     match medium {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
-        Err(why) => kernel_node::log!("{name}: not mounted: it cannot be copied to memory: {why}"),
+        Err(why) => kernel_node::log!("{name}: not mounted: {why}"),
     }
+}
+
+/// Returns the memory that the soc has filled with the contents of `disk`.
+fn in_memory(kernel: &Kernel, disk: Access<'_>) -> Result<Medium, &'static str> {
+    let ram = RamDisk::take(kernel.blob).ok_or("the board has no memory for it")?;
+    Medium::memory(ram, disk).map_err(DiskError::text)
 }
 
 /// Returns the disk for requests that are not the file service's.
 fn unchecked(session: &Session) -> Access<'_> {
     Access { session, life: 0 }
-}
-
-/// Waits until another kernel has mounted disk `number`, at most for [`MOUNTING`].
-fn await_mount(session: &Session, number: u64) {
-    let deadline = arch::time::soc_time() + MOUNTING;
-    let is_mounted = || {
-        let all = with_files(session, |client| client.mounts());
-        all.is_ok_and(|all| all.iter().any(|(mounted, _)| mounted.source == number))
-    };
-    while !is_mounted() && arch::time::soc_time() < deadline {
-        session.kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK);
-    }
 }
 
 /// A request of the file service. Its data are the first `bytes` bytes of the thread's buffer.

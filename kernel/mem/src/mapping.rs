@@ -2,7 +2,7 @@
 //! any kernel's table against these rules:
 //!
 //! 1. Cacheable mappings show only frames of this domain's regions, of global blocks that are local
-//!    to it, and coherent pages that it holds.
+//!    to it, coherent pages that it holds, and a disk in memory.
 //! 2. Nothing is both writable and executable. The kernel's own code is not writable through a
 //!    second mapping either; programs' code is in frames that the linear map shows.
 //! 3. The lowest 2 MiB of virtual memory are not mapped.
@@ -28,8 +28,8 @@ const LOWEST: u64 = 2 << 20;
 
 /// Builds the page table of `domain`'s kernel, with tables from `frames`. Mapped at VA = PA +
 /// constant are the domain's local regions (cacheable; the image section by section, with unmapped
-/// guards between them), the uncached window, this domain's staging area (read-only), and the
-/// devices. The global region and other domains' memory are not mapped.
+/// guards between them), a disk in memory, the uncached window, this domain's staging area
+/// (read-only), and the devices. The global region and other domains' memory are not mapped.
 pub fn kernel_table(
     blob: &Blob,
     domain: DomainId,
@@ -44,6 +44,9 @@ pub fn kernel_table(
     };
     for region in blob.regions().iter().filter(|region| is_own(region, domain)) {
         map_local(region, layout, &mut map)?;
+    }
+    if let Some(disk) = disk(blob) {
+        map(disk.base, disk.base + disk.size, Memory::Cached, Rights::ReadWrite)?;
     }
     let window = &blob.window;
     map(window.base, page_up(window.base + window.size), Memory::Uncached, Rights::ReadWrite)?;
@@ -193,6 +196,11 @@ pub fn global(blob: &Blob) -> Option<&Region> {
     blob.regions().iter().find(|region| region.kind == kind::GLOBAL)
 }
 
+/// Returns the region of a disk in memory, if there is one.
+pub fn disk(blob: &Blob) -> Option<&Region> {
+    blob.regions().iter().find(|region| region.kind == kind::DISK)
+}
+
 /// Checks every leaf of `table`, the page table of `domain`'s kernel with the local `blocks`.
 pub fn audit(
     table: &PageTable,
@@ -260,7 +268,7 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn check(&self, leaf: &Mapping) -> Result<(), Violation> {
         let allowed = match leaf.memory {
-            Memory::Cached => self.is_own_memory(leaf),
+            Memory::Cached => self.is_own_memory(leaf) || self.is_disk(leaf),
             Memory::Uncached => {
                 self.is_window(leaf)
                     || is_staging(leaf, self.this)
@@ -309,6 +317,11 @@ impl Rules<'_> {
             }
         }
         at >= end
+    }
+
+    fn is_disk(&self, leaf: &Mapping) -> bool {
+        let is_data = leaf.rights == Rights::ReadWrite;
+        is_data && disk(self.blob).is_some_and(|disk| within(leaf, disk.base, disk.size))
     }
 
     fn is_own_block(&self, leaf: &Mapping) -> bool {

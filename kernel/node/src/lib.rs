@@ -9,8 +9,8 @@
 //! - [`Node`]: identity, board, clock and scheduler of this kernel
 //! - [`soc`]: requests to the soc; `hangs`: reports to it
 //! - [`shootdown`]: TLB shootdown
-//! - [`memory`], [`arenas`], [`movable`]: frames, heap and page table; memory for services; movable
-//!   pages
+//! - [`memory`], [`arenas`], [`ram_disk`], [`movable`]: frames, heap and page table; memory for
+//!   services; a disk in memory; movable pages
 //! - [`blob`], [`symbols`]: the board's description; symbol tables
 //! - [`print`], [`counts`]: the log; interrupt counts
 //! - [`ranks`]: the order of locks
@@ -29,6 +29,7 @@ pub mod memory;
 pub mod movable;
 mod node;
 pub mod print;
+pub mod ram_disk;
 pub mod ranks;
 pub mod shootdown;
 pub mod soc;

@@ -70,6 +70,17 @@ impl Object {
         }
     }
 
+    /// Returns a handle for a process that moves here from another kernel, which closes its own
+    /// afterwards. Of a socket it is the same one, with a further owner: a process that moves has no
+    /// more sockets than before.
+    pub fn adopt(self, system: &mut dyn System) -> Result<Object, Halt> {
+        if let Object::Socket(handle) = self {
+            ask_net(system, net::Request::new(net::Op::Adopt, handle), &mut [])?;
+            return Ok(self);
+        }
+        self.dup(system)
+    }
+
     /// Returns its metadata, and its WASI flags without those that the descriptor keeps.
     pub fn stat(self, system: &mut dyn System) -> Result<(Stat, u16), Halt> {
         let handle = match self {

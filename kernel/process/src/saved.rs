@@ -37,8 +37,8 @@ impl Process {
         }
     }
 
-    /// Makes a process of its parts and of a table that [`Table::save`] has made, with duplicates
-    /// of the handles there.
+    /// Makes a process of its parts and of a table that [`Table::save`] has made, with handles of
+    /// its own for the objects there.
     pub fn of_parts(
         system: &mut dyn System,
         descriptors: u32,
@@ -54,7 +54,7 @@ impl Process {
         }
         let theirs = Table::new(descriptors)?;
         theirs.load(table)?;
-        let done = process.duplicate_all(system, &theirs);
+        let done = process.adopt_all(system, &theirs);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -64,13 +64,13 @@ impl Process {
         }
     }
 
-    fn duplicate_all(&self, system: &mut dyn System, theirs: &Table) -> Done {
+    fn adopt_all(&self, system: &mut dyn System, theirs: &Table) -> Done {
         let mut all = Vec::new();
         all.try_reserve_exact(theirs.count()).map_err(|_| Errno::NOMEM)?;
         theirs.each(&mut |number, descriptor| all.push((number, descriptor)));
         for (number, descriptor) in all {
             let name = theirs.name(number).ok();
-            let object = descriptor.object.dup(system)?;
+            let object = descriptor.object.adopt(system)?;
             let slot = Slot { descriptor: Descriptor { object, ..descriptor }, name };
             if let Err(why) = self.table.put(number, slot) {
                 // Fails only if the service has restarted.
@@ -83,8 +83,10 @@ impl Process {
 }
 
 /// Words of a descriptor: number and length of the name; [`Descriptor::flags`]; handle; rights;
-/// inheriting. The name follows, up to a multiple of 8 bytes.
+/// inheriting. The name follows, up to a multiple of 8 bytes. A reserved number has [`RESERVED`]
+/// for flags, and no name.
 const WORDS: usize = 5;
+const RESERVED: u64 = 1 << 32;
 const HEAD: usize = 8 * WORDS;
 /// Added to the length of a name: one of 0 bytes differs from none.
 const NAMED: u64 = 1;
@@ -113,6 +115,13 @@ impl Table {
             bytes.extend_from_slice(&name);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         });
+        self.each_reserved(&mut |number| match bytes.try_reserve(HEAD) {
+            Ok(()) => {
+                let words = [u64::from(number), RESERVED, 0, 0, 0];
+                words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+            }
+            Err(_) => done = Err(Errno::NOMEM),
+        });
         done.map(|()| bytes)
     }
 
@@ -132,9 +141,13 @@ impl Table {
             let taken = length.unwrap_or(0).next_multiple_of(8);
             let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
             let name = length.map(|length| copied(&name[..length])).transpose()?;
+            bytes = rest;
+            if flags == RESERVED {
+                self.reserve_at(number)?;
+                continue;
+            }
             let descriptor = Descriptor::of_words(handle, flags as u32, rights, inheriting);
             self.put(number, Slot { descriptor, name })?;
-            bytes = rest;
         }
         Ok(())
     }
@@ -174,6 +187,18 @@ mod tests {
             assert_eq!(to.name(number), from.name(number));
         }
         assert_eq!(Table::new(8).unwrap().save(), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_number_that_a_thread_has_reserved_stays_reserved() {
+        let (from, to) = (table(), Table::new(100).unwrap());
+        assert_eq!(from.reserve(), Ok(2));
+        to.load(&from.save().unwrap()).unwrap();
+        assert_eq!((to.count(), to.get(2), to.free(0)), (4, Err(Errno::BADF), Ok(3)));
+        // Back in its kernel, it gets what it was reserved for.
+        from.load(&to.save().unwrap()).unwrap();
+        let descriptor = from.get(0).unwrap();
+        assert_eq!((from.settle(2, Some(descriptor)), from.get(2)), (Ok(()), Ok(descriptor)));
     }
 
     #[test]

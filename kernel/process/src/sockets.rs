@@ -209,13 +209,37 @@ impl Process {
         let flags = only_nonblock(flags)?;
         check_address(memory, address)?;
         memory.check(new, 4)?;
-        self.table.free(0)?;
-        let reply = ask_net(system, Request::new(Op::Accept, listener.socket()?), &mut [])?;
-        let descriptor = Descriptor::of_socket(reply.handle, filetype::STREAM, listener.rights);
-        let number = self.enter_socket(system, descriptor, flags)?;
+        // Reserved: a connection that was accepted cannot be given back.
+        let number = self.table.reserve()?;
+        let accepted = self.accept_at(system, listener, flags, number);
+        if accepted.is_err() {
+            // Fails if the process has ended while another kernel had its turn.
+            let _ = self.table.settle(number, None);
+        }
+        let reply = accepted?;
         store_address(memory, address, &reply)?;
         memory.store_u32(new, number)?;
         Ok(())
+    }
+
+    /// Waits for a connection, which becomes the descriptor of a reserved number.
+    fn accept_at(
+        &self,
+        system: &mut dyn System,
+        listener: Descriptor,
+        flags: u16,
+        number: u32,
+    ) -> Result<Reply, Halt> {
+        let reply = ask_net(system, Request::new(Op::Accept, listener.socket()?), &mut [])?;
+        let descriptor = Descriptor::of_socket(reply.handle, filetype::STREAM, listener.rights);
+        let set = if flags != 0 { descriptor.object.set_flags(system, flags) } else { Ok(()) };
+        let done = set.and_then(|()| Ok(self.table.settle(number, Some(descriptor))?));
+        if let Err(why) = done {
+            // Fails only if the service has restarted.
+            let _ = descriptor.object.close(system);
+            return Err(why);
+        }
+        Ok(reply)
     }
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]

@@ -1,7 +1,8 @@
 //! Descriptors: small numbers for files and sockets, with their rights.
 //!
-//! There are never more than the limit, and a new descriptor gets the lowest free number. This
-//! module never calls a service: code that removes a descriptor closes its object.
+//! There are never more than the limit, and a new descriptor gets the lowest free number. A number
+//! can be reserved for what cannot be undone, such as an accept: it is neither free nor a
+//! descriptor. This module never calls a service: code that removes a descriptor closes its object.
 //!
 //! Every call of a program looks a descriptor up, so that takes no lock: each place has a version,
 //! which is odd while the place changes. Changes take a lock, under which memory is allocated and
@@ -10,6 +11,8 @@
 //!   look up: version --> descriptor --> version: the same, even one, or again
 //!   change:  lock --> version + 1 --> descriptor --> version + 2
 //! ```
+
+mod place;
 
 use crate::errno::Errno;
 use crate::object::Object;
@@ -20,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once, Rank};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use place::Place;
 
 /// Default limit of descriptors.
 pub const DESCRIPTORS: u32 = 256;
@@ -125,59 +128,6 @@ const RANK: Rank = Rank::new(56, "descriptors");
 /// Places that are allocated at once.
 const CHUNK: usize = 32;
 
-/// A place for a descriptor.
-#[derive(Debug, Default)]
-struct Place {
-    /// Odd while the place changes.
-    version: AtomicU32,
-    /// [`Descriptor::flags`] and [`Place::USED`].
-    flags: AtomicU32,
-    handle: AtomicU64,
-    rights: AtomicU64,
-    inheriting: AtomicU64,
-}
-
-impl Place {
-    const USED: u32 = 1 << 8;
-
-    /// Returns the descriptor, if there is one.
-    #[inline]
-    fn load(&self) -> Option<Descriptor> {
-        loop {
-            let version = self.version.load(Ordering::Acquire);
-            let flags = self.flags.load(Ordering::Relaxed);
-            let found = Descriptor::of_words(
-                self.handle.load(Ordering::Relaxed),
-                flags,
-                self.rights.load(Ordering::Relaxed),
-                self.inheriting.load(Ordering::Relaxed),
-            );
-            // The words were loaded before the version is, again.
-            fence(Ordering::Acquire);
-            if version & 1 == 0 && self.version.load(Ordering::Relaxed) == version {
-                return (flags & Self::USED != 0).then_some(found);
-            }
-            core::hint::spin_loop();
-        }
-    }
-
-    /// Changes the descriptor. The caller has the table's lock.
-    fn store(&self, descriptor: Option<Descriptor>) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        // That is visible before the words are.
-        fence(Ordering::Release);
-        let flags = descriptor.map_or(0, |it| it.flags() | Self::USED);
-        if let Some(descriptor) = descriptor {
-            self.handle.store(descriptor.object.parts().0, Ordering::Relaxed);
-            self.rights.store(descriptor.rights, Ordering::Relaxed);
-            self.inheriting.store(descriptor.inheriting, Ordering::Relaxed);
-        }
-        self.flags.store(flags, Ordering::Relaxed);
-        self.version.store(version.wrapping_add(2), Ordering::Release);
-    }
-}
-
 /// Names of preopened directories, by number.
 type Names = BTreeMap<u32, Box<[u8]>>;
 
@@ -262,7 +212,7 @@ impl Table {
 
     /// As [`Table::free`]. The caller has the lock.
     fn lowest(&self, from: u32) -> Result<u32, Errno> {
-        let is_free = |number: &u32| self.get(*number).is_err();
+        let is_free = |number: &u32| self.place(*number).is_none_or(Place::is_free);
         let number = (from..self.limit).find(is_free).ok_or(Errno::MFILE)?;
         self.allocated(number).map(|_| number)
     }
@@ -284,10 +234,11 @@ impl Table {
     /// Stores a descriptor at a free number, or fails with [`Errno::INVAL`].
     pub fn put(&self, number: u32, slot: Slot) -> Result<(), Errno> {
         let mut names = self.names.lock();
-        if self.get(number).is_ok() {
+        let place = self.allocated(number)?;
+        if !place.is_free() {
             return Err(Errno::INVAL);
         }
-        self.allocated(number)?.store(Some(slot.descriptor));
+        place.store(Some(slot.descriptor));
         if let Some(name) = slot.name {
             names.insert(number, name);
         }
@@ -300,6 +251,40 @@ impl Table {
         let number = self.lowest(0)?;
         self.allocated(number)?.store(Some(descriptor));
         Ok(number)
+    }
+
+    /// Reserves the lowest free number, which it returns.
+    pub fn reserve(&self) -> Result<u32, Errno> {
+        let _changes = self.names.lock();
+        let number = self.lowest(0)?;
+        self.allocated(number)?.reserve();
+        Ok(number)
+    }
+
+    /// Reserves a free number, or fails with [`Errno::INVAL`].
+    pub(crate) fn reserve_at(&self, number: u32) -> Result<(), Errno> {
+        let _changes = self.names.lock();
+        let place = self.allocated(number)?;
+        if !place.is_free() {
+            return Err(Errno::INVAL);
+        }
+        place.reserve();
+        Ok(())
+    }
+
+    /// Stores a descriptor at a reserved number, or makes that free again. Fails with
+    /// [`Errno::BADF`] if it is not reserved.
+    pub fn settle(&self, number: u32, descriptor: Option<Descriptor>) -> Result<(), Errno> {
+        let _changes = self.names.lock();
+        let place = self.place(number).filter(|place| place.is_reserved()).ok_or(Errno::BADF)?;
+        place.store(descriptor);
+        Ok(())
+    }
+
+    /// Calls `visit` with each reserved number. It must not change the table.
+    pub(crate) fn each_reserved(&self, visit: &mut dyn FnMut(u32)) {
+        let reserved = self.places().filter(|(_, place)| place.is_reserved());
+        reserved.for_each(|(number, _)| visit(number));
     }
 
     /// Moves a descriptor, with its name, to the number of another one, which it returns, unless
@@ -373,7 +358,7 @@ pub(crate) fn copied(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
     fn descriptor(word: u64) -> Descriptor {
@@ -432,5 +417,24 @@ mod tests {
         assert_eq!((table.add(descriptor(9)), table.add(descriptor(9))), (Ok(7), Ok(33)));
         assert_eq!((0..41).filter(|_| table.take_any().is_some()).count(), 40);
         assert_eq!(table.count(), 0);
+    }
+
+    #[test]
+    fn a_reserved_number_is_neither_free_nor_a_descriptor() {
+        let table = Table::new(2).unwrap();
+        assert_eq!(table.settle(0, None), Err(Errno::BADF));
+        assert_eq!((table.reserve(), table.add(descriptor(7))), (Ok(0), Ok(1)));
+        assert_eq!((table.reserve(), table.free(0)), (Err(Errno::MFILE), Err(Errno::MFILE)));
+        let slot = Slot { descriptor: descriptor(9), name: None };
+        assert_eq!(
+            (table.put(0, slot), table.reserve_at(0)),
+            (Err(Errno::INVAL), Err(Errno::INVAL))
+        );
+        assert_eq!((table.get(0), table.renumber(1, 0)), (Err(Errno::BADF), Err(Errno::BADF)));
+        assert_eq!((table.take(0).err(), table.count()), (Some(Errno::BADF), 1));
+        assert_eq!(table.settle(0, Some(descriptor(8))), Ok(()));
+        assert_eq!(table.get(0), Ok(descriptor(8)));
+        assert_eq!((table.settle(0, None), table.take(0)), (Err(Errno::BADF), Ok(descriptor(8))));
+        assert_eq!((table.reserve(), table.settle(0, None), table.free(0)), (Ok(0), Ok(()), Ok(0)));
     }
 }

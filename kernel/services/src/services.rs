@@ -21,6 +21,7 @@
 //! - [`wakes`]: wakes of parked callers, here and on other kernels; `woken`: which of them count
 //! - `lives`: which kernels have died; `timers`: what this kernel keeps, leaves to others and takes
 //!   from them
+//! - `cancels`: requests that fail are not parked
 //! - [`any`]: one wait for several requests; [`polling`]: polls of files and sockets
 //! - [`frames`]: the service of shared frames
 //! - `longest`: the longest step, for measurements
@@ -28,6 +29,7 @@
 mod alone;
 mod any;
 mod caller;
+mod cancels;
 mod frames;
 mod guard;
 mod lives;
@@ -85,6 +87,13 @@ pub enum ServiceFailure {
 }
 
 impl ServiceFailure {
+    /// Returns whether a request that failed so may be parked at the home kernel: that one runs,
+    /// and has the service's state. The request must be cancelled.
+    fn leaves_requests(self) -> bool {
+        let is_refused = matches!(self, Self::Home(CallFailure::Refused(_) | CallFailure::Limits));
+        is_refused || matches!(self, Self::Nonsense | Self::NoMemory)
+    }
+
     pub fn text(self) -> &'static str {
         match self {
             ServiceFailure::Absent => "the service does not run here; `services` says why",

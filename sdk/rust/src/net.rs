@@ -1,7 +1,8 @@
 //! Sockets: streams ([`TcpListener`], [`TcpStream`]) and datagrams ([`UdpSocket`]).
 //!
 //! A socket is of the family of its address. One that is bound to `[::]` hears IPv4 as well, and has
-//! peers such as `[::ffff:10.0.2.2]:80` then. With the feature `std`, streams implement
+//! peers such as `[::ffff:10.0.2.2]:80` then. What can be reached is up to the board and the
+//! program's manifest. With the feature `std`, streams implement
 //! `std::io::Read` and `std::io::Write`.
 //!
 //! ```ignore
@@ -306,7 +307,16 @@ impl UdpSocket {
 
     /// Waits for a datagram. Returns how many bytes of it are in `into`, and where it came from.
     pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
-        let (some, from) = ffi::receive(self.0.number(), into, 0)?;
+        self.receive(into, 0)
+    }
+
+    /// As [`UdpSocket::recv_from`], and leaves the datagram in the socket.
+    pub fn peek_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
+        self.receive(into, PEEK)
+    }
+
+    fn receive(&self, into: &mut [u8], flags: u32) -> Result<(usize, SocketAddr), Errno> {
+        let (some, from) = ffi::receive(self.0.number(), into, flags)?;
         Ok((some, from.into()))
     }
 
@@ -323,6 +333,16 @@ impl UdpSocket {
     /// Waits for a datagram of the peer. Returns how many bytes of it are in `into`.
     pub fn recv(&self, into: &mut [u8]) -> Result<usize, Errno> {
         self.recv_from(into).map(|(some, _)| some)
+    }
+
+    /// As [`UdpSocket::recv`], and leaves the datagram in the socket.
+    pub fn peek(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.peek_from(into).map(|(some, _)| some)
+    }
+
+    /// Returns a second descriptor of the same socket.
+    pub fn try_clone(&self) -> Result<UdpSocket, Errno> {
+        self.0.try_clone().map(UdpSocket)
     }
 
     /// Returns its address.

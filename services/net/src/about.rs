@@ -6,7 +6,9 @@ use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Kind, Socket, is_connecting};
 use crate::stack::ns;
 use abi::net::{Errno, POLLS, Poll, Reply, Request, State, flag, option, ready};
+use abi::net::{RESERVED_WAITS, SMALL_WAITS, SYSTEM_WAITS, TREE_WAITS};
 use alloc::vec::Vec;
+use share::Token;
 use smoltcp::socket::tcp;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -130,7 +132,7 @@ impl Net {
             polls.push(poll);
         }
         if count == 0 && call.request.flags & flag::WAIT != 0 {
-            return Err(self.park_all(call, &keys));
+            return Err(self.park_all(call, &mut keys));
         }
         call.bulk[..length].copy_from_slice(polls.as_bytes());
         Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
@@ -172,18 +174,29 @@ impl Net {
         poll.got != 0
     }
 
-    fn park_all(&mut self, call: &Call<'_>, keys: &[Key]) -> Halt {
-        let mut last = Halt::Failed(Errno::Inval);
-        for &key in keys {
-            match self.parked.park(call.token, key) {
-                Some(()) => last = Halt::Park(key),
-                None => {
-                    self.parked.forget(call.token);
-                    return Halt::Failed(Errno::Nomem);
-                }
-            }
+    fn park_all(&mut self, call: &Call<'_>, keys: &mut [Key]) -> Halt {
+        let Some(&key) = keys.first() else { return Halt::Failed(Errno::Inval) };
+        match self.park(call.token, keys, call.request.tree) {
+            Ok(()) => Halt::Park(key),
+            Err(why) => Halt::Failed(why),
         }
-        last
+    }
+
+    /// Parks a caller that waits for nothing yet, if its process tree may wait for so many keys.
+    pub(crate) fn park(
+        &mut self,
+        token: Token,
+        keys: &mut [Key],
+        tree: u32,
+    ) -> core::result::Result<(), Errno> {
+        let own = self.parked.held_by(tree) + keys.len();
+        let left = self.parked.left().saturating_sub(keys.len());
+        let is_small = own <= SMALL_WAITS && left >= SYSTEM_WAITS;
+        let is_allowed = own <= TREE_WAITS && left >= SYSTEM_WAITS + RESERVED_WAITS;
+        if tree != 0 && !is_small && !is_allowed {
+            return Err(Errno::Nomem);
+        }
+        self.parked.park_all(token, keys, tree).ok_or(Errno::Nomem)
     }
 
     /// Returns whether the socket that a request is about, or the request, must not wait.

@@ -149,6 +149,11 @@ impl Addresses {
         self.network(address)?.next_hop(address)
     }
 
+    /// Returns whether a packet to `address` finds a host, or a next hop.
+    pub(crate) fn reaches(&self, address: Address) -> bool {
+        is_host(address) && self.next_hop(address).is_some()
+    }
+
     /// Returns the most bytes that a datagram to `address` may have.
     pub fn largest_datagram(&self, address: Address) -> usize {
         self.mtu - if to_v4(address).is_some() { IPV4_AND_UDP } else { IPV6_AND_UDP }
@@ -201,8 +206,7 @@ pub fn route(outside: Option<&Addresses>, address: Address) -> Option<(Side, Add
         // What is sent to an address of this chip does not leave it.
         return Some((Side::Loopback, address));
     }
-    let is_reached = is_host(address) && outside.next_hop(address).is_some();
-    is_reached.then_some((Side::Outside, address))
+    outside.reaches(address).then_some((Side::Outside, address))
 }
 
 /// The local address of a socket, and what it hears there.

@@ -1,12 +1,12 @@
 //! The interface to Ethernet, and what a frame is before smoltcp reads it.
 
-use crate::addresses::{Addresses, is_host, is_link_local};
+use crate::addresses::{Addresses, bytes_of};
 use crate::discovery;
 use crate::neighbours::{Mac, Neighbours};
 use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
 use abi::ethernet::{FrameHeader, kind};
-use abi::net::{Address, v4};
+use abi::net::Address;
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
@@ -38,7 +38,8 @@ pub struct Outside {
 /// What a received frame is, as far as this service must know before smoltcp reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Not for this chip, or its source cannot be outside: an address of this chip, or none.
+    /// Not for this chip, or its source is no host outside that could be answered: an address of
+    /// this chip, a broadcast, or none.
     Foreign,
     /// A neighbour tells its address, and may ask for ours.
     Neighbour { address: Address, mac: Mac, asks: bool },
@@ -68,11 +69,15 @@ impl Frame {
     fn of_v4(payload: &[u8], own: &Addresses) -> Frame {
         let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
-        let is_far = !matches!(from.octets()[0], 0 | 127) && own.is_own(v4(to.octets()));
-        if !is_far || own.is_own(v4(from.octets())) {
+        // smoltcp would answer a segment to the broadcast in the name of the broadcast.
+        if !is_between(from.into(), to.into(), own) {
             return Frame::Foreign;
         }
-        if packet.next_header() != IpProtocol::Tcp || packet.frag_offset() != 0 {
+        // Nothing puts fragments together, and smoltcp takes each for a whole packet.
+        if packet.more_frags() || packet.frag_offset() != 0 {
+            return Frame::Foreign;
+        }
+        if packet.next_header() != IpProtocol::Tcp {
             return Frame::Other;
         }
         Frame::of_segment(packet.payload(), from.into(), to.into())
@@ -84,10 +89,9 @@ impl Frame {
         if let Some(found) = discovery::of_packet(&packet, mac, own) {
             return found.unwrap_or(Frame::Foreign);
         }
-        let source = from.octets();
-        let is_far = (is_host(source) || is_link_local(source)) && own.is_own(to.octets());
         match packet.next_header() {
-            _ if !is_far || own.is_own(source) => Frame::Foreign,
+            _ if !is_between(from.into(), to.into(), own) => Frame::Foreign,
+            IpProtocol::Ipv6Frag => Frame::Foreign,
             IpProtocol::Tcp => Frame::of_segment(packet.payload(), from.into(), to.into()),
             _ => Frame::Other,
         }
@@ -102,6 +106,12 @@ impl Frame {
             _ => Frame::Other,
         }
     }
+}
+
+/// Returns whether a packet is from another host, which could be answered, to this one.
+fn is_between(from: IpAddress, to: IpAddress, own: &Addresses) -> bool {
+    let from = bytes_of(from);
+    own.is_own(bytes_of(to)) && !own.is_own(from) && own.reaches(from)
 }
 
 impl Default for Outside {

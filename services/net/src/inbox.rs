@@ -15,8 +15,10 @@ use alloc::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 struct Head {
     from: Peer,
-    length: usize,
+    length: u16,
 }
+
+const _: () = assert!(LARGEST <= u16::MAX as usize);
 
 /// The datagrams of a socket, the oldest first.
 #[derive(Debug)]
@@ -36,9 +38,9 @@ impl Inbox {
 
     /// Adds a datagram, unless it has no room.
     pub fn push(&mut self, from: Peer, datagram: &[u8]) {
-        let length = datagram.len();
-        if self.heads.len() < WAITING && self.bytes.len() + length <= LARGEST {
-            self.heads.push_back(Head { from, length });
+        let has_room = self.bytes.len() + datagram.len() <= LARGEST;
+        if has_room && self.heads.len() < WAITING {
+            self.heads.push_back(Head { from, length: datagram.len() as u16 });
             self.bytes.extend(datagram);
         }
     }
@@ -55,6 +57,7 @@ impl Inbox {
     /// Copies as much of the oldest datagram as fits. Returns its sender, and its length.
     pub fn peek(&self, into: &mut [u8]) -> Option<(Peer, usize)> {
         let Head { from, length } = *self.heads.front()?;
+        let length = usize::from(length);
         let some = length.min(into.len());
         let (first, second) = self.bytes.as_slices();
         let before = some.min(first.len());
@@ -66,7 +69,7 @@ impl Inbox {
     /// Removes the oldest datagram.
     pub fn pop(&mut self) {
         if let Some(head) = self.heads.pop_front() {
-            self.bytes.drain(..head.length);
+            self.bytes.drain(..usize::from(head.length));
         }
     }
 
@@ -74,11 +77,12 @@ impl Inbox {
     pub fn keep(&mut self, peer: Peer) {
         for _ in 0..self.heads.len() {
             let Some(head) = self.heads.pop_front() else { break };
+            let length = usize::from(head.length);
             if head.from == peer {
-                self.bytes.rotate_left(head.length);
+                self.bytes.rotate_left(length);
                 self.heads.push_back(head);
             } else {
-                self.bytes.drain(..head.length);
+                self.bytes.drain(..length);
             }
         }
     }

@@ -8,8 +8,8 @@
 //!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
-//! - [`sockets`]  handles and what they refer to; [`listener`]: listening ports; [`inbox`]: received
-//!   datagrams
+//! - [`sockets`]  handles and what they refer to; `owners`: their kernels; `readiness`: what they
+//!   are ready for; [`listener`]: listening ports; [`inbox`]: received datagrams
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `datagrams`,
 //!   `about`: each request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
@@ -37,7 +37,9 @@ pub mod neighbours;
 pub mod nic;
 mod operations;
 pub mod outside;
+mod owners;
 mod patience;
+mod readiness;
 pub mod service;
 pub mod sockets;
 pub mod stack;

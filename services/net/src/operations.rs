@@ -265,7 +265,12 @@ impl Net {
             return Err(Errno::Notconn.into());
         }
         let into = &mut call.bulk[..length];
-        match if peeks { socket.peek_slice(into) } else { socket.recv_slice(into) } {
+        let received = match peeks {
+            // `peek_slice` does not report the end.
+            true => socket.peek(0).map(|_| ()).and_then(|()| socket.peek_slice(into)),
+            false => socket.recv_slice(into),
+        };
+        match received {
             Ok(0) if length > 0 && !ends => Err(Halt::Park(Key::Readable(place))),
             Ok(bytes) => Ok(filled(bytes)),
             Err(RecvError::Finished) => Ok(filled(0)),

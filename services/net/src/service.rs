@@ -8,13 +8,12 @@
 use crate::addresses::Addresses;
 use crate::listener::Listener;
 use crate::nic::Counts;
+use crate::owners::Life;
 use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
-use abi::net::{Errno, Op, Reply, Request, flag};
+use abi::net::{Errno, Op, Reply, Request, WAITS, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
-/// Maximum number of keys that callers wait for.
-pub const WAITS: usize = 2048;
 /// Maximum rounds in one step, each of which moves packets and then updates the handles: a close
 /// causes an answer, which may cause another change.
 const LOOKS: usize = 6;
@@ -104,9 +103,9 @@ impl Net {
             Err(Halt::Park(key)) if self.must_not_wait(&call.request) => {
                 self.would_wait(&call.request, key)
             }
-            Err(Halt::Park(key)) => match self.parked.park(call.token, key) {
-                Some(()) => return Answer::Parked,
-                None => Errno::Nomem,
+            Err(Halt::Park(key)) => match self.park(call.token, &mut [key], call.request.tree) {
+                Ok(()) => return Answer::Parked,
+                Err(why) => why,
             },
         };
         Answer::Done(Reply::error(error))
@@ -147,6 +146,10 @@ impl Net {
             Op::Shut => self.do_shut(call),
             Op::State => self.do_state(call),
             Op::Dup => self.do_dup(call),
+            Op::Adopt => {
+                self.handles.adopt(call.request.handle, call.token)?;
+                Ok(Reply { handle: call.request.handle, ..Reply::default() })
+            }
             Op::Poll => self.do_poll(call),
             Op::Peer => self.do_peer(call),
             Op::SetFlags => self.do_set_flags(call),
@@ -155,7 +158,7 @@ impl Net {
             Op::Interface => self.do_interface(call),
             Op::List => self.do_list(call),
             Op::Close => {
-                let (place, last) = self.handles.close(call.request.handle)?;
+                let (place, last) = self.handles.close(call.request.handle, call.token)?;
                 self.closed = Some(place);
                 self.end(last, false);
                 Ok(Reply::default())
@@ -180,6 +183,13 @@ impl Net {
             Some(Kind::Ended(ended)) => self.stack.budget.release(ended.side, ended.charged),
             Some(Kind::Fresh(_) | Kind::FreshUdp) | None => {}
         }
+    }
+
+    /// Wakes all that wait at a socket: one may wait with a handle that was closed.
+    fn wake_all_at(&mut self, place: u32, effects: &mut dyn Effects) {
+        self.parked.wake(Key::Readable(place), effects);
+        self.parked.wake(Key::Writable(place), effects);
+        self.parked.wake(Key::Over(place), effects);
     }
 
     /// Updates the sockets after packets have moved. Returns whether there is more to send now,
@@ -216,10 +226,7 @@ impl Net {
             }
         }
         if let Some(place) = self.closed.take() {
-            // One may have waited with the handle that was closed.
-            self.parked.wake(Key::Readable(place), effects);
-            self.parked.wake(Key::Writable(place), effects);
-            self.parked.wake(Key::Over(place), effects);
+            self.wake_all_at(place, effects);
         }
         let (handles, stack) = (&self.handles, &self.stack);
         let ready = |key: Key| match key {
@@ -239,10 +246,10 @@ impl Net {
 
 /// Returns whether a request can neither move a packet nor let another caller continue.
 fn is_quiet(request: &Request) -> bool {
-    use Op::{Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
+    use Op::{Adopt, Dup, Interface, List, Peer, Poll, SetFlags, SetOption, State, Tcp, Udp};
     match Op::from_code(request.op) {
         None | Some(Dup | Peer | Poll | SetFlags | SetOption | State | Tcp | Udp) => true,
-        Some(op) => matches!(op, Interface | List),
+        Some(op) => matches!(op, Adopt | Interface | List),
     }
 }
 
@@ -296,9 +303,16 @@ impl Service for Net {
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
-                while let Some(place) = self.handles.owned(kernel.0, epoch.0) {
-                    let last = self.handles.close_at(place).and_then(|(_, last)| last);
-                    self.end(last, true);
+                let mut from = 0;
+                let life = Life::new(kernel.0, epoch.0);
+                while let Some(place) = self.handles.owned(life, from) {
+                    // It may own one more than once.
+                    from = place;
+                    let closed = self.handles.close_at(place, life);
+                    if let Some((socket, last)) = closed {
+                        self.end(last, true);
+                        self.wake_all_at(socket, effects);
+                    }
                 }
                 Answer::NoReply
             }

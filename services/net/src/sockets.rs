@@ -11,15 +11,16 @@
 //! ```
 //! A socket has one or more handles, and ends with the last of them. A handle is owned by the
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
-//! kernel may use it. Handles are charged to the process tree that opened them.
+//! kernel may use it ([`Owners`]). Handles are charged to the process tree that opened them.
 
 use crate::addresses::{Local, Side, bytes_of};
 use crate::budget::{LARGEST, SOCKETS};
 use crate::inbox::Inbox;
 use crate::listener::{Listener, RESERVED};
+use crate::owners::{Life, Owners};
 use crate::patience;
 use crate::stack::{SocketHandle, Stack};
-use abi::net::{ANY, ANY_V4, Address, DATAGRAM, Errno, HANDLES, TREE_HANDLES, flag, option, to_v4};
+use abi::net::{ANY, ANY_V4, Address, Errno, HANDLES, TREE_HANDLES, flag, option, to_v4};
 use alloc::collections::VecDeque;
 use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
@@ -159,8 +160,7 @@ impl Socket {
 
 #[derive(Clone, Copy, Debug)]
 struct Opening {
-    kernel: u8,
-    epoch: u16,
+    owners: Owners,
     /// The process tree that it is charged to; 0: the system.
     tree: u32,
     /// The place of its socket.
@@ -225,8 +225,8 @@ impl Handles {
     }
 
     fn add(&mut self, owner: Owner, socket: u32) -> Result<u64, Errno> {
-        let (kernel, epoch) = (owner.token.kernel, owner.token.epoch);
-        let opening = Opening { kernel, epoch, tree: owner.tree, socket };
+        let owners = Owners::new(Life::of(owner.token));
+        let opening = Opening { owners, tree: owner.tree, socket };
         let place = self.openings.insert(opening).ok_or(Errno::Nfile)?;
         self.openings.handle(self.life, place).ok_or(Errno::Badf)
     }
@@ -244,6 +244,13 @@ impl Handles {
         let handle = self.add(owner, place)?;
         self.socket_mut(place).ok_or(Errno::Badf)?.handles += 1;
         Ok(handle)
+    }
+
+    /// Makes the kernel of `token` a further owner of a handle.
+    pub fn adopt(&mut self, handle: u64, token: Token) -> Result<(), Errno> {
+        let place = self.opening(handle)?;
+        let opening = self.openings.get_mut(place).ok_or(Errno::Badf)?;
+        opening.owners.add(Life::of(token)).ok_or(Errno::Nfile)
     }
 
     fn opening(&self, handle: u64) -> Result<u32, Errno> {
@@ -282,15 +289,19 @@ impl Handles {
         self.socket_mut(place).map(|socket| &mut socket.kind)
     }
 
-    /// Closes a handle. Returns the place of its socket, and what the socket was if this was its
-    /// last handle.
-    pub fn close(&mut self, handle: u64) -> Result<(u32, Option<Kind>), Errno> {
+    /// Closes a handle for the kernel of `token`. Returns the place of its socket, and what the
+    /// socket was if this was its last handle.
+    pub fn close(&mut self, handle: u64, token: Token) -> Result<(u32, Option<Kind>), Errno> {
         let place = self.opening(handle)?;
-        self.close_at(place).ok_or(Errno::Badf)
+        self.close_at(place, Life::of(token)).ok_or(Errno::Badf)
     }
 
-    /// Closes the handle at `place` of the table of handles.
-    pub fn close_at(&mut self, place: u32) -> Option<(u32, Option<Kind>)> {
+    /// Closes the handle at `place` of the table of handles for one of its owners.
+    pub fn close_at(&mut self, place: u32, life: Life) -> Option<(u32, Option<Kind>)> {
+        let opening = self.openings.get_mut(place)?;
+        if opening.owners.remove(life) {
+            return Some((opening.socket, None));
+        }
         let place = self.openings.remove(place)?.socket;
         let socket = self.sockets.get_mut(place)?;
         socket.handles = socket.handles.saturating_sub(1);
@@ -315,10 +326,10 @@ impl Handles {
         self.openings.count()
     }
 
-    /// Returns the place of the first handle of this owner.
-    pub fn owned(&self, kernel: u8, epoch: u16) -> Option<u32> {
-        let mine = |opening: &Opening| opening.kernel == kernel && opening.epoch == epoch;
-        (0..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
+    /// Returns the place of the first handle of this owner, of those from `from` on.
+    pub fn owned(&self, life: Life, from: u32) -> Option<u32> {
+        let mine = |opening: &Opening| opening.owners.have(life);
+        (from..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
     /// Returns the UDP socket that gets a datagram to `to` from `from`.
@@ -368,82 +379,6 @@ impl Handles {
 
     fn any(&self, is: impl Fn(&Socket) -> bool) -> bool {
         (0..self.places()).any(|place| self.socket(place).is_some_and(&is))
-    }
-}
-
-impl Kind {
-    /// Returns whether a receive or an accept would not wait.
-    pub fn readable(&self, stack: &Stack) -> bool {
-        match self {
-            Kind::Udp(own) => !own.inbox.is_empty(),
-            Kind::Listener(listener) => !listener.ready.is_empty(),
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.can_recv() || !socket.may_recv() && !is_connecting(socket)
-            }
-            Kind::FreshUdp => false,
-            Kind::Fresh(_) | Kind::Ended(..) => true,
-        }
-    }
-
-    /// Returns whether a send or a connect would not wait.
-    pub fn writable(&self, stack: &Stack) -> bool {
-        match self {
-            // On loopback a datagram arrives at once, or is lost.
-            Kind::Udp(own) => own.outside.is_none_or(|it| stack.see_datagrams(it).can_send()),
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.can_send() || !socket.may_send() && !is_connecting(socket)
-            }
-            Kind::Listener(_) => false,
-            Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,
-        }
-    }
-
-    /// Returns whether a stream has no direction left.
-    pub fn is_over(&self, stack: &Stack) -> bool {
-        match self {
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
-            }
-            Kind::Ended(_) => true,
-            Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
-        }
-    }
-
-    /// Returns how many bytes can be read, or connections accepted.
-    pub fn waiting(&self, stack: &Stack) -> usize {
-        match self {
-            Kind::FreshUdp | Kind::Fresh(_) => 0,
-            Kind::Udp(own) => own.inbox.bytes(),
-            Kind::Listener(listener) => listener.ready.len(),
-            Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
-            Kind::Ended(ended) => ended.rest.len(),
-        }
-    }
-
-    /// Returns how many bytes can be sent.
-    pub fn space(&self, stack: &Stack) -> usize {
-        match self {
-            Kind::Udp(..) | Kind::FreshUdp => DATAGRAM,
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.send_capacity().saturating_sub(socket.send_queue())
-            }
-            Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => 0,
-        }
-    }
-
-    /// Returns the capacities of its buffers: to receive, and to send.
-    pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
-        match self {
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                (socket.recv_capacity(), socket.send_capacity())
-            }
-            _ => (LARGEST, LARGEST),
-        }
     }
 }
 

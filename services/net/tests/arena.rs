@@ -11,16 +11,14 @@ mod frames;
 mod world;
 
 use crate::frames::checksum;
-use crate::world::{V4, Wire, config, device};
-use abi::net::HANDLES;
-use abi::net::{Errno, Op, Reply, Request, to_v4};
+use crate::world::{OURS, Wire, config, device};
+use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
 use net::Net;
 use net::check::check;
 use net::client::Client;
 use net::nic::MEMORY;
-use net::service::WAITS;
 use share::{
     Answer, Arena, Current, Custody, Device, Effects, Event, Instance, Outbox, Routed, Token,
 };
@@ -248,7 +246,7 @@ fn syn(number: u16) -> Vec<u8> {
     frame[17] = 46;
     (frame[22], frame[23]) = (64, 6);
     frame[26..30].copy_from_slice(&[10, 0, 2, 100 + (number % 100) as u8]);
-    frame[30..34].copy_from_slice(&to_v4(V4.ours).unwrap());
+    frame[30..34].copy_from_slice(&OURS);
     frame[34..36].copy_from_slice(&(2000 + number).to_be_bytes());
     frame[37] = 1 + (number % 8) as u8;
     (frame[46], frame[47]) = (0x50, 2);

@@ -26,12 +26,7 @@ const TRIES: usize = 400;
 
 thread_local! {
     static HEAP: Cell<usize> = const { Cell::new(0) };
-    static KERNEL: Rc<Instance<Vfs, Own, Thread>> = {
-        let memory = Box::leak(vec![0u8; ARENA + 4096].into_boxed_slice());
-        let skip = memory.as_ptr().align_offset(4096);
-        let arena = Arena::of(&mut memory[skip..skip + ARENA]).expect("memory is enough");
-        Rc::new(Instance::new(Own(RefCell::new(arena))))
-    };
+    static KERNEL: Rc<Instance<Vfs, Own, Thread>> = Rc::new(Instance::new(Own::new(ARENA)));
 }
 
 /// The current heap of a thread.
@@ -54,7 +49,17 @@ pub const fn allocator() -> Allocator {
     Routed::new(System)
 }
 
-struct Own(RefCell<Arena>);
+/// An arena of one thread.
+pub struct Own(RefCell<Arena>);
+
+impl Own {
+    /// Makes an arena of `bytes` bytes, which is never freed.
+    pub fn new(bytes: usize) -> Own {
+        let memory = Box::leak(vec![0u8; bytes + 4096].into_boxed_slice());
+        let skip = memory.as_ptr().align_offset(4096);
+        Own(RefCell::new(Arena::of(&mut memory[skip..skip + bytes]).expect("memory is enough")))
+    }
+}
 
 impl Exclusive<Arena> for Own {
     fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {

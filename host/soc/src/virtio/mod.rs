@@ -123,6 +123,10 @@ pub trait Model: Send {
     }
     /// Handles those descriptors that are ready; must not block.
     fn ready(&mut self) {}
+    /// Returns when the device must act unasked, in ns of the board; only in the lab.
+    fn next_event(&mut self) -> Option<u64> {
+        None
+    }
     /// Returns whether the device carries out what is in this queue before a reset.
     fn empties(&self, _queue: usize) -> bool {
         false
@@ -277,6 +281,11 @@ impl<M: Model> Device<M> {
         Ok(self.store(offset_of!(DeviceRegisters, device_status), status)?)
     }
 
+    /// In the lab: lets the board's clock ring the device when it must act unasked.
+    pub fn set_alarm(&mut self) {
+        self.fabric.gate().alarm(self.kick, self.model.next_event());
+    }
+
     fn queue(&self, index: usize) -> Result<Option<Queue>, Fault> {
         let at = offset_of!(DeviceRegisters, queues) + index * size_of::<QueueRegisters>();
         let size = self.load(at + offset_of!(QueueRegisters, size))?;
@@ -396,7 +405,12 @@ pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
         }
         fabric.gate().visit(|| {
             // Cleared before looking: a later ring causes another turn.
-            if kick.take() { device.turn() } else { device.turn_from_outside() }
+            if kick.take() {
+                device.turn()
+            } else {
+                device.turn_from_outside()
+            }
+            device.set_alarm();
         });
         fabric.gate().settled(device.kick);
     }

@@ -1,8 +1,10 @@
-//! virtio-net: Ethernet between a driver and a network, which is attached by a unix socket.
+//! virtio-net: Ethernet between a driver and a network, which is attached by a unix socket. In the
+//! lab it is a scripted peer, which lives here and acts at times of the chip.
 //!
 //! ```text
 //!   driver --TRANSMIT--> Net --[length][frame]--> socket
 //!   driver <--RECEIVE--- Net <--[length][frame]-- socket    (gateway, passt, QEMU)
+//!                         \------- frames ------> peer      (a script, in the lab)
 //! ```
 //! Without a network, frames are dropped and LINK_UP is off; the device then does nothing that the
 //! driver has not asked for, so an exact run stays exact. Both queues hold back instead of
@@ -11,9 +13,11 @@
 
 mod link;
 mod pcap;
+pub mod peer;
 
 use self::link::Link;
 use self::pcap::Capture;
+use self::peer::Peer;
 use super::{Chain, Fault, Model, Moved, read_chain};
 use crate::config;
 use crate::gate::Gate;
@@ -27,11 +31,43 @@ use std::io::Write;
 use std::os::fd::BorrowedFd;
 use zerocopy::IntoBytes;
 
+/// What is at the other end of the cable.
+trait Attachment: std::fmt::Debug + Send {
+    /// Returns whether a network is there.
+    fn is_up(&self) -> bool;
+    /// Returns whether it sends and takes frames at the host's times.
+    fn is_outside(&self) -> bool {
+        false
+    }
+    /// Returns whether a frame waits for the driver.
+    fn has_next(&self) -> bool;
+    /// Takes the next frame for the driver.
+    fn next(&mut self) -> Option<Vec<u8>>;
+    /// Returns whether another frame may be sent.
+    fn has_room(&self) -> bool {
+        true
+    }
+    /// Sends a frame; without a network it is dropped.
+    fn send(&mut self, frame: &[u8]);
+    /// Sends what waits to be sent.
+    fn flush(&mut self) {}
+    /// Returns what to wait for.
+    fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        Vec::new()
+    }
+    /// Does what can be done without blocking.
+    fn ready(&mut self);
+    /// Returns when `ready` must be called, in ns of the board.
+    fn next_event(&mut self) -> Option<u64> {
+        None
+    }
+}
+
 /// The device.
 #[derive(Debug)]
 pub struct Net {
     config: Config,
-    link: Link,
+    link: Box<dyn Attachment>,
     capture: Option<Capture>,
 }
 
@@ -61,12 +97,14 @@ fn config_space(settings: &config::Net) -> Config {
 impl Net {
     /// Opens the link's socket and the capture file. `clock` dates the captured frames.
     pub fn open(settings: &config::Net, clock: Gate) -> std::io::Result<Net> {
-        let capture = settings.pcap.as_deref().map(|path| Capture::create(path, clock));
-        Ok(Net {
-            config: config_space(settings),
-            link: Link::open(settings.link.as_ref())?,
-            capture: capture.transpose()?,
-        })
+        let capture = settings.pcap.as_deref().map(|path| Capture::create(path, clock.clone()));
+        let link: Box<dyn Attachment> = match &settings.link {
+            Some(config::Link::Script { script, answers }) => {
+                Box::new(Peer::open((script, answers), &settings.v4, clock)?)
+            }
+            link => Box::new(Link::open(link.as_ref())?),
+        };
+        Ok(Net { config: config_space(settings), link, capture: capture.transpose()? })
     }
 
     fn capture(&mut self, frame: &[u8]) {
@@ -127,7 +165,7 @@ impl Model for Net {
 
     /// A network takes frames late, or closes: TRANSMIT then continues without a ring.
     fn fills(&self, queue: usize) -> bool {
-        queue == RECEIVE || queue == TRANSMIT && !self.link.is_shut()
+        queue == RECEIVE || queue == TRANSMIT && self.link.is_outside()
     }
 
     fn wants(&self, queue: usize) -> bool {
@@ -148,6 +186,10 @@ impl Model for Net {
 
     fn ready(&mut self) {
         self.link.ready();
+    }
+
+    fn next_event(&mut self) -> Option<u64> {
+        self.link.next_event()
     }
 
     fn finish(&mut self) {

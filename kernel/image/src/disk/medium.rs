@@ -1,54 +1,32 @@
-//! The storage of a disk: the device, or memory (`ram=NAME` on the board's command line).
-//!
-//! A disk in memory starts as a copy of the device, which is read once and never written. Changes
-//! are lost when the kernel ends.
+//! The storage of a disk: the device, or memory (`ram=NAME` on the board's command line), which the
+//! soc has filled with the disk's image. Changes to memory are lost with the board.
 
-use alloc::vec::Vec;
-use base::addr::PAGE;
-use drivers::disk::{BUFFER, SECTOR};
-use kernel_node::memory::FRAMES;
+use drivers::disk::SECTOR;
+use kernel_node::ram_disk::RamDisk;
 use kernel_services::disk::{Disk, DiskError};
-
-/// Size of a piece in bytes: two requests to the device.
-const PIECE: usize = 2 * BUFFER;
 
 /// The storage of one disk.
 pub enum Medium {
     /// The block device.
     Device,
-    /// Memory, in pieces of [`PIECE`] bytes; the last one may be shorter.
-    Memory(Vec<Vec<u8>>),
+    /// Memory, and the number of sectors.
+    Memory(RamDisk, u64),
 }
 
 impl Medium {
-    /// Copies the device to memory. The error is a text for the log.
-    pub fn copied(disk: Disk<'_>) -> Result<Medium, &'static str> {
-        let (sectors, _) = disk.about().map_err(DiskError::text)?;
-        let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
-        let most = FRAMES.free_count() * PAGE as usize / 2;
-        let bytes = bytes.filter(|&bytes| bytes <= most);
-        let bytes = bytes.ok_or("it is larger than half of the free memory")?;
-        let (mut pieces, mut device) = (Vec::new(), Medium::Device);
-        pieces.try_reserve_exact(bytes.div_ceil(PIECE)).map_err(|_| "there is no memory for it")?;
-        for from in (0..bytes).step_by(PIECE) {
-            let mut piece = Vec::new();
-            let length = PIECE.min(bytes - from);
-            piece.try_reserve_exact(length).map_err(|_| "there is no memory for it")?;
-            piece.resize(length, 0);
-            let sector = (from / SECTOR) as u64;
-            device.read(disk, sector, &mut piece).map_err(|_| "it cannot be read")?;
-            pieces.push(piece);
-        }
-        Ok(Medium::Memory(pieces))
+    /// Returns the memory `ram` as the storage of `disk`.
+    pub fn memory(ram: RamDisk, disk: Disk<'_>) -> Result<Medium, DiskError> {
+        disk.about().map(|(sectors, _)| Medium::Memory(ram, sectors))
     }
 
     /// Reads whole sectors, starting with `sector`.
     pub fn read(&mut self, disk: Disk<'_>, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
         match self {
             Medium::Device => disk.read(sector, into),
-            Medium::Memory(pieces) => each(pieces, sector, into.len(), |part, range| {
-                into[range].copy_from_slice(part);
-            }),
+            Medium::Memory(ram, sectors) => {
+                let from = offset(sector, into.len(), *sectors).ok_or(DiskError::Range)?;
+                ram.read(from, into).then_some(()).ok_or(DiskError::Range)
+            }
         }
     }
 
@@ -56,9 +34,10 @@ impl Medium {
     pub fn write(&mut self, disk: Disk<'_>, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
         match self {
             Medium::Device => disk.write(sector, data),
-            Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
-                part.copy_from_slice(&data[range]);
-            }),
+            Medium::Memory(ram, sectors) => {
+                let to = offset(sector, data.len(), *sectors).ok_or(DiskError::Range)?;
+                ram.write(to, data).then_some(()).ok_or(DiskError::Range)
+            }
         }
     }
 
@@ -70,29 +49,14 @@ impl Medium {
                 Err(DiskError::Unsupported) => Ok(()),
                 done => done,
             },
-            Medium::Memory(_) => Ok(()),
+            Medium::Memory(..) => Ok(()),
         }
     }
 }
 
-/// Calls `work` for each part of the pieces that contains some of the `length` bytes from `sector`
-/// on, with the part's range in those bytes.
-fn each(
-    pieces: &mut [Vec<u8>],
-    sector: u64,
-    length: usize,
-    mut work: impl FnMut(&mut [u8], core::ops::Range<usize>),
-) -> Result<(), DiskError> {
-    let sector = usize::try_from(sector).map_err(|_| DiskError::Range)?;
-    let first = sector.checked_mul(SECTOR).ok_or(DiskError::Range)?;
-    let mut done = 0;
-    while done < length {
-        let (piece, offset) = ((first + done) / PIECE, (first + done) % PIECE);
-        let rest = pieces.get_mut(piece).and_then(|piece| piece.get_mut(offset..));
-        let rest = rest.filter(|rest| !rest.is_empty()).ok_or(DiskError::Range)?;
-        let count = rest.len().min(length - done);
-        work(&mut rest[..count], done..done + count);
-        done += count;
-    }
-    Ok(())
+/// Returns the offset of `sector`, if `bytes` bytes from there on are on a disk of `sectors`.
+fn offset(sector: u64, bytes: usize, sectors: u64) -> Option<u64> {
+    let count = bytes.div_ceil(SECTOR) as u64;
+    let is_inside = sector.checked_add(count).is_some_and(|end| end <= sectors);
+    is_inside.then_some(sector * SECTOR as u64)
 }

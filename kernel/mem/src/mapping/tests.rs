@@ -51,6 +51,27 @@ fn table() -> PageTable {
     kernel_table(&blob(), OWN, &arch::image::layout(), &Tables).unwrap()
 }
 
+#[test]
+fn a_disk_in_memory_is_mapped_in_every_kernel_and_never_as_code() {
+    let mut blob = blob();
+    let base = 112 * MIB;
+    let region = Region { base, size: 16 * MIB, kind: kind::DISK, owner: NOBODY };
+    blob.regions[blob.region_count as usize] = region;
+    blob.region_count += 1;
+    let table = |domain| kernel_table(&blob, domain, &arch::image::layout(), &Tables).unwrap();
+    for domain in [OWN, DomainId(1)] {
+        let found = find(&table(domain), base).unwrap();
+        assert_eq!((found.memory, found.rights), (Memory::Cached, Rights::ReadWrite));
+    }
+    let mut table = table(OWN);
+    audit(&table, &blob, OWN, &BlockSet::new()).unwrap();
+    let high = VirtAddr(0xffff_c000_0000_0000);
+    let code = Rights::ReadExecute;
+    table.map(&Tables, high, PhysAddr(base), PAGE, Memory::Cached, code).unwrap();
+    let found = audit(&table, &blob, OWN, &BlockSet::new());
+    assert!(matches!(found, Err(Violation::ForeignCached(_))), "{found:?}");
+}
+
 fn find(table: &PageTable, at: u64) -> Option<Mapping> {
     let mut found = None;
     table.walk(&mut |leaf| {

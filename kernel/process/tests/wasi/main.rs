@@ -1,6 +1,7 @@
 //! Tests over the real file service. Only clocks, randomness and the process table are simulated.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod accepts;
 mod authority;
 mod begin;
 mod children;
@@ -9,6 +10,7 @@ mod data;
 mod descriptors;
 mod hostile;
 mod listing;
+mod moves;
 mod opening;
 mod paths;
 mod polling;

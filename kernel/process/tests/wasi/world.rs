@@ -35,6 +35,12 @@ pub struct World {
     /// process is interrupted.
     pub meanwhile: VecDeque<Deed>,
     pub meanwhile_net: VecDeque<NetDeed>,
+    /// The process tree that sockets are charged to.
+    pub tree: u32,
+    /// The kernel that the process runs on.
+    pub kernel: u8,
+    /// What other threads do while an accept is on its way to the service.
+    pub at_accept: Option<Box<dyn FnOnce(&mut World)>>,
     /// Maximum bulk of a request.
     pub most: usize,
     pub requests: Vec<u16>,
@@ -55,6 +61,9 @@ impl World {
             prng: Prng::new(1),
             meanwhile: VecDeque::new(),
             meanwhile_net: VecDeque::new(),
+            tree: 0,
+            kernel: 0,
+            at_accept: None,
             most: usize::MAX,
             requests: Vec::new(),
             asked: Vec::new(),
@@ -91,7 +100,7 @@ impl World {
         request: net::Request,
         bulk: &mut [u8],
     ) -> Option<net::Reply> {
-        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
+        let token = Token::new(DomainId(self.kernel), Epoch(1), thread, 0);
         let most = self.most.min(bulk.len());
         let event = Event::Request { token, request, bulk: &mut bulk[..most] };
         match self.net.step(self.now, event, &mut Nobody) {
@@ -169,9 +178,15 @@ impl System for World {
 
     fn sockets(
         &mut self,
-        request: net::Request,
+        mut request: net::Request,
         bulk: &mut [u8],
     ) -> Result<net::Reply, Interrupted> {
+        request.tree = self.tree;
+        if request.op == net::Op::Accept as u16
+            && let Some(others) = self.at_accept.take()
+        {
+            others(self);
+        }
         loop {
             if let Some(reply) = self.step_net(1, request, bulk) {
                 return Ok(reply);

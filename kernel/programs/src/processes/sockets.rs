@@ -90,8 +90,9 @@ impl Guest {
         sockets: &mut [Poll],
         wait: Wait,
     ) -> Result<Result<u64, WasiErrno>, Interrupted> {
-        // It counts the poll until this returns.
-        let count = files.len() + sockets.len();
+        // It counts the poll until this returns. One that does not wait leaves nothing anywhere.
+        let waits = wait != Wait::Not;
+        let count = if waits { files.len() + sockets.len() } else { 0 };
         let polled = threads::poll(self.processes, self.life(), self.thread(), count);
         if polled.is_none() {
             return Ok(Err(WasiErrno::NOMEM));
@@ -108,7 +109,8 @@ impl Guest {
             Wait::Not => endless.until(0),
         };
         let services = &self.kernel().services;
-        let found = services.poll(self.session(), (files, sockets), &patience);
+        let tree = self.tree();
+        let found = services.poll(self.session(), (files, sockets), tree, &patience);
         idle::to_program(self.kernel());
         match found {
             Ok(0) if is_over() => Err(Interrupted),

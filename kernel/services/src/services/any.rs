@@ -3,6 +3,7 @@
 //!
 //! Contract: when [`wait_for_any`] returns, none of the requests is parked. It sleeps only while
 //! all of them are parked, and no wake of one is lost: wakes count from before the first request.
+//! A caller that does not wait parks none.
 //! ```text
 //!   expect --> ask 0, ask 1, ... --> one has an answer: cancel the parked ones, return
 //!     ^                         \--> all parked: sleep --> woken: all are asked again
@@ -14,6 +15,17 @@
 
 use super::woken::MOST;
 
+/// What a request has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// How many of its objects are ready.
+    Found(u64),
+    Parked,
+    /// It has failed, which this many objects report, and may be parked all the same: the answer
+    /// was lost, or an earlier asking has parked it.
+    Failed(u64),
+}
+
 /// Requests of one thread.
 pub trait Requests {
     type Failure;
@@ -24,11 +36,11 @@ pub trait Requests {
     /// From here on, wakes of all requests count.
     fn expect(&mut self);
 
-    /// Makes request `index`, or repeats it if it is parked (`again`). Returns how much it found,
-    /// or `None` if it is parked, which happens only with `wait`.
-    fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Option<u64>, Self::Failure>;
+    /// Makes request `index`, or repeats it if it is parked (`again`). It is parked only with
+    /// `wait`.
+    fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Asked, Self::Failure>;
 
-    /// Ends a parked request without an answer.
+    /// Ends a request that is parked, or may be, without an answer.
     fn cancel(&mut self, index: usize);
 
     /// Sleeps until a wake has come since [`Requests::expect`], or it is time to ask again. Returns
@@ -36,16 +48,16 @@ pub trait Requests {
     fn sleep(&mut self) -> bool;
 }
 
-/// Waits until one of the requests has an answer. Returns how much all of them found; 0: the caller
-/// waits no longer.
-pub fn wait_for_any<R: Requests>(requests: &mut R) -> Result<u64, R::Failure> {
+/// Waits until one of the requests has an answer, or only asks (`waits`). Returns how much all of
+/// them found; 0: the caller waits no longer.
+pub fn wait_for_any<R: Requests>(requests: &mut R, waits: bool) -> Result<u64, R::Failure> {
     let count = requests.count().min(MOST);
     let mut parked = 0u64;
     loop {
         requests.expect();
-        let asked = ask_all(requests, count, &mut parked);
+        let asked = ask_all(requests, count, &mut parked, waits);
         let is_over = match asked {
-            Ok(0) => !requests.sleep(),
+            Ok(0) => !waits || !requests.sleep(),
             _ => true,
         };
         if is_over {
@@ -60,16 +72,21 @@ fn ask_all<R: Requests>(
     requests: &mut R,
     count: usize,
     parked: &mut u64,
+    waits: bool,
 ) -> Result<u64, R::Failure> {
     let mut found = 0;
     for index in 0..count {
         let bit = 1 << index;
-        match requests.ask(index, *parked & bit != 0, found == 0)? {
-            Some(more) => {
+        match requests.ask(index, *parked & bit != 0, waits && found == 0)? {
+            Asked::Found(more) => {
                 *parked &= !bit;
                 found += more;
             }
-            None => *parked |= bit,
+            Asked::Parked => *parked |= bit,
+            Asked::Failed(more) => {
+                *parked |= bit;
+                found += more;
+            }
         }
     }
     Ok(found)
@@ -95,6 +112,8 @@ mod tests {
         /// Wakes are expected after the requests were made: a mistake.
         expects_late: bool,
         patience: u64,
+        /// How often a request was parked.
+        parks: u64,
         /// Why the wait is wrong.
         wrong: Option<&'static str>,
     }
@@ -110,6 +129,7 @@ mod tests {
                 woken: false,
                 expects_late: false,
                 patience,
+                parks: 0,
                 wrong: None,
             }
         }
@@ -157,7 +177,7 @@ mod tests {
             }
         }
 
-        fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Option<u64>, usize> {
+        fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Asked, usize> {
             self.others();
             if self.random.chance(1, 400) {
                 // The failed request is not parked.
@@ -168,11 +188,17 @@ mod tests {
             if was_parked && !again {
                 self.wrong = Some("a parked request was made a second time");
             }
+            if self.random.chance(1, 100) {
+                // The request is not sent, or its answer is lost.
+                self.parked[index] = was_parked || wait && !self.ready[index];
+                return Ok(Asked::Failed(1));
+            }
             if self.ready[index] || !wait {
-                return Ok(Some(u64::from(self.ready[index])));
+                return Ok(Asked::Found(u64::from(self.ready[index])));
             }
             self.parked[index] = true;
-            Ok(None)
+            self.parks += 1;
+            Ok(Asked::Parked)
         }
 
         fn cancel(&mut self, index: usize) {
@@ -204,7 +230,7 @@ mod tests {
         for seed in 0..seeds {
             let mut world = World::new(seed, 1 + seed as usize % 5, 1 + seed % 40);
             world.expects_late = expects_late;
-            match wait_for_any(&mut world) {
+            match wait_for_any(&mut world, true) {
                 Ok(0) => {
                     late += 1;
                     assert_eq!(world.patience, 0);
@@ -225,6 +251,19 @@ mod tests {
         let (found, late, wrong) = runs(20_000, false);
         assert_eq!(wrong, None);
         assert!(found > 5_000 && late > 100, "{found} {late}");
+    }
+
+    #[test]
+    fn a_caller_that_does_not_wait_parks_nothing() {
+        let mut found = 0;
+        for seed in 0..2_000 {
+            let mut world = World::new(seed, 1 + seed as usize % 5, 1);
+            world.others();
+            found += wait_for_any(&mut world, false).unwrap_or(0);
+            assert_eq!((world.parks, world.patience), (0, 1), "seed {seed}");
+            assert!(!world.parked.contains(&true), "seed {seed}: a request is still parked");
+        }
+        assert!(found > 100, "{found}");
     }
 
     #[test]

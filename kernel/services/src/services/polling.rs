@@ -3,7 +3,7 @@
 //! Each service gets requests of at most [`POLLS`] handles, as many as a message between kernels
 //! holds. All requests of a poll are parked at once, under numbers that follow each other.
 
-use super::any::{Requests, wait_for_any};
+use super::any::{Asked, Requests, wait_for_any};
 use super::{Caller, Patience, Served, ServiceFailure, Services};
 use abi::net::{POLLS, Poll};
 use abi::{fs, net};
@@ -14,6 +14,8 @@ use zerocopy::IntoBytes;
 struct Polling<'a> {
     caller: &'a Caller,
     patience: &'a Patience<'a>,
+    /// The process tree that waits; 0: the system.
+    tree: u32,
     files: &'a mut [Poll],
     sockets: &'a mut [Poll],
     /// Of the first request.
@@ -31,20 +33,22 @@ fn part(polls: &mut [Poll], index: usize) -> &mut [Poll] {
     polls.chunks_mut(POLLS).nth(index).unwrap_or_default()
 }
 
-/// Returns how many handles of a request are ready; `None`: it is parked. If the service has
-/// failed, all are, with the first of its two errors if it has restarted, else with the second.
+/// Returns how many handles of a request are ready. If the service has failed, all are, with the
+/// first of its two errors if it has restarted, else with the second.
 fn outcome(
     answer: Result<Option<Result<u64, u16>>, ServiceFailure>,
     polls: &mut [Poll],
     [restarted, broken]: [u16; 2],
-) -> Result<Option<u64>, u16> {
-    let error = match answer {
-        Ok(reply) => return reply.transpose(),
-        Err(ServiceFailure::Restarted) => restarted,
-        Err(_) => broken,
+) -> Result<Asked, u16> {
+    let why = match answer {
+        Ok(None) => return Ok(Asked::Parked),
+        Ok(Some(found)) => return found.map(Asked::Found),
+        Err(why) => why,
     };
+    let error = if why == ServiceFailure::Restarted { restarted } else { broken };
     polls.iter_mut().for_each(|poll| poll.error = error);
-    Ok(Some(polls.len() as u64))
+    let count = polls.len() as u64;
+    Ok(if why.leaves_requests() { Asked::Failed(count) } else { Asked::Found(count) })
 }
 
 impl Polling<'_> {
@@ -66,7 +70,7 @@ impl Requests for Polling<'_> {
         self.all_woken = self.caller.services.expect_wakes(self.token, self.count());
     }
 
-    fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Option<u64>, u16> {
+    fn ask(&mut self, index: usize, again: bool, wait: bool) -> Result<Asked, u16> {
         let (token, first) = (self.token(index), requests(self.files));
         let services = self.caller.services;
         if index < first {
@@ -85,7 +89,9 @@ impl Requests for Polling<'_> {
             let polls = part(self.sockets, index - first);
             let (flags, length) =
                 (if wait { net::flag::WAIT } else { 0 }, size_of_val(polls) as u32);
-            let request = net::Request { flags, length, ..net::Request::new(net::Op::Poll, 0) };
+            let tree = self.tree;
+            let request = net::Request::new(net::Op::Poll, 0);
+            let request = net::Request { flags, length, tree, ..request };
             let ready = |reply: net::Reply| match reply.error {
                 0 => Ok(reply.value),
                 _ => Err(reply.errno().wasi()),
@@ -130,15 +136,21 @@ fn ask<S: Service + Shareable>(
 
 impl Services {
     /// Waits until one of these files or sockets is ready or has an error, while `patience` lasts,
-    /// and fills in what is known of all of them. Returns how many are, or an error of WASI's.
+    /// and fills in what is known of all of them. The wait is charged to process tree `tree`. If
+    /// patience has ended before, nothing is parked. Returns how many are ready, or an error of
+    /// WASI's.
     pub fn poll(
         &self,
         caller: &Caller,
         (files, sockets): (&mut [Poll], &mut [Poll]),
+        tree: u32,
         patience: &Patience<'_>,
     ) -> Result<u64, u16> {
         let count = requests(files) + requests(sockets);
         let token = self.tokens(caller.platform, count);
-        wait_for_any(&mut Polling { caller, patience, files, sockets, token, all_woken: 0 })
+        let waits = !patience.is_over();
+        let all_woken = 0;
+        let mut polling = Polling { caller, patience, tree, files, sockets, token, all_woken };
+        wait_for_any(&mut polling, waits)
     }
 }

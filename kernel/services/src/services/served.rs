@@ -73,7 +73,7 @@ impl Effects for Asked<'_> {
 
 /// A service, in the mode that the board picks.
 pub struct Served<S> {
-    index: u32,
+    pub(super) index: u32,
     mode: Mode,
     /// The kind of device that it drives.
     drives: Option<u32>,
@@ -164,10 +164,11 @@ impl<S: Service + Shareable> Served<S> {
         let mut again = false;
         loop {
             let all_woken = services.expect_wake(token);
-            match self.try_once(caller, (token, again), request, bulk)? {
-                Answer::Done(reply) => return Ok(Some(reply)),
-                Answer::Parked => {}
-                Answer::NoReply => return Err(ServiceFailure::Nonsense),
+            match self.try_once(caller, (token, again), request, bulk) {
+                Ok(Answer::Done(reply)) => return Ok(Some(reply)),
+                Ok(Answer::Parked) => {}
+                Ok(Answer::NoReply) => return Err(ServiceFailure::Nonsense),
+                Err(why) => return Err(self.failed(caller, token, request, why)),
             }
             services.sleep(platform, token, all_woken, patience);
             if let Some(length) = services.take_given(token, bulk) {
@@ -198,7 +199,7 @@ impl<S: Service + Shareable> Served<S> {
             }
             Route::Remote(home) => {
                 count(&self.away);
-                self.send(caller, home, (asked(again), token), request, bulk)?
+                self.send(caller, home, (again, token), request, bulk)?
             }
         };
         if matches!(answer, Answer::Parked) {
@@ -235,10 +236,7 @@ impl<S: Service + Shareable> Served<S> {
         let platform = caller.platform;
         match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
             Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
-            Route::Remote(home) => {
-                let sent = self.send(caller, home, (codec::kind::CANCEL, token), request, &mut []);
-                sent.map(|_| ())
-            }
+            Route::Remote(home) => self.send_cancel(caller, home, token, &request),
         }
     }
 
@@ -303,10 +301,11 @@ impl<S: Service + Shareable> Served<S> {
         &self,
         caller: &Caller,
         home: DomainId,
-        (kind, token): (u32, Token),
+        (again, token): (bool, Token),
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let kind = if again { codec::kind::AGAIN } else { codec::kind::REQUEST };
         let mut message = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
@@ -476,10 +475,6 @@ pub fn shared_arena(
     let arena = arenas::shared(coherence.base(), share)?;
     let between = HwLock::of(platform.blob, platform.me, FIRST_LOCK + index)?;
     ArenaGuard::shared(platform, coherence, between, index, arena)
-}
-
-fn asked(again: bool) -> u32 {
-    if again { codec::kind::AGAIN } else { codec::kind::REQUEST }
 }
 
 fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {

@@ -189,3 +189,13 @@ fn options_are_kept_and_unknown_ones_refused() {
     assert_eq!(error, Errno::Connreset as u64);
     assert_eq!(ask(&mut solo, get(option::ERROR, near)).value, 0);
 }
+
+#[test]
+fn a_peek_finds_the_end_of_a_stream() {
+    let mut solo = Solo::new();
+    let (_, _, near, far) = solo.connection();
+    solo.with(|c| c.shut(far)).unwrap();
+    let peek = Request { flags: flag::PEEK, length: 9, ..Request::new(Op::Receive, near) };
+    let reply = solo.ask(token(0, 1), peek, &mut [0; 9]).expect("it does not wait");
+    assert_eq!((reply.error, reply.filled), (0, 0));
+}

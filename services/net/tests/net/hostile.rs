@@ -1,11 +1,10 @@
 //! Random bit patterns as requests. Each is answered, and all tables stay within their limits.
 
 use crate::common::{Solo, token};
-use abi::net::{ANY, ANY_V4, HANDLES, LOCALHOST, LOCALHOST_V6, Op, Request};
+use abi::net::{ANY, ANY_V4, HANDLES, LOCALHOST, LOCALHOST_V6, Op, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use net::budget::SOCKETS;
-use net::service::WAITS;
 use share::Event;
 use zerocopy::FromBytes;
 

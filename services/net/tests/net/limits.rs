@@ -1,7 +1,7 @@
 //! Every table has a limit, and reaching it is an error.
 
 use crate::common::{Solo, connect, hasty, token};
-use abi::net::{Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES, v4};
+use abi::net::{BACKLOG, Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES, v4};
 use net::budget::SOCKETS;
 use net::client::Client;
 use net::listener::RESERVED;
@@ -191,4 +191,58 @@ fn a_port_can_connect_again_while_its_former_peer_has_not_closed() {
         // The other end stays open.
         solo.with(|c| c.close(near)).unwrap();
     }
+}
+
+#[test]
+fn a_tree_leaves_memory_for_the_datagrams_of_others() {
+    let mut solo = Solo::new();
+    // Binds sockets until there is no memory for another one.
+    let bind = |solo: &mut Solo, tree| {
+        for count in 0.. {
+            let handle = of_tree(solo, tree, Request::new(Op::Udp, 0)).unwrap();
+            let bind = Request { address: LOCALHOST, ..Request::new(Op::Bind, handle) };
+            if let Err(why) = of_tree(solo, tree, bind) {
+                return (count, why);
+            }
+        }
+        unreachable!("there is a limit");
+    };
+    let (greedy, full) = bind(&mut solo, 7);
+    assert!(full == Errno::Nobufs && greedy > 60, "{greedy} {full:?}");
+    let (modest, full) = bind(&mut solo, 8);
+    assert!(full == Errno::Nobufs && (8..10).contains(&modest), "{modest} {full:?}");
+    // Streams find memory in any case.
+    let listener = of_tree(&mut solo, 7, Request::new(Op::Tcp, 0)).unwrap();
+    let listen = Request { port: 80, backlog: 1, ..Request::new(Op::Listen, listener) };
+    of_tree(&mut solo, 7, listen).unwrap();
+    solo.with(|c| c.connect(80)).unwrap();
+}
+
+#[test]
+fn a_backlog_has_a_limit_whatever_the_program_asks_for() {
+    let mut solo = Solo::new();
+    let listener = of_tree(&mut solo, 7, Request::new(Op::Tcp, 0)).unwrap();
+    let listen = Request { port: 80, backlog: u16::MAX, ..Request::new(Op::Listen, listener) };
+    of_tree(&mut solo, 7, listen).unwrap();
+    let connected = (0..).take_while(|_| solo.with(|c| c.connect(80)).is_ok()).count();
+    assert_eq!(connected, BACKLOG as usize);
+    assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
+    of_tree(&mut solo, 7, hasty(Request::new(Op::Accept, listener))).unwrap();
+    solo.with(|c| c.connect(80)).unwrap();
+}
+
+#[test]
+fn a_port_is_one_sockets_and_a_tree_has_as_many_as_sockets() {
+    let mut solo = Solo::new();
+    let bound = |solo: &mut Solo, port| {
+        let handle = of_tree(solo, 7, Request::new(Op::Tcp, 0))?;
+        of_tree(solo, 7, Request { port, address: LOCALHOST, ..Request::new(Op::Bind, handle) })
+    };
+    let mut ports = 1u16..;
+    let full = ports.by_ref().find_map(|port| bound(&mut solo, port).err()).unwrap();
+    assert_eq!((full, ports.start), (Errno::Nfile, SOCKETS as u16 - RESERVED as u16 + 2));
+    let other = of_tree(&mut solo, 8, Request::new(Op::Tcp, 0)).unwrap();
+    let bind = |port| Request { address: LOCALHOST, port, ..Request::new(Op::Bind, other) };
+    assert_eq!(of_tree(&mut solo, 8, bind(1)), Err(Errno::Addrinuse));
+    of_tree(&mut solo, 8, bind(0)).unwrap();
 }

@@ -7,5 +7,7 @@ mod families;
 mod hostile;
 mod limits;
 mod model;
+mod moves;
 mod parking;
 mod posix;
+mod waits;

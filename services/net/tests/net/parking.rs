@@ -127,6 +127,18 @@ fn the_sockets_of_a_dead_kernel_are_closed_and_their_peers_reset() {
 }
 
 #[test]
+fn a_caller_that_waits_with_a_handle_of_a_dead_kernel_is_woken() {
+    let mut solo = Solo::new();
+    let (_, _, near, _) = solo.connection();
+    let theirs = solo.ask(token(1, 1), Request::new(Op::Dup, near), &mut []).unwrap().handle;
+    assert_eq!(solo.ask(token(0, 5), receive(theirs, 4), &mut [0; 4]), None);
+    solo.event(Event::Gone(DomainId(1), Epoch(1)));
+    assert_eq!(solo.woken, [token(0, 5)]);
+    let reply = solo.again(token(0, 5), receive(theirs, 4), &mut [0; 4]).unwrap();
+    assert_eq!(reply.errno(), Errno::Badf);
+}
+
+#[test]
 fn handles_of_an_earlier_life_are_restarted() {
     let mut solo = Solo::new();
     let (listener, _, near, _) = solo.connection();

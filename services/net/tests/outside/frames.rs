@@ -1,8 +1,11 @@
-//! Frames with right checksums.
+//! Frames that strangers send: random ones that are nearly right, and changed ones with right
+//! checksums. The target `net` of host/abuse uses them as well.
 
+use super::world::{OURS, V6};
 use base::prng::Prng;
 
-fn sum(bytes: &[u8], first: u32) -> u16 {
+/// Returns the checksum of the Internet; `first` is the sum of what comes before.
+pub fn sum(bytes: &[u8], first: u32) -> u16 {
     let words =
         bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
     let mut sum = first + words.sum::<u32>();
@@ -64,4 +67,81 @@ pub fn forge(frame: &mut [u8], random: &mut Prng) {
     let at = 14 + random.below(frame.len() as u64 - 14) as usize;
     frame[at] ^= 1 << random.below(8);
     checksum(frame);
+}
+
+/// Returns a random frame that is nearly right: addressed to the chip, with plausible headers.
+pub fn noise(random: &mut Prng) -> Vec<u8> {
+    let mut frame = vec![0; 14 + random.below(120) as usize];
+    frame.iter_mut().for_each(|byte| *byte = random.next() as u8);
+    if random.chance(1, 20) {
+        frame.truncate(random.below(20) as usize);
+        return frame;
+    }
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    let kind: [u8; 2] = [[8, 6], [8, 0], [8, 0], [0x86, 0xdd]][random.below(4) as usize];
+    frame[12..14].copy_from_slice(&kind);
+    let begin = if kind == [8, 0] { 34 } else { 54 };
+    if kind == [8, 6] || frame.len() < begin + 20 {
+        return frame;
+    }
+    let protocol =
+        if kind == [8, 0] { v4_header(&mut frame, random) } else { v6_header(&mut frame, random) };
+    if random.chance(1, 2) {
+        frame[begin + 2..begin + 4].copy_from_slice(&[0, 7]);
+    }
+    if protocol == 6 {
+        let odd = if random.chance(1, 4) { random.next() as u8 } else { 0 };
+        frame[begin + 12] = 0x50_u8.wrapping_add(odd);
+        frame[begin + 13] =
+            [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
+    }
+    if random.chance(9, 10) {
+        checksum(&mut frame);
+    }
+    frame
+}
+
+/// Completes a header of IPv4. Returns the protocol.
+fn v4_header(frame: &mut [u8], random: &mut Prng) -> u8 {
+    let length = (frame.len() - 14) as u16;
+    frame[14] = if random.chance(1, 10) { 0x40 + random.below(16) as u8 } else { 0x45 };
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    frame[20..22].copy_from_slice(if random.chance(1, 8) { &[0x20, 1] } else { &[0, 0] });
+    frame[23] = [6, 6, 6, 17, 1][random.below(5) as usize];
+    if random.chance(1, 2) {
+        frame[26..30].copy_from_slice(&[10, 0, 2, random.next() as u8]);
+    }
+    if random.chance(9, 10) {
+        frame[30..34].copy_from_slice(&OURS);
+    }
+    frame[23]
+}
+
+/// Completes a header of IPv6, and what neighbour discovery needs.
+fn v6_header(frame: &mut [u8], random: &mut Prng) -> u8 {
+    let length = (frame.len() - 54) as u16;
+    frame[14] = 0x60;
+    frame[18..20].copy_from_slice(&length.to_be_bytes());
+    frame[20] = [6, 6, 6, 17, 58, 58, 0, 44][random.below(8) as usize];
+    if random.chance(3, 4) {
+        frame[21] = 255;
+    }
+    if random.chance(1, 2) {
+        frame[22..38].copy_from_slice(&V6.peer);
+        frame[37] = random.next() as u8;
+    }
+    if random.chance(9, 10) {
+        frame[38..54].copy_from_slice(&V6.ours);
+    }
+    if frame[20] == 58 {
+        frame[54] = [128, 133, 134, 135, 135, 136, 137, 1][random.below(8) as usize];
+        frame[55] = 0;
+        if random.chance(3, 4) && frame.len() >= 78 {
+            frame[62..78].copy_from_slice(if random.chance(1, 2) { &V6.ours } else { &V6.peer });
+        }
+        if random.chance(1, 2) && frame.len() >= 80 {
+            frame[78..80].copy_from_slice(&[1 + random.below(2) as u8, random.below(3) as u8]);
+        }
+    }
+    frame[20]
 }

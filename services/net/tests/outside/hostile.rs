@@ -1,9 +1,9 @@
 //! Frames and a device that do what they should not: nothing panics, and tables stay in their
 //! bounds.
 
-use crate::frames::checksum;
-use crate::world::{Faults, Hosts, V4, V6, World, config, configure, device};
-use abi::net::{ANY, ANY_V4, Errno, Op, Request, flag, option, to_v4, v4};
+use crate::frames::{checksum, noise};
+use crate::world::{Faults, Hosts, OURS, PEER, V4, V6, World, config, configure, device};
+use abi::net::{ANY, ANY_V4, Address, Errno, Op, Request, flag, option, to_v4, v4};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
 use net::budget::{LARGEST, OUTSIDE};
@@ -27,83 +27,6 @@ fn loopback_works(world: &mut World<'_>) -> bool {
     works
 }
 
-/// Returns a random frame that is nearly right: addressed to the chip, with plausible headers.
-fn frame(random: &mut Prng) -> Vec<u8> {
-    let mut frame = vec![0; 14 + random.below(120) as usize];
-    frame.iter_mut().for_each(|byte| *byte = random.next() as u8);
-    if random.chance(1, 20) {
-        frame.truncate(random.below(20) as usize);
-        return frame;
-    }
-    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    let kind: [u8; 2] = [[8, 6], [8, 0], [8, 0], [0x86, 0xdd]][random.below(4) as usize];
-    frame[12..14].copy_from_slice(&kind);
-    let begin = if kind == [8, 0] { 34 } else { 54 };
-    if kind == [8, 6] || frame.len() < begin + 20 {
-        return frame;
-    }
-    let protocol =
-        if kind == [8, 0] { v4_header(&mut frame, random) } else { v6(&mut frame, random) };
-    if random.chance(1, 2) {
-        frame[begin + 2..begin + 4].copy_from_slice(&[0, 7]);
-    }
-    if protocol == 6 {
-        let odd = if random.chance(1, 4) { random.next() as u8 } else { 0 };
-        frame[begin + 12] = 0x50_u8.wrapping_add(odd);
-        frame[begin + 13] =
-            [2, 2, 0x10, 0x12, 4, 1, 0x18, random.next() as u8][random.below(8) as usize];
-    }
-    if random.chance(9, 10) {
-        checksum(&mut frame);
-    }
-    frame
-}
-
-/// Completes a header of IPv4. Returns the protocol.
-fn v4_header(frame: &mut [u8], random: &mut Prng) -> u8 {
-    let length = (frame.len() - 14) as u16;
-    frame[14] = if random.chance(1, 10) { 0x40 + random.below(16) as u8 } else { 0x45 };
-    frame[16..18].copy_from_slice(&length.to_be_bytes());
-    frame[20..22].copy_from_slice(if random.chance(1, 8) { &[0x20, 1] } else { &[0, 0] });
-    frame[23] = [6, 6, 6, 17, 1][random.below(5) as usize];
-    if random.chance(1, 2) {
-        frame[26..30].copy_from_slice(&[10, 0, 2, random.next() as u8]);
-    }
-    if random.chance(9, 10) {
-        frame[30..34].copy_from_slice(&to_v4(V4.ours).unwrap());
-    }
-    frame[23]
-}
-
-/// Completes a header of IPv6, and what neighbour discovery needs.
-fn v6(frame: &mut [u8], random: &mut Prng) -> u8 {
-    let length = (frame.len() - 54) as u16;
-    frame[14] = 0x60;
-    frame[18..20].copy_from_slice(&length.to_be_bytes());
-    frame[20] = [6, 6, 6, 17, 58, 58, 0, 44][random.below(8) as usize];
-    if random.chance(3, 4) {
-        frame[21] = 255;
-    }
-    if random.chance(1, 2) {
-        frame[22..38].copy_from_slice(&V6.peer);
-        frame[37] = random.next() as u8;
-    }
-    if random.chance(9, 10) {
-        frame[38..54].copy_from_slice(&V6.ours);
-    }
-    if frame[20] == 58 {
-        frame[54] = [128, 133, 134, 135, 135, 136, 137, 1][random.below(8) as usize];
-        frame[55] = 0;
-        if random.chance(3, 4) && frame.len() >= 78 {
-            frame[62..78].copy_from_slice(if random.chance(1, 2) { &V6.ours } else { &V6.peer });
-        }
-        if random.chance(1, 2) && frame.len() >= 80 {
-            frame[78..80].copy_from_slice(&[1 + random.below(2) as u8, random.below(3) as u8]);
-        }
-    }
-    frame[20]
-}
-
 #[test]
 fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let (fake, mut random) = (device(), Prng::new(77));
@@ -112,7 +35,7 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let bind = Request { port: 7, ..Request::new(Op::Bind, world.socket(Op::Udp)) };
     world.ask(bind, &mut []).unwrap();
     for _ in 0..60_000 {
-        world.inject(frame(&mut random));
+        world.inject(noise(&mut random));
         if random.chance(1, 4) {
             world.round(world.now + random.below(1 << 32));
         }
@@ -198,27 +121,32 @@ fn strangers_fill_neither_loopback_nor_what_is_reserved(hosts: Hosts) {
     assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
 }
 
-fn a_frame_that_claims_to_be_from_the_chip_is_dropped(hosts: Hosts) {
+/// Sources that no host outside has.
+const NONE_V4: [Address; 6] =
+    [V4.ours, V4.localhost, ANY_V4, v4([10, 0, 2, 255]), v4([244, 1, 1, 1]), v4([224, 0, 0, 1])];
+const NONE_V6: [Address; 5] = [
+    V6.ours,
+    V6.localhost,
+    ANY,
+    [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+];
+
+fn a_frame_from_no_host_outside_is_dropped(hosts: Hosts) {
     let (fake, mut random) = (device(), Prng::new(78));
     let mut world = World::open(&fake, 78);
     world.listen(7, 128);
     let mut count = 0;
     while count < 100 {
-        let mut frame = frame(&mut random);
-        let (begin, protocol) = if frame.len() < 80 {
-            continue;
-        } else if frame[13] == 0 {
-            (26, frame[23])
-        } else {
-            (22, frame[20])
-        };
+        let mut frame = noise(&mut random);
         let is_v4 = to_v4(hosts.ours).is_some();
-        let first: &[u8] = if is_v4 { &[8, 0, 0x45] } else { &[0x86, 0xdd, 0x60] };
-        if !frame[12..].starts_with(first) || protocol != 6 {
+        let (first, protocol, begin): (&[u8], usize, usize) =
+            if is_v4 { (&[8, 0, 0x45], 23, 26) } else { (&[0x86, 0xdd, 0x60], 20, 22) };
+        if frame.len() < 80 || !frame[12..].starts_with(first) || frame[protocol] != 6 {
             continue;
         }
-        let unspecified = if is_v4 { ANY_V4 } else { ANY };
-        let from = [hosts.ours, hosts.localhost, unspecified][count % 3];
+        let none = if is_v4 { &NONE_V4[..] } else { &NONE_V6 };
+        let from = none[count % none.len()];
         let from = if is_v4 { &from[12..] } else { &from[..] };
         frame[begin..begin + from.len()].copy_from_slice(from);
         checksum(&mut frame);
@@ -296,8 +224,39 @@ fn no_configuration_makes_a_step_panic() {
     }
 }
 
+#[test]
+fn a_segment_to_the_broadcast_and_a_fragment_are_dropped() {
+    let (fake, mut random) = (device(), Prng::new(80));
+    let mut world = World::open(&fake, 80);
+    world.seen = Some(Vec::new());
+    let mut segment = noise(&mut random);
+    while segment.len() < 54 || segment[13] != 0 || segment[14] != 0x45 || segment[23] != 6 {
+        segment = noise(&mut random);
+    }
+    segment[20..22].fill(0);
+    segment[26..30].copy_from_slice(&PEER);
+    // An acknowledgement, which a reset answers.
+    (segment[46], segment[47]) = (0x50, 0x10);
+    let place = |segment: &mut [u8], (to, fragment): ([u8; 4], [u8; 2])| {
+        segment[20..22].copy_from_slice(&fragment);
+        segment[30..34].copy_from_slice(&to);
+        checksum(segment);
+        segment.to_vec()
+    };
+    let wrong = [([255; 4], [0, 0]), ([10, 0, 2, 255], [0, 0]), (OURS, [0x20, 0]), (OURS, [0, 9])];
+    for one in wrong {
+        world.inject(place(&mut segment, one));
+    }
+    world.run(100);
+    assert_eq!((world.seen.take(), world.net.frames().dropped), (Some(Vec::new()), 4));
+    world.seen = Some(Vec::new());
+    world.inject(place(&mut segment, (OURS, [0, 0])));
+    world.run(100);
+    assert_ne!(world.seen, Some(Vec::new()), "the same segment is answered");
+}
+
 for_both_families! {
     changed_frames_of_connections_with_right_checksums_harm_no_other
     strangers_fill_neither_loopback_nor_what_is_reserved
-    a_frame_that_claims_to_be_from_the_chip_is_dropped
+    a_frame_from_no_host_outside_is_dropped
 }

@@ -1,9 +1,9 @@
 //! The service with a simulated network device, another stack of smoltcp at the other end of the
 //! cable, and a cable that loses, repeats, reorders, delays and corrupts frames.
 
-use crate::frames::{forge, headers};
+use super::frames::{forge, headers};
 use abi::ethernet::{Addresses, Config, DEVICE_ID, FEATURES, HEADER, LINK_UP};
-use abi::net::{Address, Errno, LOCALHOST, LOCALHOST_V6, Op, Reply, Request, flag, to_v4, v4};
+use abi::net::{Address, Errno, LOCALHOST, LOCALHOST_V6, Op, Reply, Request, flag, v4};
 use abi::soc::DeviceRegisters;
 use base::id::{DomainId, Epoch};
 use base::port::Words;
@@ -22,6 +22,10 @@ use std::mem::offset_of;
 use virtio::fake::{Fake, Model, View};
 use zerocopy::IntoBytes;
 
+pub const OURS: [u8; 4] = [10, 0, 2, 15];
+pub const PEER: [u8; 4] = [10, 0, 2, 2];
+pub const FAR: [u8; 4] = [93, 184, 216, 34];
+
 /// The addresses of one family.
 #[derive(Clone, Copy, Debug)]
 pub struct Hosts {
@@ -34,10 +38,20 @@ pub struct Hosts {
     pub localhost: Address,
 }
 
+impl Hosts {
+    /// Returns the neighbour with this number.
+    #[allow(dead_code, reason = "a part of this file is used")]
+    pub fn neighbour(&self, number: u8) -> Address {
+        let mut address = self.ours;
+        address[15] = number;
+        address
+    }
+}
+
 pub const V4: Hosts = Hosts {
-    ours: v4([10, 0, 2, 15]),
-    peer: v4([10, 0, 2, 2]),
-    far: v4([93, 184, 216, 34]),
+    ours: v4(OURS),
+    peer: v4(PEER),
+    far: v4(FAR),
     silent: v4([10, 0, 2, 77]),
     localhost: LOCALHOST,
 };
@@ -162,7 +176,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn new(seed: u64) -> Peer {
+    pub fn new(seed: u64) -> Peer {
         let mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
         let mut config = iface::Config::new(mac.into());
         config.random_seed = seed;
@@ -174,6 +188,25 @@ impl Peer {
             }
         });
         Peer { interface, sockets: SocketSet::new(Vec::new()), socket }
+    }
+
+    /// Acts. Returns the frames that it sends.
+    pub fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let now = Instant::from_micros((now / 1000) as i64);
+        self.interface.poll(now, &mut self.socket, &mut self.sockets);
+        std::mem::take(&mut self.socket.sent)
+    }
+
+    /// Returns when it has something to do, in ns; `u64::MAX`: only a frame can change anything.
+    pub fn due(&mut self, now: u64) -> u64 {
+        let now = Instant::from_micros((now / 1000) as i64);
+        let at = self.interface.poll_at(now, &self.sockets);
+        at.map_or(u64::MAX, |at| at.total_micros() as u64 * 1000)
+    }
+
+    /// A frame has arrived; it is looked at when the peer acts next.
+    pub fn hear(&mut self, frame: Vec<u8>) {
+        self.socket.received.push_back(frame);
     }
 
     pub fn tcp(&mut self) -> SocketHandle {
@@ -239,8 +272,8 @@ pub fn token(kernel: usize, thread: u64) -> Token {
 /// Returns the configuration of the simulated network.
 pub fn config() -> Config {
     let addresses = Addresses {
-        v4: to_v4(V4.ours).unwrap(),
-        gateway_v4: to_v4(V4.peer).unwrap(),
+        v4: OURS,
+        gateway_v4: PEER,
         names_v4: [10, 0, 2, 3],
         prefix_v4: 24,
         v6: V6.ours,
@@ -434,10 +467,7 @@ impl<'a> World<'a> {
     }
 
     fn peer_polls(&mut self) {
-        let now = Instant::from_micros((self.now / 1000) as i64);
-        let Peer { interface, sockets, socket } = &mut self.peer;
-        interface.poll(now, socket, sockets);
-        for frame in std::mem::take(&mut self.peer.socket.sent) {
+        for frame in self.peer.poll(self.now) {
             self.fly(true, frame);
         }
     }
@@ -455,9 +485,7 @@ impl<'a> World<'a> {
             self.fly(false, frame);
         }
         self.peer_polls();
-        let now = Instant::from_micros((self.now / 1000) as i64);
-        let peer = self.peer.interface.poll_at(now, &self.peer.sockets);
-        let peer = peer.map_or(u64::MAX, |at| at.total_micros() as u64 * 1000);
+        let peer = self.peer.due(self.now);
         let cable = self.flights.iter().map(|flight| flight.at).min().unwrap_or(u64::MAX);
         let next = self.timer.min(peer).min(cable);
         if next != u64::MAX {
@@ -472,7 +500,7 @@ impl<'a> World<'a> {
             let Flight { to_chip, frame, .. } = self.flights.remove(0);
             match to_chip {
                 true => self.inject(frame),
-                false => self.peer.socket.received.push_back(frame),
+                false => self.peer.hear(frame),
             }
         }
         next != u64::MAX

@@ -104,6 +104,15 @@ fn all(own: IpAddr) -> Outcome {
     one.connect(other.local_addr()?)?;
     assert_eq!(one.send(b"")?, 0);
     assert_eq!(other.recv(&mut data)?, 0);
+    let second = other.try_clone()?;
+    one.send(b"peeked")?;
+    assert_eq!(second.peek_from(&mut data)?, (6, one.local_addr()?));
+    data.fill(0);
+    assert_eq!((second.peek(&mut data)?, &data[..6]), (6, &b"peeked"[..]));
+    drop(second);
+    assert_eq!(other.recv(&mut data)?, 6);
+    other.set_nonblocking(true)?;
+    assert_eq!(other.peek(&mut data), Err(Errno::AGAIN));
     println!("ok datagrams");
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! One network is attached at a time. One that closes, or sends what is no frame, is detached, and
 //! the socket waits for the next. All queues are bounded.
 
+use super::Attachment;
 use crate::config;
 use crate::fabric::listen;
 use gateway::frames::{Detached, Frames};
@@ -42,7 +43,7 @@ pub struct Link {
 impl Door {
     fn open(link: Option<&config::Link>) -> std::io::Result<Door> {
         match link {
-            None => Ok(Door::Shut),
+            None | Some(config::Link::Script { .. }) => Ok(Door::Shut),
             Some(config::Link::Listen(path)) => Ok(Door::Listens(listen(path)?)),
             Some(config::Link::Connect(path)) => {
                 let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -102,22 +103,33 @@ impl Link {
         Ok(Link { door: Door::open(link)?, network: None, frames: VecDeque::new() })
     }
 
-    /// Returns whether no network can ever be attached.
-    pub fn is_shut(&self) -> bool {
-        matches!(self.door, Door::Shut)
+    /// Does something with the network, and detaches it if that fails.
+    fn with_network(
+        &mut self,
+        work: impl FnOnce(&mut Frames, &mut VecDeque<Vec<u8>>) -> Result<(), Detached>,
+    ) {
+        let Some(network) = &mut self.network else { return };
+        if let Err(why) = work(network, &mut self.frames) {
+            log::warn!("Network: detached: {why}.");
+            self.network = None;
+        }
     }
+}
 
-    /// Returns whether a network is attached.
-    pub fn is_up(&self) -> bool {
+impl Attachment for Link {
+    fn is_up(&self) -> bool {
         self.network.is_some()
     }
 
-    /// Returns whether a frame waits for the driver.
-    pub fn has_next(&self) -> bool {
+    fn is_outside(&self) -> bool {
+        !matches!(self.door, Door::Shut)
+    }
+
+    fn has_next(&self) -> bool {
         !self.frames.is_empty()
     }
 
-    pub fn next(&mut self) -> Option<Vec<u8>> {
+    fn next(&mut self) -> Option<Vec<u8>> {
         let next = self.frames.pop_front();
         if self.frames.is_empty() {
             // Poll does not tell of frames that have left the socket already.
@@ -126,22 +138,19 @@ impl Link {
         next
     }
 
-    /// Returns whether another frame may be sent.
-    pub fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.network.as_ref().is_none_or(Frames::has_room)
     }
 
-    /// Sends a frame; without a network it is dropped.
-    pub fn send(&mut self, frame: &[u8]) {
+    fn send(&mut self, frame: &[u8]) {
         self.with_network(|network, _| network.send(frame));
     }
 
-    /// Writes as much as the network accepts.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         self.with_network(|network, _| network.flush());
     }
 
-    pub fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+    fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let Some(network) = &self.network else {
             return self.door.waits_for().map(|fd| (fd, PollFlags::IN)).into_iter().collect();
         };
@@ -154,7 +163,7 @@ impl Link {
 
     /// Attaches a network, and moves what can be moved without blocking. What a network sends
     /// without pause is read a part at a time: its socket stays readable, so poll returns at once.
-    pub fn ready(&mut self) {
+    fn ready(&mut self) {
         if self.network.is_none()
             && let Some(network) = self.door.next()
         {
@@ -163,18 +172,6 @@ impl Link {
         }
         self.flush();
         self.with_network(|network, frames| network.read(frames, AHEAD));
-    }
-
-    /// Does something with the network, and detaches it if that fails.
-    fn with_network(
-        &mut self,
-        work: impl FnOnce(&mut Frames, &mut VecDeque<Vec<u8>>) -> Result<(), Detached>,
-    ) {
-        let Some(network) = &mut self.network else { return };
-        if let Err(why) = work(network, &mut self.frames) {
-            log::warn!("Network: detached: {why}.");
-            self.network = None;
-        }
     }
 }
 

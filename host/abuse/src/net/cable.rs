@@ -1,0 +1,8 @@
+//! The device, the stack at the other end of the cable and the hostile frames of the network
+//! service's own tests.
+#![allow(dead_code, reason = "a part of it is used")]
+
+#[path = "../../../../services/net/tests/outside/frames.rs"]
+pub mod frames;
+#[path = "../../../../services/net/tests/outside/world.rs"]
+pub mod world;
