@@ -249,6 +249,11 @@ pub const NAMES_PORT: u16 = 53;
 pub const DATAGRAM: usize = 1472;
 /// Maximum connections waiting to be accepted at a listener.
 pub const BACKLOG: u16 = 128;
+/// Maximum number of sockets, including those that wait at listeners, and closed ones whose
+/// connections have not ended yet.
+pub const SOCKETS: usize = 1024;
+/// Maximum number of those on the interface to the outside.
+pub const OUTSIDE: usize = 512;
 /// Maximum number of handles of all programs and kernels.
 pub const HANDLES: u32 = 2048;
 /// Maximum number of handles of a process tree.
@@ -349,7 +354,10 @@ pub struct Interface {
     pub link: u16,
     /// Largest packet.
     pub mtu: u32,
-    pub reserved: u32,
+    /// Sockets, those that wait at listeners or have been closed and not ended included.
+    pub sockets: u16,
+    /// Those of them that are outside.
+    pub outside: u16,
     /// Frames since the service started.
     pub received: u64,
     pub sent: u64,

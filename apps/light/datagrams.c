@@ -8,7 +8,8 @@
 
 enum { PORT = 7777 };
 
-static char out[DATAGRAM_MOST], in[DATAGRAM_MOST];
+static const char out[DATAGRAM_MOST] = { 0x5a };
+static char in[DATAGRAM_MOST];
 
 /* One life of a pair of sockets. */
 static const char *live(const struct sockaddr_in *address, size_t datagram, size_t bytes)
@@ -42,7 +43,6 @@ const char *send_datagrams(size_t datagram, size_t life, size_t total)
     address.sin_family = AF_INET;
     address.sin_port = htons(PORT);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    memset(out, 0x5a, sizeof out);
     while (!failed && total > 0) {
         size_t bytes = total < life ? total : life;
         failed = live(&address, datagram, bytes);

@@ -39,7 +39,7 @@ struct bench {
 };
 
 extern const struct bench call_cases[], process_cases[], futex_cases[], thread_cases[];
-extern const struct bench udp_cases[], ext2_cases[], dma_cases[];
+extern const struct bench udp_cases[], http_cases[], ext2_cases[], dma_cases[];
 
 /* Ends the program with "failed CASE: ..." and the meaning of errno. */
 void fail(const char *what) __attribute__((noreturn));
@@ -48,6 +48,8 @@ long must(long value, const char *what);
 /* Loads the modules of lab/linux/modules whose group is `group`, in the order of the file, each
  * with `parameters` ("name=value name=value"). */
 void load_modules(const char *group, const char *parameters);
+/* Makes the loopback device usable. */
+void loopback_up(const struct bench *bench);
 /* Runs a program to its end; fails unless it ends with code 0. */
 void run_program(char *const arguments[]);
 

@@ -7,18 +7,14 @@
  */
 #define _GNU_SOURCE
 #include "bench.h"
-#include <arpa/inet.h>
+#include "../../apps/light/datagrams.h"
 #include <net/if.h>
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char out[8 * KIB], in[8 * KIB];
-static struct sockaddr_in address;
-
-static void loopback_up(const struct bench *bench)
+void loopback_up(const struct bench *bench)
 {
     struct ifreq request = { .ifr_name = "lo" };
     int any = must(socket(AF_INET, SOCK_DGRAM, 0), "socket");
@@ -27,41 +23,17 @@ static void loopback_up(const struct bench *bench)
     request.ifr_flags |= IFF_UP;
     must(ioctl(any, SIOCSIFFLAGS, &request), "lo up");
     close(any);
-    address.sin_family = AF_INET;
-    address.sin_port = htons(7777);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    memset(out, 0x5a, sizeof out);
-}
-
-/* One life of a pair of sockets. */
-static void live(size_t datagram, size_t bytes)
-{
-    int reader = must(socket(AF_INET, SOCK_DGRAM, 0), "socket");
-    int writer = must(socket(AF_INET, SOCK_DGRAM, 0), "socket");
-    must(bind(reader, (struct sockaddr *)&address, sizeof address), "bind");
-    must(connect(writer, (struct sockaddr *)&address, sizeof address), "connect");
-    while (bytes > 0) {
-        size_t length = bytes < datagram ? bytes : datagram;
-        if (send(writer, out, length, 0) != (ssize_t)length)
-            fail("send");
-        if (recv(reader, in, sizeof in, 0) != (ssize_t)length)
-            fail("recv");
-        bytes -= length;
-    }
-    close(writer);
-    close(reader);
 }
 
 /* `flag` is the total in KiB; 0: each round is one life. */
 static void udp_run(const struct bench *bench, unsigned long times)
 {
     size_t total = bench->flag ? bench->flag * KIB : bench->life;
-    while (times--)
-        for (size_t left = total; left > 0;) {
-            size_t bytes = left < bench->life ? left : bench->life;
-            live(bench->size, bytes);
-            left -= bytes;
-        }
+    while (times--) {
+        const char *failed = send_datagrams(bench->size, bench->life, total);
+        if (failed)
+            fail(failed);
+    }
 }
 
 #define STEADY(D, d, L, l, n) \
@@ -73,7 +45,8 @@ static void udp_run(const struct bench *bench, unsigned long times)
       .size = d, .life = l, .flag = t, .per_round = 1, .setup = loopback_up, .run = udp_run }
 #define LIFE(D, d, L, l, n) \
     STEADY(D, d, L, l, n), TOTAL(D, d, L, l, "1k", 1, 200), \
-        TOTAL(D, d, L, l, "256k", 256, 16), TOTAL(D, d, L, l, "1m", 1024, 4)
+        TOTAL(D, d, L, l, "64k", 64, 40), TOTAL(D, d, L, l, "256k", 256, 16), \
+        TOTAL(D, d, L, l, "1m", 1024, 4)
 #define DATAGRAM(D, d) \
     LIFE(D, d, "4k", 4 * KIB, 200), LIFE(D, d, "64k", 64 * KIB, 40), LIFE(D, d, "1m", MIB, 4)
 

@@ -16,6 +16,8 @@ mod options;
 mod pattern;
 mod power;
 mod processes;
+mod sockets;
+mod tasks;
 mod uname;
 mod xargs;
 
@@ -37,8 +39,12 @@ const LS: &str = "ls [-1aACdfFghilnopqrRsStUx] [--color] [FILE...]
   -t by time; -S by size; -U, -f as the directory has them; -r the other way round
   -h sizes with a unit; -F, -p marks after names; -i numbers of files; -s KiB of each";
 
+const PS: &str = "ps [-l] [-T]
+  -l with energy; -T a line for each thread
+  THR: threads; - if there are none, or if their kernel rests, which is not woken to be asked";
+
 const TOOLS: &[Tool] = &[
-    ("ps", processes::ps, "ps [-l] (-l: with energy)"),
+    ("ps", processes::ps, PS),
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
     ("kill", processes::kill, "kill [-SIGNAL | -s SIGNAL] PROCESS... | -l [SIGNAL...]"),
     ("move", processes::move_to, "move PROCESS KERNEL (number or name)"),
@@ -65,6 +71,7 @@ const TOOLS: &[Tool] = &[
     ("vdir", ls::vdir, "vdir [OPTION...] [FILE...] (as ls -l)"),
     ("uname", uname::uname, "uname [-asnrvmpio]"),
     ("arch", uname::arch, "arch"),
+    ("ss", sockets::ss, sockets::USAGE),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),

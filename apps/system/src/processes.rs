@@ -1,27 +1,43 @@
 //! Processes: `ps`, `top`, `kill`, `move`, `on`, `limit`, `env`.
 
 use crate::begin::run;
+use crate::options::Options;
 use crate::power::{self, Kernel};
+use crate::tasks::Threads;
 use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
 use penumbra::{End, Errno, ready};
 
-/// `ps`: lists all processes; with `-l` also their energy.
+/// `ps`: lists all processes; with `-l` also their energy, with `-T` a line for each thread.
 pub fn ps(arguments: &[String]) -> Answer {
+    let options = Options::of(arguments, "", true)?;
+    if let Some(word) = options.rest.first() {
+        return Err(format!("{word}: it lists all processes; ps --help has its options"));
+    }
+    let has = |wanted: char| options.all.iter().any(|(letter, _)| *letter == wanted);
+    if let Some((other, _)) = options.all.iter().find(|(letter, _)| !"lT".contains(*letter)) {
+        return Err(format!("-{other}: no such option; ps --help lists them"));
+    }
     let all = process::list().map_err(|error| error.to_string())?;
-    let is_long = arguments.iter().any(|argument| argument == "-l");
-    let kernels = if is_long { Some(power::kernels()?) } else { None };
-    put(&table(&all, kernels.as_deref()))
+    let kernels = match power::kernels() {
+        Err(why) if has('l') || has('T') => return Err(why),
+        found => found.unwrap_or_default(),
+    };
+    let threads = Threads::of(&kernels);
+    if has('T') {
+        return put(&threads.table(&all, &kernels));
+    }
+    put(&table(&all, &threads, has('l').then_some(&kernels)))
 }
 
 /// Formats a table of processes, with their energy if `kernels` are given.
-fn table(all: &[Process], kernels: Option<&[Kernel]>) -> String {
+fn table(all: &[Process], threads: &Threads, kernels: Option<&Vec<Kernel>>) -> String {
     let title = if kernels.is_some() { "        J" } else { "" };
-    let mut text = format!("  PID  PPID  PGID KERNEL STATE       TIME   KIB{title} NAME\n");
+    let mut text = format!("  PID  PPID  PGID KERNEL STATE       TIME   KIB THR{title} NAME\n");
     for p in all {
         let energy = kernels.map(|all| format!(" {:>8}", power::joules(all, p.kernel, p.cpu)));
         text.push_str(&format!(
-            "{:5} {:5} {:5} {:6} {:7} {:>8} {:5}{} {}\n",
+            "{:5} {:5} {:5} {:6} {:7} {:>8} {:5} {:>3}{} {}\n",
             p.pid,
             p.parent,
             p.group,
@@ -29,6 +45,7 @@ fn table(all: &[Process], kernels: Option<&[Kernel]>) -> String {
             state(p.state),
             seconds(p.cpu),
             p.memory / 1024,
+            threads.count(p),
             energy.unwrap_or_default(),
             p.name
         ));
@@ -237,15 +254,16 @@ mod tests {
         let mut ended = process(8, 1_500_000_000, "cat");
         ended.state = State::Ended(End::Signal(9));
         let all = [process(7, 0, "sh"), ended];
-        let text = table(&all, None);
+        let threads = Threads::parse(0, "title\n 7 0 normal running 0 1\n 7 3 light blocked 0 1\n");
+        let text = table(&all, &threads, None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert_eq!(lines[1], "    7     1     7      0 runs        0.00    64 sh");
-        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64 cat");
+        assert_eq!(lines[1], "    7     1     7      0 runs        0.00    64   2 sh");
+        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64   - cat");
         let kernels = power::parse("main power 20.0 mW\n");
-        let text = table(&all, Some(&kernels));
+        let text = table(&all, &threads, Some(&kernels));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64   0.0300 cat");
+        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64   -   0.0300 cat");
     }
 
     #[test]

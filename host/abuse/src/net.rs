@@ -12,7 +12,8 @@
 
 mod board;
 mod bystander;
-mod cable;
+pub mod cable;
+pub mod packets;
 mod programs;
 mod strangers;
 

@@ -7,6 +7,7 @@
 
 mod archive;
 mod compile;
+mod go;
 mod key;
 mod libc;
 mod port;
@@ -121,6 +122,11 @@ pub enum Source {
     Published(Published),
     /// C from a source package of Debian, with changes of ours.
     Debian(Debian),
+    /// Go of the tree, with the standard library only.
+    Go {
+        /// A module: go.mod, and the package `main`.
+        folder: PathBuf,
+    },
     /// C of the tree.
     C {
         /// All .c files of this folder.
@@ -391,7 +397,8 @@ mod tests {
     fn so_is_the_list_for_tests() {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        let published = ["lua", "zlib", "sqlite", "varisat", "lighttpd", "folder"];
+        let published =
+            ["lua", "zlib", "sqlite", "varisat", "lighttpd", "files-go", "store", "mail", "folder"];
         let ours = [
             "records",
             "records-plain",

@@ -44,6 +44,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.inactive", nightly: None, run: inactive },
     Check { name: "lab.rest", nightly: None, run: rests },
     Check { name: "lab.peer", nightly: None, run: network::peer },
+    Check { name: "lab.serves", nightly: None, run: network::serves_alone },
     Check { name: "lab.estimates", nightly: None, run: estimates::estimates },
     Check { name: "lab.killed", nightly: None, run: |kit| kill(kit, "duo-1x1") },
     Check { name: "lab.statistical", nightly: None, run: statistical::statistical },

@@ -18,6 +18,7 @@ use workbench::model::Choice;
 const BOARD: &str = "duo-1x1";
 /// The program that is a light task.
 const LIGHT: &str = "light";
+const WEAK: &str = "shadow";
 /// When the work begins after it was planned, and when it is reported, in s. Both domains have
 /// rested for seconds by then.
 const DUE: u64 = 20;
@@ -25,7 +26,7 @@ const REPORT: u64 = 30;
 
 /// When the domains rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Policy {
+pub enum Policy {
     /// After 5 s without work.
     K2,
     /// At once.
@@ -63,6 +64,8 @@ enum Work {
     Dma(u64),
     /// By the program `light`: files of this size, with fsync or without.
     Files(u64, bool),
+    /// By the same: so many bytes over loopback, by UDP.
+    Datagrams(u64),
 }
 
 /// A task, and what Linux's episode uses on the strong core at 1200 MHz, cold, in mJ
@@ -99,6 +102,13 @@ const EXT2: [Task; 6] = [
     Task { name: "ext2.1k_sync", work: Work::Files(KIB, true), linux_1200: 126.993 },
     Task { name: "ext2.256k_sync", work: Work::Files(256 * KIB, true), linux_1200: 132.031 },
     Task { name: "ext2.1m_sync", work: Work::Files(1024 * KIB, true), linux_1200: 147.493 },
+];
+
+const UDP: [Task; 4] = [
+    Task { name: "udp.1k", work: Work::Datagrams(KIB), linux_1200: 126.646 },
+    Task { name: "udp.64k", work: Work::Datagrams(64 * KIB), linux_1200: 126.965 },
+    Task { name: "udp.256k", work: Work::Datagrams(256 * KIB), linux_1200: 127.983 },
+    Task { name: "udp.1m", work: Work::Datagrams(1024 * KIB), linux_1200: 132.067 },
 ];
 
 /// An episode of ours.
@@ -155,18 +165,18 @@ fn copy(kit: &Kit<'_>, bytes: u64, policy: Policy, mode: Mode) -> anyhow::Result
     kit.run_with(BOARD, policy.option(), &run, Some(Choice { mode, ..Choice::default() }))
 }
 
-/// Runs the program on the weak kernel, from a disk without latency. Its client on the host waits
-/// meanwhile, and so does main for it.
-fn program(
+/// Runs an episode of the program on a kernel, from a disk without latency. Its client on the host
+/// waits meanwhile, and so does main for it.
+pub fn program(
     kit: &Kit<'_>,
-    (size, sync): (u64, bool),
+    on: &str,
+    (what, number, more): (&str, u64, &str),
     policy: Policy,
     mode: Mode,
 ) -> anyhow::Result<Outcome> {
     let rig = programs::start(kit, (BOARD, mode), policy.option(), LIGHT)?;
-    let (due, size) = (DUE.to_string(), size.to_string());
-    let words = ["episode", &due, programs::FOLDER, &size, if sync { "sync" } else { "" }];
-    let text = programs::run(&rig.instance, "shadow", LIGHT, &words)?;
+    let (due, number) = (DUE.to_string(), number.to_string());
+    let text = programs::run(&rig.instance, on, LIGHT, &["episode", &due, what, &number, more])?;
     rig.instance.stop()?;
     Outcome::of_phases(&rig.instance.folder, &text)
 }
@@ -174,7 +184,11 @@ fn program(
 fn outcome(kit: &Kit<'_>, task: &Task, policy: Policy, mode: Mode) -> anyhow::Result<Outcome> {
     match task.work {
         Work::Dma(bytes) => copy(kit, bytes, policy, mode),
-        Work::Files(size, sync) => program(kit, (size, sync), policy, mode),
+        Work::Files(size, sync) => {
+            let how = if sync { "sync" } else { "" };
+            program(kit, WEAK, (programs::FOLDER, size, how), policy, mode)
+        }
+        Work::Datagrams(size) => program(kit, WEAK, ("datagrams", size, ""), policy, mode),
     }
 }
 
@@ -192,6 +206,11 @@ pub fn dma(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 /// The files of `k2.f6.ext2`.
 pub fn files(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     records(kit, "ext2", &EXT2)
+}
+
+/// The datagrams of `k2.f6.udp`.
+pub fn datagrams(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    records(kit, "udp", &UDP)
 }
 
 fn records(kit: &Kit<'_>, group: &str, tasks: &[Task]) -> anyhow::Result<Vec<Said>> {
@@ -247,7 +266,7 @@ fn entered(outcome: &Outcome, domain: &str) -> Option<u64> {
 
 /// `lab.figure6`: the smallest tasks meet their bars, and the strong domain is not woken.
 pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
-    for task in [&DMA[0], &EXT2[0], &EXT2[3]] {
+    for task in [&DMA[0], &EXT2[0], &EXT2[3], &UDP[0]] {
         for policy in [Policy::K2, Policy::Ours] {
             let episode = run(kit, task, policy)?;
             let (name, wakes) = (task.name, episode.wakes);

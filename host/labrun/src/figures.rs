@@ -4,7 +4,7 @@
 use super::charges;
 use super::kit::GAME;
 use super::kit::Kit;
-use super::{figure6, points, seeds, shares, table4, table5, table6, ways};
+use super::{figure6, network, points, seeds, shares, table4, table5, table6, ways};
 use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::Mode;
@@ -19,7 +19,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// The records of each measurement; a name that ends with a point is a prefix.
-const FIGURES: [(&[&str], Figure); 22] = [
+const FIGURES: [(&[&str], Figure); 26] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -59,6 +59,10 @@ const FIGURES: [(&[&str], Figure); 22] = [
     (&["day."], ways::day),
     (&["k2.f6.dma."], figure6::dma),
     (&["k2.f6.ext2."], figure6::files),
+    (&["k2.f6.udp."], figure6::datagrams),
+    (&["net.rx_wake_us"], network::wakes),
+    (&["net.serve_hour_wakes", "net.serve_hour_power"], network::hour),
+    (&["net.http_requests_per_mj"], network::requests),
     (&["k2.s93."], section93),
     (&["shadow.op_local", "shadow.op_moved"], table5::requests),
     (&["shadow.dispatch"], table5::dispatches),

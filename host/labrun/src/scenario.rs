@@ -24,6 +24,9 @@ pub struct Scenario {
     /// Commands after those, in phases that are accounted for separately.
     #[serde(default)]
     pub phase: Vec<Phase>,
+    /// Words on the kernels' command line, before the commands.
+    #[serde(default)]
+    pub words: String,
     /// The script of the peer at the network (docs/design/net.md), beside this file.
     #[serde(default)]
     pub peer: Option<PathBuf>,
@@ -165,7 +168,8 @@ impl Scenario {
             commands.push(format!("phase {END}"));
         }
         let root = if self.programs.is_empty() { "" } else { ROOT };
-        format!("{root}run={};poweroff", commands.join(";"))
+        let space = if self.words.is_empty() { "" } else { " " };
+        format!("{root}{}{space}run={};poweroff", self.words, commands.join(";"))
     }
 
     /// Returns the network, if the scenario has one.

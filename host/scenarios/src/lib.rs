@@ -12,7 +12,7 @@
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
-//! - `outside`, `servers`: the network, with the host as the other side
+//! - `outside`, `servers`: the network, with the host as the other side; `floods`: with strangers
 //! - `watts`: what kernels say of their power
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
@@ -33,6 +33,7 @@ mod dma;
 mod edge;
 mod file;
 mod files;
+mod floods;
 mod folders;
 mod forged;
 mod found;
@@ -261,7 +262,12 @@ pub const ALL: &[Scenario] = &[
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
     attached("net.outside", "duo", outside::both_ways),
+    on("net.floods", "duo", floods::floods),
     attached("servers.lighttpd", "duo", servers::lighttpd),
+    attached("servers.go", "duo", servers::files_of_go),
+    attached("servers.mail", "duo", servers::mail),
+    attached("servers.store", "duo", servers::store),
+    attached("servers.wrk", "duo", servers::loaded),
     on("sockets.solo", "solo", sockets::alone),
     on("sockets.delegated", "duo-delegated", sockets::together),
     on("sockets.shadowed", "duo", sockets::together),

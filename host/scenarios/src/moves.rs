@@ -11,8 +11,15 @@ use std::time::Duration;
 const PROGRAM: &str = "moves";
 const PATH: &str = "bin/moves";
 /// Its modes that move the program, or a child.
-const MODES: &[&[&str]] =
-    &[&["frames"], &["memory"], &["files"], &["full"], &["children", PATH], &["relay", PATH]];
+const MODES: &[&[&str]] = &[
+    &["frames"],
+    &["memory"],
+    &["files"],
+    &["sockets"],
+    &["full"],
+    &["children", PATH],
+    &["relay", PATH],
+];
 /// What it says if it cannot move to a kernel that has died, and if the table has restarted.
 const DEAD: &[u8] = b"wrong: move (errno 23)\n";
 const STALE: &[u8] = b"wrong: move (errno 72)\n";

@@ -17,7 +17,7 @@ use workbench::network::Forward;
 /// The addresses of the host's loopback, and what the chip calls them.
 const HOSTS: [(IpAddr, &str); 2] = [(LOCAL, "10.0.2.2"), (LOCAL6, "fec0::2")];
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-pub(super) const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// The programs, and how each answers clients of both families.
 const PROGRAMS: [(&str, &str); 2] = [("sockets", "echo6"), ("sockets-rust", "echo")];
 const KERNELS: [&str; 2] = ["main", "shadow"];
@@ -27,12 +27,12 @@ const BYTES: usize = 100_000;
 const PORT: u16 = 80;
 
 /// Returns whether the host has this address: a container may have no IPv6.
-pub(super) fn has(address: IpAddr) -> bool {
+fn has(address: IpAddr) -> bool {
     TcpListener::bind((address, 0)).is_ok()
 }
 
 /// Publishes a port of the chip at a free port of an address of the host. Returns that.
-pub(super) fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<SocketAddr, Failure> {
+fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<SocketAddr, Failure> {
     let free = TcpListener::bind((address, 0))?.local_addr()?;
     rig.instance
         .publish(&[forward(free, port)])
@@ -40,12 +40,17 @@ pub(super) fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<Socket
     Ok(free)
 }
 
-/// The same at 127.0.0.1.
-pub(super) fn publish(rig: &Rig, port: u16) -> Result<SocketAddr, Failure> {
-    publish_at(rig, LOCAL, port)
+/// The same at 127.0.0.1. Returns the port there.
+pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
+    publish_at(rig, LOCAL, port).map(|host| host.port())
 }
 
-pub(super) fn unpublish(rig: &Rig, host: SocketAddr, port: u16) -> Result<(), Failure> {
+/// Publishes a port of 127.0.0.1 no more.
+pub(super) fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Failure> {
+    unpublish_at(rig, SocketAddr::new(LOCAL, host_port), port)
+}
+
+fn unpublish_at(rig: &Rig, host: SocketAddr, port: u16) -> Result<(), Failure> {
     let done = rig.instance.unpublish(forward(host, port));
     done.map_err(|why| wrong("unpublish", why.to_string()))
 }
@@ -106,7 +111,7 @@ fn serves(rig: &Rig, kernel: &str, (program, echo): (&str, &str)) -> Result<(), 
     talk(last)?;
     other.join().expect("it does not panic")?;
     let found = serving.end()?;
-    hosts.iter().try_for_each(|host| unpublish(rig, *host, 7))?;
+    hosts.iter().try_for_each(|host| unpublish_at(rig, *host, 7))?;
     let is_good = found.code == 0 && found.out.ends_with(b"all connections have ended\n");
     if is_good { Ok(()) } else { Err(wrong(&format!("{program} on {kernel}"), found)) }
 }
@@ -163,17 +168,17 @@ pub fn both_ways(rig: &mut Rig) -> Result<(), Failure> {
 fn continues(rig: &mut Rig) -> Result<(), Failure> {
     let program = format!("on shadow aside program {} serve {PORT}", PROGRAMS[0].0);
     super::machine::demand(rig, &program, "begun")?;
-    let host_port = publish(rig, PORT)?;
-    reach(host_port)?;
+    let host = publish_at(rig, LOCAL, PORT)?;
+    reach(host)?;
     let runs = |_, now| now == state::RUNNING;
     for _ in 0..3 {
         let before = wait_for_domain(rig, 0, "ran", runs)?;
         rig.kill("main")?;
         // At once, while main is dead or boots.
-        reach(host_port)?;
+        reach(host)?;
         let is_next = |epoch, now| epoch == before + 1 && now == state::RUNNING;
         wait_for_domain(rig, 0, "came back", is_next)?;
-        reach(host_port)?;
+        reach(host)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Sockets of programs, in C and in Rust: on one kernel, from one kernel to the other, and when one
 //! of them dies.
 
+use super::machine::until;
 use super::programs::{Running, back, pid_of, wrong};
 use super::threads::{put, put_with};
 use super::{Failure, PATIENCE, Rig};
@@ -16,6 +17,8 @@ const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options
 const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
 /// What a tree of processes gets when no other one has sockets.
 const FULL: &str = "960 sockets, then ENFILE\n";
+/// What the kernel's log says then.
+const SAYS_FULL: &str = "(sockets): its tree has all sockets that it may have";
 const LISTENING: &str = "listening\n";
 const ENDED: &str = "all connections have ended\n";
 const INTERRUPTED: u8 = 128 + 2;
@@ -81,6 +84,7 @@ fn programs(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     for kernel in kernels {
         runs(rig, kernel, IN_C, &["full"], FULL)?;
         runs(rig, kernel, IN_C, &["full"], FULL)?;
+        until(rig, &format!("fs cat proc/{kernel}/kmsg"), SAYS_FULL)?;
     }
     Ok(())
 }

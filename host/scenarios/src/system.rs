@@ -2,10 +2,13 @@
 //! kernels in one pipeline, keys, the monitor on ctrl-t, and persistent files.
 
 use super::disk::{clean, content, off_and_clean, poweroff, same};
+use super::machine::demand;
 use super::programs::install_as;
+use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use builds::apps;
 use deploy::{system, transfer};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tree::place::Place;
 use workbench::instance::Instance;
@@ -73,6 +76,8 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "cd /home; pwd; ls", "/home\nreadme\n[0]")?;
     across(rig)?;
     tools(rig)?;
+    threads(rig)?;
+    sockets(rig)?;
     caged(rig)?;
     traps(rig)?;
     keys(rig)?;
@@ -156,6 +161,51 @@ fn tools(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "echo h > h; KERNEL=1 ln h i; echo more >> i; cat h; rm h i", "h\nmore\n[0]")?;
     let ended = ask(rig, "KERNEL=1 sleep 1000 & echo $! | xargs kill -s TERM; wait $!")?;
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// `ps` counts the threads of a process, and `ps -T` has a line for each.
+fn threads(rig: &mut Rig) -> Result<(), Failure> {
+    put(rig, "threads")?;
+    let listed = ask(rig, "KERNEL=1 threads spin & sleep 2; ps; ps -T; kill -s KILL %1")?;
+    let lines: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let process = lines.iter().find_map(|words| match words[..] {
+        [pid, _, _, "1", "runs", _, _, count, "threads"] => Some((pid, count.parse::<usize>())),
+        _ => None,
+    });
+    let is_thread = |words: &&Vec<&str>| match words[..] {
+        [pid, _, "shadow", "normal", "running" | "ready" | "blocked", _, _, "threads"] => {
+            Some(pid) == process.as_ref().map(|it| it.0)
+        }
+        _ => false,
+    };
+    let numbers: BTreeSet<&str> = lines.iter().filter(is_thread).map(|words| words[1]).collect();
+    match process {
+        Some((_, Ok(count @ 2..))) if numbers.len() == count && numbers.contains("0") => Ok(()),
+        _ => Err(Failure::Wrong(format!("ps and ps -T say {listed:?}"))),
+    }
+}
+
+/// `ss` shows what listens, and what is connected.
+fn sockets(rig: &mut Rig) -> Result<(), Failure> {
+    says(rig, "ss -Hltn", "[0]")?;
+    at_the_monitor(rig, "net serve 7", "listening")?;
+    says(rig, "KERNEL=1 ss -Hltn", "tcp LISTEN 0 0 0.0.0.0:7 0.0.0.0:*\n[0]")?;
+    says(rig, "ss -Hunlp", "udp UNCONN 0 0 0.0.0.0:7 0.0.0.0:* system\n[0]")?;
+    says(rig, "ss | head -n 1 | grep -c 'Recv-Q Send-Q'; ss -Hnat | grep -c ESTAB", "1\n0\n[1]")?;
+    says(rig, "ss -x", "ss: -x: no such option; ss --help lists them\n[1]")?;
+    at_the_monitor(rig, "net talk 7 100", "100 of 100 bytes")?;
+    says(rig, "ss -Hltun", "[0]")
+}
+
+/// Goes to the monitor for a command, and comes back.
+fn at_the_monitor(rig: &mut Rig, line: &str, wanted: &str) -> Result<(), Failure> {
+    rig.type_keys(AWAY)?;
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, line, wanted)?;
+    rig.type_keys(AWAY)?;
+    rig.expect("\n", PATIENCE)?;
+    says(rig, "echo back", "back\n[0]")
 }
 
 /// A manifest without directories gives none, although the shell passes two.

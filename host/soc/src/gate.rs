@@ -66,6 +66,10 @@ struct Door {
     /// Seats whose QEMU was reset and not continued since.
     reset: u64,
     ended: bool,
+    /// A domain has had power: the board's time has begun.
+    begun: bool,
+    /// The board's time has stopped; no alarm comes any more.
+    frozen: bool,
     /// When threads that serve own doorbells must run next, by vector.
     alarms: BTreeMap<usize, Ps>,
 }
@@ -134,7 +138,7 @@ impl Gate {
     pub fn alarm(&self, vector: usize, at: Option<u64>) -> bool {
         let Some(lab) = &self.lab else { return false };
         let mut door = lock(&lab.state);
-        match at {
+        match at.filter(|_| !door.frozen) {
             Some(at) => door.alarms.insert(vector, at.saturating_mul(1000)),
             None => door.alarms.remove(&vector),
         };
@@ -226,6 +230,11 @@ impl Gate {
     pub fn freeze(&self) {
         let slots = self.lab.iter().flat_map(|lab| lab.lab.domains.iter().map(|d| d.slot));
         slots.for_each(|slot| self.leaves(slot, false));
+        if let Some(lab) = &self.lab {
+            let mut door = lock(&lab.state);
+            door.frozen = true;
+            door.alarms.clear();
+        }
     }
 
     /// The board ends: all waits end.
@@ -298,7 +307,9 @@ impl Inner {
             door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
         }
         door.open = false;
-        page.set_wake(soc, door.alarms.values().copied().min().unwrap_or(NEVER));
+        // Before a domain has power, the first alarm would be the board's next event.
+        let next = door.alarms.values().copied().min().filter(|_| door.begun);
+        page.set_wake(soc, next.unwrap_or(NEVER));
     }
 
     /// Returns the soc's current time: that of its own event or, for a visitor, that of all seats.
@@ -350,7 +361,9 @@ impl Inner {
         // Time starts with the first power-on.
         let first = self.now() == 0;
         self.wake(slot, |d| if first { 0 } else { d.costs.wake_off_ps }, Phase::Running);
-        lock(&self.state).reset &= !(1 << slot);
+        let mut door = lock(&self.state);
+        door.reset &= !(1 << slot);
+        door.begun = true;
     }
 
     fn stops(&self, slot: usize) {

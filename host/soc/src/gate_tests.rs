@@ -116,3 +116,29 @@ fn a_stopped_clock_stands_and_is_accounted() {
     });
     gate.end();
 }
+
+/// A device's alarms move the time of a board neither before it begins nor after its end.
+#[test]
+fn alarms_come_between_the_first_power_on_and_the_end() {
+    let (_folder, gate) = gate();
+    let (rung, heard) = std::sync::mpsc::channel();
+    // No thread serves the doorbell, so the turn does not wait for one.
+    gate.start(move |vector| rung.send(vector).is_err()).expect("a keeper");
+    gate.visit(|| gate.alarm(4, Some(5000)));
+    assert_eq!(gate.visit(|| gate.now()), 0);
+    assert!(heard.try_recv().is_err(), "no domain has had power");
+    gate.visit(|| {
+        gate.boots(1);
+        gate.leaves(1, false);
+    });
+    assert_eq!(heard.recv().expect("rung"), 4);
+    gate.visit(|| {
+        gate.alarm(4, Some(6000));
+        gate.freeze();
+        gate.alarm(4, Some(7000));
+    });
+    gate.visit(|| ());
+    assert_eq!(gate.visit(|| gate.now()), 5000);
+    assert!(heard.try_recv().is_err());
+    gate.end();
+}

@@ -3,6 +3,7 @@
 
 use crate::instance::{Instance, InstanceError, tail};
 use crate::machine::Options;
+use crate::network::Network;
 use crate::notes::put_aside;
 use crate::run_files::CONSOLE;
 use builds::kernels::Built;
@@ -130,6 +131,11 @@ impl Rig {
     /// Sets the kernels' command line for the next start.
     pub fn set_arguments(&mut self, arguments: &str) {
         self.parts.options.arguments = Some(arguments.to_string());
+    }
+
+    /// Sets what the network device is attached to from the next start on.
+    pub fn set_network(&mut self, network: Network) {
+        self.parts.options.network = network;
     }
 
     /// Stops the board, runs `between`, and starts the board again; its disk stays.

@@ -71,8 +71,8 @@ impl Object {
     }
 
     /// Returns a handle for a process that moves here from another kernel, which closes its own
-    /// afterwards. Of a socket it is the same one, with a further owner: a process that moves has no
-    /// more sockets than before.
+    /// afterwards. Of a socket it is the same one, with a further owner: a process that moves has
+    /// no more sockets than before.
     pub fn adopt(self, system: &mut dyn System) -> Result<Object, Halt> {
         if let Object::Socket(handle) = self {
             ask_net(system, net::Request::new(net::Op::Adopt, handle), &mut [])?;

@@ -16,11 +16,11 @@
 //!
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls
-//! - [`threads`]: the threads of a process; [`lives`]: what they do
+//! - [`threads`]: the threads of a process; [`lives`]: what they do; [`tasks`]: a list of them
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - `moves`: to other kernels, and from there; `passage`: what passes
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
-//!   `explain`: what the table's errors mean
+//!   `explain`: what the table's errors mean; `full`: what those of sockets mean
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
 //! - [`accounts`], [`reports`]: to the table what processes use, and to a new one which there are
 
@@ -30,6 +30,7 @@ mod children;
 mod ends;
 mod explain;
 pub mod forget;
+mod full;
 mod guest;
 pub mod launch;
 pub mod light;
@@ -40,6 +41,7 @@ mod pipes;
 mod place;
 mod reports;
 mod sockets;
+pub mod tasks;
 mod threads;
 pub mod turns;
 
@@ -123,6 +125,7 @@ pub struct LocalProcess {
     /// Open files with its program for other kernels, if it has light threads or can move.
     images: Once<Vec<Image>>,
     journey: Journey,
+    explained: full::Explained,
 }
 
 /// A process that the table requests, its parent and group, and the life that watches it.
@@ -155,6 +158,7 @@ impl LocalProcess {
             turn: Once::new(),
             images: Once::new(),
             journey: Journey::default(),
+            explained: full::Explained::default(),
         }
     }
 
@@ -373,9 +377,7 @@ impl Processes {
 
     /// Returns the calling thread and its process. From any context that holds no lock.
     fn mine(&self, kernel: &Kernel) -> Option<(Arc<LocalProcess>, Arc<Thread>)> {
-        let me = kernel.scheduler.current().token();
-        let living = self.living.lock();
-        living.values().find_map(|life| life.threads.find(me).map(|thread| (life.clone(), thread)))
+        self.of_token(kernel.scheduler.current().token())
     }
 
     /// Records the group of a process of this kernel.

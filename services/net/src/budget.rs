@@ -7,13 +7,10 @@
 
 use crate::addresses::Side;
 use abi::net::{DATAGRAM, Errno};
+pub use abi::net::{OUTSIDE, SOCKETS};
 use alloc::vec::Vec;
 use smoltcp::socket::{tcp, udp};
 
-/// Maximum number of sockets, including closed ones whose connections have not ended yet.
-pub const SOCKETS: usize = 1024;
-/// Maximum number of those on the interface to the outside.
-pub const OUTSIDE: usize = 512;
 /// Largest buffer of a socket in one direction, in bytes.
 pub const LARGEST: usize = 8 * 1024;
 /// Smallest buffer of a stream.

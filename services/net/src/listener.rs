@@ -14,10 +14,14 @@ use smoltcp::socket::tcp;
 /// Handles, and sockets, that trees get only as long as they have fewer than `SMALL` handles.
 pub const RESERVED: u32 = 64;
 /// A listener may have this many connections from outside that are not complete, or as many as its
-/// backlog if that is more. A further one takes the place of the oldest, if that had its time.
+/// backlog if that is more. A further one takes the place of the oldest, if that had its time; else
+/// of the oldest in the younger half, if that had the short one. So in a flood hosts that are near
+/// nearly always find a place, and the others sometimes do.
 pub const HALF_OPEN: usize = 16;
 /// Time in which a peer should complete a connection, in ns.
 const HALF_OPEN_TIME: u64 = 500_000_000;
+/// Time in which one that is near completes it.
+const NEAR_TIME: u64 = 50_000_000;
 
 /// A connection that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +82,15 @@ impl Listener {
         }
         let now = ns(stack.now);
         if side == Side::Outside && self.coming.len() >= self.backlog.max(HALF_OPEN) {
-            let had_its_time = |it: &mut Coming| now.saturating_sub(it.began) >= HALF_OPEN_TIME;
-            stack.drop_socket(self.coming.pop_front_if(had_its_time)?.socket);
+            let half = self.coming.len() / 2;
+            let had = |at: usize, time: u64| {
+                self.coming.get(at).is_some_and(|it| now.saturating_sub(it.began) >= time)
+            };
+            let at = if had(0, HALF_OPEN_TIME) { 0 } else { half };
+            if at != 0 && !had(half, NEAR_TIME) {
+                return None;
+            }
+            stack.drop_socket(self.coming.remove(at)?.socket);
         }
         self.coming.try_reserve(1).ok()?;
         self.ready.try_reserve(self.coming.len() + 1).ok()?;

@@ -38,6 +38,9 @@ impl Net {
             received: counts.received,
             sent: counts.sent,
             dropped: counts.dropped,
+            // At most 1,024.
+            sockets: self.stack.budget.count() as u16,
+            outside: self.stack.budget.count_outside() as u16,
             ..Interface::default()
         };
         if let Some(known) = outside.addresses() {

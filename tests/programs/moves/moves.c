@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,6 +140,40 @@ static void check_files(void)
         fail("unlink");
     if (!getenv("MOVES") || strcmp(getenv("MOVES"), "yes"))
         fail("environment");
+}
+
+/* A listener, a connection, one that nothing has accepted yet, and many sockets besides. After so
+ * many moves, what a move left would exceed what a tree can have. */
+static void check_sockets(void)
+{
+    enum { MANY = 150, MOVES = 10 };
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), many[MANY];
+    if (bind(listener, (struct sockaddr *)&here, sizeof here) || listen(listener, 4) ||
+        getsockname(listener, (struct sockaddr *)&here, &length))
+        fail("listen");
+    for (int i = 0; i < MANY; i++)
+        if ((many[i] = socket(AF_INET, i % 2 ? SOCK_STREAM : SOCK_DGRAM, 0)) < 0)
+            fail("socket");
+    for (int i = 0; i < MOVES; i++) {
+        char byte = (char)('a' + i), got = 0;
+        int near = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(near, (struct sockaddr *)&here, sizeof here) || send(near, &byte, 1, 0) != 1)
+            fail("connect");
+        back_and_forth();
+        int far = accept(listener, NULL, NULL);
+        if (far < 0)
+            fail("accept");
+        back_and_forth();
+        if (recv(far, &got, 1, 0) != 1 || got != byte || close(near) || recv(far, &got, 1, 0) != 0)
+            fail("recv");
+        close(far);
+    }
+    for (int i = 0; i < MANY; i++)
+        if (close(many[i]))
+            fail("close");
+    close(listener);
 }
 
 static uint64_t now(void)
@@ -314,6 +350,8 @@ int main(int argc, char **argv)
         check_memory();
     else if (!strcmp(mode, "files"))
         check_files();
+    else if (!strcmp(mode, "sockets"))
+        check_sockets();
     else if (!strcmp(mode, "children"))
         check_children(argv[2]);
     else if (!strcmp(mode, "full"))

@@ -7,6 +7,7 @@
  *   echo6 PORT COUNT   the same with a listener of both families
  *   inherited 0 COUNT  the same at the listener of its manifest
  *   serve PORT         the same without end; listens again when the network service restarts
+ *   endure PORT        sends bytes to any number of strangers (endure.c)
  *   client PORT BYTES [HOST]  sends a pattern to `echo`, and compares what comes back
  *   abandon PORT       connects and exits without closing
  *   hold PORT          accepts a connection and never answers
@@ -328,6 +329,8 @@ int main(int argc, char **argv)
         client(port, (uint32_t)count, argc > 4 ? argv[4] : "localhost");
     else if (strcmp(what, "serve") == 0)
         serve(port);
+    else if (strcmp(what, "endure") == 0)
+        endure(port);
     else if (strcmp(what, "abandon") == 0)
         CHECK(reach(port) >= 0);
     else if (strcmp(what, "hold") == 0)

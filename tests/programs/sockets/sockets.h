@@ -38,5 +38,6 @@ uint8_t pattern(uint32_t at);
 void check_all(void);
 void check_many(void);
 void check_full(void);
+_Noreturn void endure(uint16_t port);
 
 #endif

@@ -6,3 +6,5 @@
 pub mod frames;
 #[path = "../../../../services/net/tests/outside/world.rs"]
 pub mod world;
+
+pub use smoltcp::iface::SocketHandle;

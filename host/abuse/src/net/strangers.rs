@@ -7,6 +7,7 @@
 use super::board::Board;
 use super::cable::frames::{checksum, noise};
 use super::cable::world::{OURS, PEER, V4, V6, config};
+use super::packets::{Segment, datagram, packet, tcp};
 use crate::bytes::Bytes;
 use crate::mutate;
 use base::prng::Prng;
@@ -19,15 +20,6 @@ pub const PORTS: [u16; 4] = [7, 80, 2000, 53];
 const SOCKETS: usize = 12;
 /// Frames of a flood at most.
 const FLOOD: usize = 60;
-
-/// Bits of TCP's flags.
-mod tcp {
-    pub const FIN: u8 = 1;
-    pub const SYN: u8 = 2;
-    pub const RST: u8 = 4;
-    pub const PUSH: u8 = 8;
-    pub const ACK: u8 = 16;
-}
 
 /// What the outside has done with its sockets.
 #[derive(Default)]
@@ -118,23 +110,6 @@ fn send(board: &mut Board<'_>, mut frame: Vec<u8>, input: &mut Bytes<'_>) {
     board.frame(frame);
 }
 
-/// Returns the frame of a packet of IPv4 to the chip.
-fn packet(from: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; 34];
-    frame[..6].copy_from_slice(&config().mac);
-    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 1, from[3]]);
-    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
-    frame[16..18].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
-    (frame[22], frame[23]) = (64, protocol);
-    frame[26..30].copy_from_slice(&from);
-    frame[30..34].copy_from_slice(&OURS);
-    frame.extend(payload);
-    if payload.len() >= 8 {
-        checksum(&mut frame);
-    }
-    frame
-}
-
 /// Returns the address of a host: the peer, one in its network, or far away.
 fn host(input: &mut Bytes<'_>) -> [u8; 4] {
     match input.below(8) {
@@ -142,32 +117,6 @@ fn host(input: &mut Bytes<'_>) -> [u8; 4] {
         2 => [93, 184, input.byte(), input.byte()],
         3 => input.u32().to_be_bytes(),
         _ => [10, 0, 2, 100 + input.byte() % 100],
-    }
-}
-
-/// A segment of TCP without its checksum.
-struct Segment<'a> {
-    ports: [u16; 2],
-    numbers: [u32; 2],
-    flags: u8,
-    window: u16,
-    options: &'a [u8],
-    payload: &'a [u8],
-}
-
-impl Segment<'_> {
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
-        self.numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
-        let options = self.options.chunks(4).map(|it| [it, &[0; 4][it.len()..]].concat());
-        let options = options.take(10).collect::<Vec<_>>().concat();
-        bytes.extend([((20 + options.len()) / 4 * 16) as u8, self.flags]);
-        bytes.extend(self.window.to_be_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(options);
-        bytes.extend(self.payload);
-        bytes
     }
 }
 
@@ -209,14 +158,6 @@ fn flood(board: &mut Board<'_>, input: &mut Bytes<'_>) {
             false => packet(from, 17, &datagram(ports, &[b'f'; 100])),
         });
     }
-}
-
-fn datagram(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
-    bytes.extend((8 + payload.len() as u16).to_be_bytes());
-    bytes.extend([0; 2]);
-    bytes.extend(payload);
-    bytes
 }
 
 /// Sends an answer to something that the chip has sent: the connection continues, stops, ends.

@@ -4,7 +4,7 @@
 //! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
 //! Programs with threads are linked against a libc that is built once ([`libc`]).
 
-use super::{App, AppError, Debian, Published, Source, libc, port, sources};
+use super::{App, AppError, Debian, Published, Source, go, libc, port, sources};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,6 +170,7 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
         }
         Source::Published(published) => published_c(place, tools, app, published),
         Source::Debian(debian) => debian_c(place, tools, app, debian),
+        Source::Go { folder } => go::build(place, app, folder),
         Source::C { folder, defines, libraries, speed, threads } => {
             let files = c_files(&place.root.join(folder))?;
             let flags = flags(defines, *speed);

@@ -15,7 +15,10 @@ const RUST: &[&str] = &["Cargo.toml", "Cargo.lock", "sdk/rust"];
 pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
     let (tools, settings) = (&tools.versions, settings(app));
     let (source, features) = (&app.source, app.features());
-    let text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
+    let mut text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
+    if matches!(app.source, Source::Go { .. }) {
+        text += &super::go::version(app)?;
+    }
     let own = match &app.source {
         Source::Rust { package, folder, .. } => {
             vec![super::crate_folder(package, folder.as_deref())]
@@ -23,6 +26,7 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
         Source::Crate { .. } => vec![],
         Source::C { folder, .. } => vec![folder.clone()],
         Source::Debian(it) => vec![it.port.clone()],
+        Source::Go { folder } => vec![folder.clone()],
         // With the headers beside them.
         Source::Published(it) => {
             let folders = it.ours.iter().filter_map(|file| file.parent());

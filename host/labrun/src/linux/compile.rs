@@ -8,17 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of the benchmark.
-const BENCH: [&str; 10] = [
+const BENCH: [&str; 13] = [
     "bench",
     "call",
     "process",
     "futex",
     "thread",
     "udp",
+    "http",
     "ext2",
     "dma",
     "modules",
     "../../apps/light/eight",
+    "../../apps/light/datagrams",
+    "../../apps/light/web",
 ];
 /// Compiler options for all programs.
 const FLAGS: [&str; 4] = ["-O2", "-static", "-Wall", "-Wextra"];

@@ -28,11 +28,12 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 7] = [
+const PROGRAMS: [(&str, Option<&str>); 8] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
     ("records-movable-calls", Some("program.native_ratio_movable_calls")),
+    ("light", None),
     ("threads", None),
     ("light-threads", None),
     ("moves", None),

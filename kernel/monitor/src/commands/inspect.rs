@@ -117,7 +117,7 @@ fn threads(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(result?)
 }
 
-fn phase(phase: Phase) -> &'static str {
+pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Free => "ended",
         Phase::Ready => "ready",

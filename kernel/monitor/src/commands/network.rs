@@ -1,13 +1,19 @@
 //! Commands that show the interface to the outside, and all sockets.
 
 use super::{Command, Failure, Outcome, Session};
-use abi::net::{Address, Entry, Errno, Interface, Link, Op, Reply, Request, State, v4};
+use abi::net::{Address, Entry, Errno, Interface, Link, OUTSIDE, Op, Reply, Request, SOCKETS};
+use abi::net::{State, v4};
 use core::fmt::{self, Write};
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromZeros, IntoBytes};
 
 pub const COMMANDS: &[Command] = &[
-    Command { name: "network", arguments: "", help: "the interface to the outside", run: network },
+    Command {
+        name: "network",
+        arguments: "",
+        help: "the interface to the outside, and how many sockets there are",
+        run: network,
+    },
     Command { name: "sockets", arguments: "", help: "all sockets", run: sockets },
 ];
 
@@ -61,8 +67,9 @@ fn network(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     family(out, (own, addresses.prefix_v4), gateway, names)?;
     let [own, gateway, names] = [addresses.v6, addresses.gateway_v6, addresses.names_v6].map(ip);
     family(out, (own, addresses.prefix_v6), gateway, names)?;
-    let Interface { received, sent, dropped, .. } = shown;
+    let Interface { received, sent, dropped, sockets, outside, .. } = shown;
     writeln!(out, "  frames    {received} in, {sent} out, {dropped} dropped")?;
+    writeln!(out, "  sockets   {sockets} of {SOCKETS}, {outside} of {OUTSIDE} outside")?;
     Ok(())
 }
 

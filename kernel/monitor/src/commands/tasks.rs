@@ -1,12 +1,13 @@
 //! Commands about processes.
 
 use super::chip::find;
+use super::inspect::phase;
 use super::{Command, Failure, Outcome, Session};
 use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
 use core::fmt::Write;
 use kernel_programs::lights::{frames, list};
-use kernel_programs::processes::{explain, explain_move, move_to, with_table};
+use kernel_programs::processes::{explain, explain_move, move_to, tasks, with_table};
 use kernel_services::power;
 use kernel_services::services::Patience;
 
@@ -28,6 +29,12 @@ pub const COMMANDS: &[Command] = &[
         arguments: "PID KERNEL",
         help: "move a running process to another kernel (name); its program must be movable",
         run: move_process,
+    },
+    Command {
+        name: "tasks",
+        arguments: "",
+        help: "the threads of this kernel's processes",
+        run: tasks,
     },
     Command {
         name: "lights",
@@ -57,6 +64,21 @@ fn lights(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let (used, free) = frames::census();
     writeln!(out, "  frames of processes on two kernels: {used} in use, {free} free")?;
     Ok(())
+}
+
+fn tasks(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    writeln!(out, "  {:>5} {:>6}  {:<7} {:<8} core   cpu ms", "pid", "thread", "kind", "state")?;
+    let mut result = Ok(());
+    tasks::for_each(session.kernel, &mut |task| {
+        let kind = if task.is_light { "light" } else { "normal" };
+        let (state, core, cpu) = (phase(task.info.state), task.info.core, task.info.cpu_ns);
+        if result.is_ok() {
+            let (pid, number, cpu) = (task.pid, task.number, cpu / 1_000_000);
+            result =
+                writeln!(out, "  {pid:>5} {number:>6}  {kind:<7} {state:<8} {core:>4} {cpu:>8}");
+        }
+    });
+    Ok(result?)
 }
 
 fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {

@@ -8,8 +8,8 @@ use alloc::string::String;
 use core::fmt::{self, Write};
 use kernel_services::session::Session;
 
-/// Most bytes of a text.
-const LONGEST: usize = 64 * 1024;
+/// Most bytes of a text: a line for each of the sockets that there may be.
+const LONGEST: usize = 128 * 1024;
 
 /// The text of a file, while it is written. Fails beyond [`LONGEST`] bytes, or without memory.
 #[derive(Default)]
@@ -81,6 +81,7 @@ pub const FILES: &[File] = &[
     shows("processes", |session, out| print_command(session, out, "ps")),
     shows("services", |session, out| print_command(session, out, "services")),
     shows("sockets", |session, out| print_command(session, out, "sockets")),
+    shows("tasks", |session, out| print_command(session, out, "tasks")),
     shows("threads", |session, out| print_command(session, out, "threads")),
     shows("trace", |session, out| print_command(session, out, "log 200")),
     shows("uptime", uptime),

@@ -26,6 +26,9 @@ pub type Deed = Box<dyn FnOnce(&mut Client<'_>)>;
 /// The same at the network service.
 pub type NetDeed = Box<dyn FnOnce(&mut ::net::client::Client<'_>)>;
 
+/// What other threads of the process do.
+pub type WorldDeed = Box<dyn FnOnce(&mut World)>;
+
 pub struct World {
     pub vfs: Vfs,
     pub net: ::net::Net,
@@ -40,7 +43,7 @@ pub struct World {
     /// The kernel that the process runs on.
     pub kernel: u8,
     /// What other threads do while an accept is on its way to the service.
-    pub at_accept: Option<Box<dyn FnOnce(&mut World)>>,
+    pub at_accept: Option<WorldDeed>,
     /// Maximum bulk of a request.
     pub most: usize,
     pub requests: Vec<u16>,

@@ -54,7 +54,7 @@ pub fn begin(session: &Session, processes: &Processes, ids: Ids, quota: Quota, b
     let head = moves::departed(kernel, beginning);
     let name = head.map_or_else(|| name::of(beginning), |head| head.name);
     let name = name::text(&name).to_vec();
-    let life = LocalProcess::new(ids, name, Threads::with(Thread::new()), quota);
+    let life = LocalProcess::new(ids, name, Threads::with(Thread::new(0)), quota);
     if head.is_some() {
         life.journey.comes_in();
     }

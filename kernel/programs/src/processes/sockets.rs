@@ -55,9 +55,24 @@ impl Guest {
         let answer = services.net.request_until(self.session(), request, bulk, &patience);
         idle::to_program(self.kernel());
         match answer {
-            Ok(reply) => reply.ok_or(Interrupted),
+            Ok(reply) => {
+                if let Some(failed) = reply.filter(|reply| reply.error != 0) {
+                    self.explain(failed.errno());
+                }
+                reply.ok_or(Interrupted)
+            }
             Err(ServiceFailure::Restarted) => Ok(Reply::error(Errno::Restarted)),
             Err(_) => Ok(Reply::error(Errno::Io)),
+        }
+    }
+
+    /// Says in the log which table is full, if that is why a request has failed.
+    #[cold]
+    fn explain(&self, why: Errno) {
+        let life = self.life();
+        if let Some(text) = life.explained.explain(why) {
+            let name = alloc::string::String::from_utf8_lossy(&life.name);
+            kernel_node::log!("process {} ({name}): {text}", life.pid);
         }
     }
 
@@ -95,6 +110,7 @@ impl Guest {
         let count = if waits { files.len() + sockets.len() } else { 0 };
         let polled = threads::poll(self.processes, self.life(), self.thread(), count);
         if polled.is_none() {
+            self.explain(Errno::Nomem);
             return Ok(Err(WasiErrno::NOMEM));
         }
         if let Err(why) = self.poll_pipes(files)? {
@@ -110,12 +126,17 @@ impl Guest {
         };
         let services = &self.kernel().services;
         let tree = self.tree();
-        let found = services.poll(self.session(), (files, sockets), tree, &patience);
+        let found = services.poll(self.session(), (files, &mut *sockets), tree, &patience);
         idle::to_program(self.kernel());
         match found {
             Ok(0) if is_over() => Err(Interrupted),
             Ok(count) => Ok(Ok(count)),
-            Err(why) => Ok(Err(WasiErrno(why))),
+            Err(why) => {
+                if let Some(error) = Errno::from_code(why).filter(|_| !sockets.is_empty()) {
+                    self.explain(error);
+                }
+                Ok(Err(WasiErrno(why)))
+            }
         }
     }
 }

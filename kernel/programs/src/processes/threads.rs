@@ -37,6 +37,8 @@ pub const LAST: u32 = 0x1fff_ffff;
 
 /// A thread of a process.
 pub struct Thread {
+    /// Its number in the process; 0: the main thread.
+    pub number: u32,
     /// The scheduler's token; 0 until it runs.
     token: AtomicU64,
     /// The stack frames of its program are below this address.
@@ -52,8 +54,9 @@ pub struct Thread {
 }
 
 impl Thread {
-    pub fn new() -> Arc<Thread> {
+    pub fn new(number: u32) -> Arc<Thread> {
         Arc::new(Thread {
+            number,
             token: AtomicU64::new(0),
             base: AtomicU64::new(0),
             asleep: WaitQueue::new(),
@@ -296,7 +299,7 @@ pub fn spawn(
     }
     let stack = Stack::get().ok()?;
     let number = number.or_else(|| next_number(life))?;
-    let thread = Thread::new();
+    let thread = Thread::new(number);
     if !life.threads.add(&thread) {
         return None;
     }

@@ -468,6 +468,8 @@ fn the_interface_and_all_sockets_are_shown(hosts: Hosts) {
     assert_eq!((v4(shown.addresses.v4), shown.addresses.v6), (V4.ours, V6.ours));
     assert_eq!(shown.link, Link::Up as u16);
     assert!(shown.received > 0 && shown.sent > 0);
+    // The listener needs none.
+    assert_eq!((shown.sockets, shown.outside), (1, 1));
     let mut entries = [Entry::default(); 1];
     let mut ask = |place| {
         let request = Request { value: place, ..Request::new(Op::List, 0) };

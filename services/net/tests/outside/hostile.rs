@@ -255,6 +255,58 @@ fn a_segment_to_the_broadcast_and_a_fragment_are_dropped() {
     assert_ne!(world.seen, Some(Vec::new()), "the same segment is answered");
 }
 
+/// Returns the SYN of a stranger that does not exist.
+fn syn(number: u64) -> Vec<u8> {
+    let mut frame = vec![0; 54];
+    frame[..6].copy_from_slice(&config().mac);
+    frame[12..17].copy_from_slice(&[8, 0, 0x45, 0, 0]);
+    frame[17] = 40;
+    (frame[22], frame[23]) = (64, 6);
+    frame[26..30].copy_from_slice(&[203, 0, 113, number as u8]);
+    frame[30..34].copy_from_slice(&OURS);
+    frame[34..36].copy_from_slice(&(2000 + (number % 60_000) as u16).to_be_bytes());
+    frame[37] = 7;
+    (frame[46], frame[47]) = (0x50, 2);
+    checksum(&mut frame);
+    frame
+}
+
+#[test]
+fn hosts_connect_during_a_flood_of_syns() {
+    let fake = device();
+    let mut world = World::open(&fake, 81);
+    let (listener, mut port) = (world.listen(7, 64), 900);
+    let (mut far, mut begun, mut took) = (None, 1000, Vec::new());
+    // One SYN in each ms, on average. A host connects now and then.
+    for ms in 0..100_000 {
+        for _ in 0..4 {
+            if world.random.chance(1, 4) {
+                world.inject(syn(ms));
+            }
+            let until = world.now + world.random.below(500_000);
+            world.round(until);
+            world.now = world.now.max(until);
+        }
+        if let Ok(reply) = world.ask(Request::new(Op::Accept, listener), &mut []) {
+            world.close(reply.handle).unwrap();
+        }
+        match far {
+            None if ms >= begun => {
+                port += 1;
+                far = Some(world.peer.connect(V4, 7, port));
+            }
+            Some(handle) if world.peer.stream(handle).state() == tcp::State::Established => {
+                world.peer.stream(handle).abort();
+                took.push(ms - begun);
+                (far, begun) = (None, ms + world.random.below(1500));
+            }
+            _ => {}
+        }
+    }
+    let late = took.iter().filter(|ms| **ms > 1500).count();
+    assert!(took.len() > 60 && late <= took.len() / 5, "{took:?} ms");
+}
+
 for_both_families! {
     changed_frames_of_connections_with_right_checksums_harm_no_other
     strangers_fill_neither_loopback_nor_what_is_reserved

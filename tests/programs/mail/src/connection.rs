@@ -1,0 +1,121 @@
+//! One client: its bytes are cut into lines for the session, whose answers are sent back. Nothing
+//! here waits.
+
+use crate::spool::{Delivery, Spool};
+use mailin::{Action, Response, Session, SessionBuilder};
+use penumbra::Errno;
+use penumbra::net::TcpStream;
+use penumbra::ready::{self, Interest};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+/// Longest line of a client. One that sends more without an end is left.
+const LONGEST: usize = 65_536;
+/// Answers that wait to be sent, in bytes. Nothing is received while there are more.
+const MOST_ANSWERS: usize = 4_096;
+/// A client that does nothing for so long is left, in ns.
+const PATIENCE: u64 = 300_000_000_000;
+
+/// A client that is connected.
+pub struct Connection {
+    stream: TcpStream,
+    session: Session<Delivery>,
+    received: Vec<u8>,
+    answers: Vec<u8>,
+    /// The session has ended; the connection does when all answers are sent.
+    is_ending: bool,
+    is_open: bool,
+    last: u64,
+}
+
+impl Connection {
+    /// Greets a client.
+    pub fn new(stream: TcpStream, peer: Ipv4Addr, spool: &Rc<Spool>) -> Result<Connection, Errno> {
+        stream.set_nonblocking(true)?;
+        let name = SessionBuilder::new(spool.domain.as_str());
+        let session = name.build(peer.into(), Delivery::new(Rc::clone(spool)));
+        let greeting = session.greeting();
+        let mut connection = Connection {
+            stream,
+            session,
+            received: Vec::new(),
+            answers: Vec::new(),
+            is_ending: false,
+            is_open: true,
+            last: ready::now(),
+        };
+        connection.answer(&greeting);
+        Ok(connection)
+    }
+
+    /// Returns whether it is still served.
+    pub const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Returns what it waits for.
+    pub fn interest(&self) -> Interest<'_> {
+        match self.answers.is_empty() {
+            true => Interest::Read(self.stream.file()),
+            false => Interest::Write(self.stream.file()),
+        }
+    }
+
+    /// Does what can be done without waiting.
+    pub fn proceed(&mut self, is_ready: bool) {
+        let now = ready::now();
+        if !is_ready {
+            self.is_open &= now.saturating_sub(self.last) < PATIENCE;
+            return;
+        }
+        self.last = now;
+        let done = if self.answers.is_empty() { self.receive() } else { self.send() };
+        self.is_open = match done {
+            Ok(continues) => continues,
+            Err(error) => error == Errno::AGAIN,
+        };
+    }
+
+    /// Sends answers. Returns whether the connection continues.
+    fn send(&mut self) -> Result<bool, Errno> {
+        let sent = self.stream.write(&self.answers)?;
+        self.answers.drain(..sent);
+        if self.answers.is_empty() {
+            // What came with the lines before.
+            self.take_lines();
+        }
+        Ok(!self.is_ending || !self.answers.is_empty())
+    }
+
+    /// Receives what has come. Returns whether the connection continues.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        let mut some = [0; 8_192];
+        let length = self.stream.read(&mut some)?;
+        self.received.extend_from_slice(&some[..length]);
+        self.take_lines();
+        Ok(length > 0 && self.received.len() <= LONGEST)
+    }
+
+    /// Gives the session the whole lines that have come, as long as it has few answers.
+    fn take_lines(&mut self) {
+        let mut taken = 0;
+        while !self.is_ending && self.answers.len() < MOST_ANSWERS {
+            let rest = &self.received[taken..];
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { break };
+            let response = self.session.process(&rest[..=end]);
+            taken += end + 1;
+            self.answer(&response);
+        }
+        self.received.drain(..taken);
+    }
+
+    fn answer(&mut self, response: &Response) {
+        match response.action {
+            Action::Reply => {}
+            Action::NoReply => return,
+            // No session here offers TLS.
+            Action::Close | Action::UpgradeTls => self.is_ending = true,
+        }
+        response.write_to(&mut self.answers).expect("a vector takes everything");
+    }
+}
