@@ -1,7 +1,6 @@
 //! The environment of the lab's checks and figures.
 
-use super::disk;
-use super::programs::{self, ROOT};
+use super::disk::{self, ROOT};
 use super::run::{Bench, Outcome, PATIENCE};
 use builds::kernels::Built;
 use std::path::{Path, PathBuf};
@@ -79,7 +78,7 @@ impl Kit<'_> {
         (programs, script): (&[&str], &Path),
         choice: Choice,
     ) -> anyhow::Result<Outcome> {
-        programs::stage(self.place, board, &self.folder, programs)?;
+        disk::stage(self.place, board, &self.folder, programs)?;
         let mut bench = self.bench(board, &format!("{ROOT}{first}"), run, Some(choice));
         bench.network = Network::Script(script.canonicalize()?);
         bench.run()

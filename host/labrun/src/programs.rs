@@ -1,15 +1,12 @@
 //! A board in the lab that runs programs: with an empty ext2 on its disk, which has no latency.
 
-use super::disk;
+use super::disk::{self, ROOT};
 use super::kit::Kit;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use builds::apps;
 use deploy::exec::{Captured, Line, captured};
 use deploy::install;
 use lab::model::Mode;
-use std::path::Path;
-use tree::place::Place;
-use workbench::given::EXACT;
 use workbench::instance::Instance;
 use workbench::machine::Options;
 use workbench::model::Choice;
@@ -20,8 +17,6 @@ use workbench::rig::{PATIENCE, Parts, Rig};
 pub const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 /// A folder on it: it is the root.
 pub const FOLDER: &str = "/.";
-/// On the kernels' command line: the disk is the root.
-pub const ROOT: &str = "root=disk ";
 
 /// Starts `board` with `arguments` on the kernels' command line. Installs a program on its disk.
 pub fn start(
@@ -47,26 +42,6 @@ pub fn start(
     rig.expect("main> ", PATIENCE)?;
     install::put(kit.place, &rig.instance, &built.wasm, None, program)?;
     Ok(rig)
-}
-
-/// Puts programs on the disk of the board that starts next in `folder`, which no host then sends
-/// them to: the run is exact.
-pub fn stage(place: &Place, board: &str, folder: &Path, names: &[&str]) -> anyhow::Result<()> {
-    let board = board::read(&place.board_file(board))?;
-    let bin = folder.join("staged").join("bin");
-    if bin.exists() {
-        std::fs::remove_dir_all(&bin).with_context(|| bin.display().to_string())?;
-    }
-    std::fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
-    for name in names {
-        let built = apps::build_for_test(place, name)?;
-        let key = &EXACT.program_key;
-        for (isa, image) in install::images(place, &built.wasm, None, &board, key)? {
-            let path = bin.join(format!("{name}.{}", isa.name()));
-            std::fs::write(&path, image).with_context(|| path.display().to_string())?;
-        }
-    }
-    disk::fill(folder, &folder.join("staged"))
 }
 
 /// Runs the program on a kernel, and returns its output.

@@ -1,7 +1,7 @@
 //! A lab scenario: a data file that defines the board, the commands, the repetitions and the
 //! quanta. `lab/*.toml`.
 
-use super::programs::{self, ROOT};
+use super::disk::{self, ROOT};
 use abi::boot::MAX_ARGUMENTS;
 use anyhow::Context;
 use lab::model::Mode;
@@ -185,6 +185,6 @@ impl Scenario {
             return Ok(());
         }
         let names: Vec<&str> = self.programs.iter().map(String::as_str).collect();
-        programs::stage(place, &self.board, folder, &names)
+        disk::stage(place, &self.board, folder, &names)
     }
 }

@@ -99,6 +99,15 @@ const fn nightly(name: &'static str, board: &'static str, why: &'static str, run
     Scenario { name, board, nightly: Some(why), is_attached: false, run }
 }
 
+const fn attached_nightly(
+    name: &'static str,
+    board: &'static str,
+    why: &'static str,
+    run: Run,
+) -> Scenario {
+    Scenario { name, board, nightly: Some(why), is_attached: true, run }
+}
+
 const CUTS: &str = "200 power cuts, each with two boots, instead of 12; the number so far is in \
                     `target/disk-cuts`, so an interrupted run continues and each run makes others";
 const MOVES: &str = "100 deaths, each with a boot, instead of 6";
@@ -115,6 +124,9 @@ const TRIO: &str = "what duo does daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
 const LIVES_TRIO: &str = "what `lives` does daily, on three kernels";
+const BROWSER: &str = "needs Chromium, 100 MB to fetch, which `./pen setup browser` installs";
+const SERVERS: &str = "1,000 kills instead of 3; the number so far is in `target/servers-killed`, \
+                       so an interrupted run continues";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
 const GENERATED: &str = "500 generated modules instead of 24";
@@ -268,6 +280,9 @@ pub const ALL: &[Scenario] = &[
     attached("servers.mail", "duo", servers::mail),
     attached("servers.store", "duo", servers::store),
     attached("servers.wrk", "duo", servers::loaded),
+    attached_nightly("servers.browser", "duo", BROWSER, servers::browser),
+    attached("servers.killed", "duo-delegated", |rig| servers::killed(rig, 3)),
+    attached_nightly("servers.killed-often", "duo-delegated", SERVERS, servers::killed_often),
     on("sockets.solo", "solo", sockets::alone),
     on("sockets.delegated", "duo-delegated", sockets::together),
     on("sockets.shadowed", "duo", sockets::together),

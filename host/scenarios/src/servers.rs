@@ -3,8 +3,10 @@
 //! Each scenario has a board with an ext2 root, which is attached to the host's network. A
 //! [`Serving`] is a server there, with its port published at a free port of the host.
 
+mod browser;
 mod curl;
 mod go;
+mod killed;
 mod lighttpd;
 mod load;
 mod mail;
@@ -15,8 +17,10 @@ use super::machine::until;
 use super::outside::{publish, unpublish};
 use super::programs::{Running, pid_of};
 use super::{Failure, PATIENCE, Rig};
+pub use browser::browser;
 use deploy::exec::{Captured, Line};
 pub use go::files_of_go;
+pub use killed::{killed, killed_often};
 pub use lighttpd::lighttpd;
 pub use load::loaded;
 pub use mail::mail;
@@ -24,8 +28,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 pub use store::store;
 
-/// Bytes of the disk: images of Go's programs are large.
-const DISK: u64 = 128 << 20;
 /// Exit code of a program that was ended by the signal TERM.
 const TERMINATED: u8 = 128 + 15;
 
@@ -58,9 +60,10 @@ fn nc(port: u16, text: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Starts the board again with an empty ext2 as its root, and waits for the network.
-fn begin(rig: &mut Rig) -> Result<(), Failure> {
-    begin_as_root(rig, 4096, Some(DISK))?;
+/// Starts the board again with an empty ext2 as its root, as large as the disk or with this many
+/// bytes, and waits for the network.
+fn begin(rig: &mut Rig, bytes: Option<u64>) -> Result<(), Failure> {
+    begin_as_root(rig, 4096, bytes)?;
     until(rig, "network", "link      up").map(|_| ())
 }
 
@@ -97,4 +100,10 @@ impl Serving {
         let pid = pid_of(rig, &self.kernel, &self.program)?;
         rig.ask("main", &format!("kill {pid} TERM"), PATIENCE)?;
         self.running.end()
-    }}
+    }
+    /// Returns how it ended, after its kernel died.
+    fn lost(self, rig: &Rig) -> Result<Captured, Failure> {
+        unpublish(rig, self.host_port, self.port)?;
+        self.running.end()
+    }
+}

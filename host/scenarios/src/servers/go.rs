@@ -11,13 +11,15 @@ use crate::{Failure, Rig};
 /// A program of apps/corpus.toml, which starts with a listener.
 const PROGRAM: &str = "files-go";
 const PORT: u16 = 80;
+/// Bytes of the disk: the images for both kernels have 45 MB.
+const DISK: u64 = 64 << 20;
 const INDEX: &[u8] = b"<!doctype html><title>Go</title><p>A page of the disk.\n";
 
 /// On each kernel in turn: files of all sizes, parts of them, lists and errors, over connections
 /// that stay open, and many at the same time.
 pub fn files_of_go(rig: &mut Rig) -> Result<(), Failure> {
     needs(&["curl"])?;
-    begin(rig)?;
+    begin(rig, Some(DISK))?;
     for folder in ["site", "site/list"] {
         done(rig, &format!("fs mkdir {folder}"))?;
     }

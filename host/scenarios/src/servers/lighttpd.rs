@@ -27,7 +27,12 @@ pub fn site_file(name: &str) -> Result<Vec<u8>, Failure> {
 
 /// A board with lighttpd and its site on the disk.
 pub fn with_site(rig: &mut Rig) -> Result<(), Failure> {
-    begin(rig)?;
+    begin(rig, None)?;
+    put_site(rig)
+}
+
+/// Installs lighttpd, with its site.
+pub fn put_site(rig: &mut Rig) -> Result<(), Failure> {
     for folder in FOLDERS {
         done(rig, &format!("fs mkdir {folder}"))?;
     }

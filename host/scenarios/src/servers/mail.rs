@@ -70,7 +70,7 @@ fn kept(text: &str, to: &[&str]) -> Vec<u8> {
 /// mail that was acknowledged is a file on the disk, also when the board is off.
 pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
     needs(&["swaks", "nc"])?;
-    begin(rig)?;
+    begin(rig, None)?;
     put(rig, PROGRAM)?;
     let mut all = vec![];
     for kernel in ["main", "shadow"] {
@@ -129,7 +129,8 @@ fn refusals(mailer: &Mailer) -> Result<(), Failure> {
         return Err(wrong("commands in a wrong order", said));
     }
     let begun = format!(
-        "HELO host.example\r\nMAIL FROM:<{SENDER}>\r\nRCPT TO:<ada@{DOMAIN}>\r\nDATA\r\nhalf a mail\r\n"
+        "HELO host.example\r\nMAIL FROM:<{SENDER}>\r\nRCPT TO:<ada@{DOMAIN}>\r\nDATA\r\n\
+         half a mail\r\n"
     );
     let said = nc(mailer.port, &begun)?;
     match said.lines().last() {

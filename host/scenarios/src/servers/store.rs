@@ -21,7 +21,7 @@ const ROWS: usize = 500;
 /// time. In the end Python's SQLite reads the file of the disk.
 pub fn store(rig: &mut Rig) -> Result<(), Failure> {
     needs(&["nc", "python3"])?;
-    begin(rig)?;
+    begin(rig, None)?;
     put(rig, PROGRAM)?;
     for (kernel, round) in [("main", 0), ("shadow", 1)] {
         let serving = Serving::start(rig, kernel, PROGRAM, &[FILE], PORT)?;

@@ -1,5 +1,5 @@
-//! A mail server: SMTP by the crate `mailin`, over the SDK's sockets. `./pen test servers.mail` runs
-//! it: `mail FOLDER DOMAIN`.
+//! A mail server: SMTP by the crate `mailin`, over the SDK's sockets. `./pen test servers.mail`
+//! runs it: `mail FOLDER DOMAIN`.
 //!
 //! It takes mails for its domain at the listener that the system opens for it, and keeps each as a
 //! file in FOLDER ([`spool`]). One thread serves all connections ([`connection`]): it waits for all
