@@ -84,6 +84,7 @@ pub struct FrameHeader {
 pub mod kind {
     pub const IPV4: u16 = 0x0800;
     pub const ARP: u16 = 0x0806;
+    pub const IPV6: u16 = 0x86dd;
 }
 
 /// A message of ARP (RFC 826) about an IPv4 address.
@@ -106,6 +107,51 @@ pub mod arp {
     pub const FORMAT: [u8; 6] = [0, 1, 8, 0, 6, 4];
     pub const REQUEST: u16 = 1;
     pub const REPLY: u16 = 2;
+}
+
+/// A question for a neighbour's hardware address, or an answer (RFC 4861): the message of ICMPv6,
+/// with the option that our own messages have.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+pub struct Discovery {
+    pub about: Question,
+    /// [`discovery::SOURCE`] or [`discovery::TARGET`].
+    pub option: u8,
+    /// 1: 8 bytes.
+    pub option_length: u8,
+    pub mac: [u8; 6],
+}
+
+/// The part before the options.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+pub struct Question {
+    /// [`discovery::SOLICITATION`] or [`discovery::ADVERTISEMENT`].
+    pub kind: u8,
+    /// 0.
+    pub code: u8,
+    pub checksum: [u8; 2],
+    /// Of an answer: [`discovery::SOLICITED`], [`discovery::OVERRIDE`].
+    pub flags: u8,
+    pub reserved: [u8; 3],
+    /// The neighbour that is asked for, or that answers.
+    pub target: [u8; 16],
+}
+
+/// Values in [`Discovery`].
+pub mod discovery {
+    pub const SOLICITATION: u8 = 135;
+    pub const ADVERTISEMENT: u8 = 136;
+    /// All kinds of neighbour discovery: routers', neighbours' and redirects.
+    pub const ALL: core::ops::RangeInclusive<u8> = 133..=137;
+    pub const SOLICITED: u8 = 1 << 6;
+    pub const OVERRIDE: u8 = 1 << 5;
+    /// Option: the hardware address of the sender of a question.
+    pub const SOURCE: u8 = 1;
+    /// Option: the hardware address of the target, in an answer.
+    pub const TARGET: u8 = 2;
+    /// What the hop limit must be: no router has passed it on.
+    pub const HOPS: u8 = 255;
 }
 
 /// The configuration space.
@@ -139,3 +185,4 @@ pub struct Config {
 
 const _: () = assert!(size_of::<Addresses>() == 64 && size_of::<Config>() == 80);
 const _: () = assert!(FRAME_HEADER == 14 && size_of::<Arp>() == 28);
+const _: () = assert!(size_of::<Discovery>() == 32 && size_of::<Question>() == 24);

@@ -1,11 +1,11 @@
 //! Requests to the network service, and its replies.
 //!
-//! A request has 40 bytes, a reply 32. Data are in the *bulk*, a buffer of the caller, as with
+//! A request has 48 bytes, a reply too. Data are in the *bulk*, a buffer of the caller, as with
 //! [`crate::fs`]. Error numbers are those of WASI preview 1.
 //!
 //! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
-//! | Udp, Tcp | | | | `handle` |
+//! | Udp, Tcp | | | V6 | `handle` |
 //! | Bind | udp, tcp | | `address`, `port`, 0 for any | `port` |
 //! | Listen | tcp | | `port` unless bound, `backlog` | `port` |
 //! | Accept | listener | | | `handle`; `address`, `port` of the peer |
@@ -15,7 +15,7 @@
 //! | Send | udp | data | `length`, `address`, `port` unless connected | `value` bytes: all |
 //! | Receive | stream | | `length`; PEEK | `value` bytes in bulk; 0 at the end |
 //! | Receive | udp | | `length`; PEEK | `value`: bytes of the datagram; `address`, `port` |
-//! | Shut | stream | | `value`: [`shut`] | |
+//! | Shut | stream, listener | | `value`: [`shut`] | |
 //! | State | any | | | `state`, `flags`; `address`, `port`: local; `value`: waiting bytes |
 //! | Peer | any | | | `address`, `port` of the peer |
 //! | Dup | any | | | `handle` of the same socket |
@@ -28,7 +28,13 @@
 //! | List | | | `value`: place of the first | `value`: place to continue; [`Entry`]s in bulk |
 //! | Close | any | | | |
 //!
+//! An address is one of IPv6, or of IPv4 as IPv6 maps it ([`v4`]). A socket made with [`flag::V6`]
+//! is of IPv6 and reaches both families, unless it has [`option::V6ONLY`]; others are of IPv4.
+//! Replies to State, Peer, Accept and Receive have the flag if the socket has it.
+//!
 //! Accept, Connect, Send and Receive wait unless the request or the socket has [`flag::NONBLOCK`].
+//! A [`Poll`] that wants neither [`ready::READ`] nor WRITE waits for HANGUP alone.
+//!
 //! `value` of State is the number of bytes to read, or of connections to accept.
 
 pub use crate::fs::{Poll, ready};
@@ -46,7 +52,7 @@ codes! {
         Tcp = 2,
         /// Assigns a local port.
         Bind = 3,
-        /// Turns a stream socket into a listener.
+        /// Turns a stream socket into a listener, or changes the backlog of one.
         Listen = 4,
         /// Takes a connection that a peer has made to a listener.
         Accept = 5,
@@ -91,6 +97,8 @@ codes! {
         Success = 0,
         Addrinuse = 3,
         Addrnotavail = 4,
+        /// A socket of IPv4 has no addresses of IPv6.
+        Afnosupport = 5,
         /// The request would wait, and has NONBLOCK.
         Again = 6,
         /// A connect is already in progress.
@@ -162,6 +170,8 @@ pub mod flag {
     pub const PEEK: u16 = 1 << 1;
     /// Poll: wait until a handle is ready.
     pub const WAIT: u16 = 1 << 2;
+    /// Udp, Tcp, and replies: a socket of IPv6.
+    pub const V6: u16 = 1 << 3;
 }
 
 /// Directions of a stream that [`Op::Shut`] closes. WASI has the same numbers.
@@ -188,6 +198,8 @@ pub mod option {
     pub const BROADCAST: u16 = 7;
     /// Whether the socket listens. Cannot be set.
     pub const ACCEPTCONN: u16 = 8;
+    /// A socket of IPv6 reaches and hears IPv6 only. Can be set before it has a port.
+    pub const V6ONLY: u16 = 9;
 }
 
 codes! {
@@ -205,10 +217,32 @@ codes! {
     }
 }
 
+/// An address of IPv6, or of IPv4 as IPv6 maps it: `::ffff:a.b.c.d`.
+pub type Address = [u8; 16];
+
+/// Returns an address of IPv4.
+pub const fn v4([a, b, c, d]: [u8; 4]) -> Address {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+/// Returns the four bytes of an address of IPv4; `None` for one of IPv6.
+pub const fn to_v4(address: Address) -> Option<[u8; 4]> {
+    match address {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
+        _ => None,
+    }
+}
+
+/// Any address, of both families. As a destination it is [`LOCALHOST_V6`].
+pub const ANY: Address = [0; 16];
+/// Any address of IPv4. As a destination it is [`LOCALHOST`].
+pub const ANY_V4: Address = v4([0; 4]);
 /// Address of this chip itself.
-pub const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
+pub const LOCALHOST: Address = v4([127, 0, 0, 1]);
+/// The same of IPv6.
+pub const LOCALHOST_V6: Address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// Stands for the server of names of the network outside, whatever its address is.
-pub const NAMES: [u8; 4] = [127, 0, 0, 53];
+pub const NAMES: Address = v4([127, 0, 0, 53]);
 /// Port of servers of names.
 pub const NAMES_PORT: u16 = 53;
 /// Maximum payload of a datagram in bytes.
@@ -250,12 +284,12 @@ pub struct Request {
     pub port: u16,
     /// Maximum connections waiting to be accepted; 0 means 1.
     pub backlog: u16,
-    /// IPv4; all 0 means this chip, too.
-    pub address: [u8; 4],
-    /// In bytes.
-    pub length: u32,
+    /// Of this chip (Bind), or of the peer.
+    pub address: Address,
     /// Handle that the operation applies to.
     pub handle: u64,
+    /// In bytes.
+    pub length: u32,
     /// Value of an option, or [`shut`].
     pub value: u32,
     /// [`option`].
@@ -263,7 +297,6 @@ pub struct Request {
     pub reserved: u16,
     /// The process tree that a new handle is charged to: its first process; 0: the system.
     pub tree: u32,
-    pub reserved_2: u32,
 }
 
 impl Request {
@@ -296,16 +329,17 @@ pub struct Reply {
     pub state: u16,
     /// Local port, or that of the peer.
     pub port: u16,
-    /// [`flag::NONBLOCK`], if the socket has it.
+    /// [`flag::NONBLOCK`] and [`flag::V6`], if the socket has them.
     pub flags: u16,
     /// Local address, or that of the peer.
-    pub address: [u8; 4],
-    /// Bytes written at the start of the bulk.
-    pub filled: u32,
+    pub address: Address,
     pub handle: u64,
     /// Number of bytes transferred or available, of connections to accept, or of handles that are
     /// ready; the value of an option.
     pub value: u64,
+    /// Bytes written at the start of the bulk.
+    pub filled: u32,
+    pub reserved: u32,
 }
 
 /// The interface to the outside, as [`Op::Interface`] returns it.
@@ -344,8 +378,8 @@ pub struct Entry {
     /// Whether it is a stream socket.
     pub is_stream: u8,
     pub reserved: u8,
-    pub local: [u8; 4],
-    pub peer: [u8; 4],
+    pub local: Address,
+    pub peer: Address,
     /// Bytes to receive, or connections to accept.
     pub receive: u32,
     /// Bytes that are not sent, or not acknowledged.
@@ -380,7 +414,7 @@ impl Reply {
     }
 }
 
-const _: () = assert!(size_of::<Request>() == 40 && align_of::<Request>() == 8);
-const _: () = assert!(size_of::<Interface>() == 104 && size_of::<Entry>() == 32);
-const _: () = assert!(size_of::<Reply>() == 32 && align_of::<Reply>() == 8);
+const _: () = assert!(size_of::<Request>() == 48 && align_of::<Request>() == 8);
+const _: () = assert!(size_of::<Interface>() == 104 && size_of::<Entry>() == 56);
+const _: () = assert!(size_of::<Reply>() == 48 && align_of::<Reply>() == 8);
 const _: () = assert!(POLLS * size_of::<Poll>() + 256 <= crate::msg::MAX_PAYLOAD);

@@ -4,7 +4,10 @@
 //!   connect:HOST:PORT   connect to a peer there, and send it datagrams
 //!   listen:PORT         have this port: accept connections, receive datagrams
 //! ```
-//! HOST is an IPv4 address or `*`, PORT a number or `*`.
+//! HOST is an IPv4 address, an IPv6 address in brackets, or `*`; PORT a number or `*`.
+
+use crate::net::{Address, to_v4, v4};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Maximum number of rules of a program.
 pub const RULES: usize = 64;
@@ -12,7 +15,7 @@ pub const RULES: usize = 64;
 /// A rule; `None` is `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    Connect(Option<[u8; 4]>, Option<u16>),
+    Connect(Option<Address>, Option<u16>),
     Listen(Option<u16>),
 }
 
@@ -25,11 +28,16 @@ fn port(text: &str) -> Option<Option<u16>> {
     }
 }
 
-fn host(text: &str) -> Option<Option<[u8; 4]>> {
-    match text {
-        "*" => Some(None),
-        _ => text.parse::<core::net::Ipv4Addr>().ok().map(|host| Some(host.octets())),
+fn host(text: &str) -> Option<Option<Address>> {
+    if text == "*" {
+        return Some(None);
     }
+    let Some(text) = text.strip_prefix('[') else {
+        return text.parse::<Ipv4Addr>().ok().map(|host| Some(v4(host.octets())));
+    };
+    let host = text.strip_suffix(']')?.parse::<Ipv6Addr>().ok()?.octets();
+    // An address has one form.
+    to_v4(host).is_none().then_some(Some(host))
 }
 
 impl Rule {
@@ -39,7 +47,7 @@ impl Rule {
         match text.split_once(':')? {
             ("listen", place) => port(place).map(Rule::Listen),
             ("connect", place) => {
-                let (address, number) = place.split_once(':')?;
+                let (address, number) = place.rsplit_once(':')?;
                 Some(Rule::Connect(host(address)?, port(number)?))
             }
             _ => None,
@@ -90,14 +98,22 @@ mod tests {
             "connect:1.2.3:80",
             "connect:a.b:80",
             "connect:*:80:1",
+            "connect:::1:80",
+            "connect:[::1]",
+            "connect:[::1:80",
+            "connect:[1.2.3.4]:80",
+            "connect:[::ffff:1.2.3.4]:80",
+            "connect:[*]:80",
             "listen: 80",
             "\u{e4}",
         ] {
             assert_eq!(Rule::parse(rule.as_bytes()), None, "{rule}");
         }
         assert_eq!(Rule::parse(&[0xff]), None);
-        let connect = Rule::Connect(Some([1, 2, 3, 4]), None);
+        let connect = Rule::Connect(Some(v4([1, 2, 3, 4])), None);
         assert_eq!(Rule::parse(b"connect:1.2.3.4:*"), Some(connect));
+        let connect = Rule::Connect(Some(crate::net::LOCALHOST_V6), Some(80));
+        assert_eq!(Rule::parse(b"connect:[::1]:80"), Some(connect));
         assert_eq!(Rule::parse(b"listen:65535"), Some(Rule::Listen(Some(65535))));
     }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,40 +35,76 @@ static bool port_of(const char *text, in_port_t *port)
     return *text >= '0' && *text <= '9' && !*end && number < 65536;
 }
 
-/* Writes the addresses of a host. Returns how many; if there are none, `error` says why. */
-static int addresses_of(const char *text, bool is_number, struct in_addr addresses[RESOLVED],
-                        int *error)
+/* Writes the given addresses, of a family or AF_UNSPEC. Returns how many. */
+static int both(int family, in_addr_t v4, struct in6_addr v6, struct host_address *to)
+{
+    int count = 0;
+    if (family != AF_INET6)
+        to[count++] = (struct host_address){.family = AF_INET, .v4.s_addr = htonl(v4)};
+    if (family != AF_INET)
+        to[count++] = (struct host_address){.family = AF_INET6, .v6 = v6};
+    return count;
+}
+
+/* Writes the addresses of a host, of a family or AF_UNSPEC, those of IPv4 first. Returns how many;
+ * if there are none, `error` says why. */
+static int addresses_of(const char *text, int family, bool is_number,
+                        struct host_address addresses[RESOLVED], int *error)
 {
     *error = EAI_NONAME;
-    if (inet_pton(AF_INET, text, addresses) == 1)
-        return 1;
+    addresses->family = AF_INET;
+    if (inet_pton(AF_INET, text, &addresses->v4) == 1)
+        return family != AF_INET6;
+    addresses->family = AF_INET6;
+    if (inet_pton(AF_INET6, text, &addresses->v6) == 1)
+        return family != AF_INET;
     if (is_number)
         return 0;
-    if (strcmp(text, "localhost") == 0 || strcmp(text, "localhost.") == 0) {
-        addresses->s_addr = htonl(INADDR_LOOPBACK);
-        return 1;
+    if (strcmp(text, "localhost") == 0 || strcmp(text, "localhost.") == 0)
+        return both(family, INADDR_LOOPBACK, in6addr_loopback, addresses);
+    return penumbra_resolve(text, family, addresses, error);
+}
+
+/* Makes addresses of IPv4 those that IPv6 maps. */
+static void map(struct host_address *addresses, int count)
+{
+    for (int index = 0; index < count; index++) {
+        struct in_addr v4 = addresses[index].v4;
+        addresses[index] = (struct host_address){.family = AF_INET6};
+        addresses[index].v6.s6_addr[10] = addresses[index].v6.s6_addr[11] = 0xff;
+        memcpy(&addresses[index].v6.s6_addr[12], &v4, sizeof v4);
     }
-    return penumbra_resolve(text, addresses, error);
 }
 
 /* An answer, with what it points to. */
 struct answer {
     struct addrinfo info;
-    struct sockaddr_in address;
+    union {
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
     char name[];
 };
 
-static struct addrinfo *answer(int type, struct sockaddr_in address, const char *name)
+static struct addrinfo *answer(int type, const struct host_address *host, in_port_t port,
+                               const char *name)
 {
     size_t length = name ? strlen(name) + 1 : 0;
     struct answer *made = calloc(1, sizeof *made + length);
     if (!made)
         return NULL;
-    made->address = address;
-    made->info.ai_family = AF_INET;
+    made->info.ai_family = host->family;
+    if (host->family == AF_INET6) {
+        made->address.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = port};
+        made->address.v6.sin6_addr = host->v6;
+        made->info.ai_addrlen = sizeof made->address.v6;
+    } else {
+        made->address.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
+        made->address.v4.sin_addr = host->v4;
+        made->info.ai_addrlen = sizeof made->address.v4;
+    }
     made->info.ai_socktype = type;
     made->info.ai_protocol = type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
-    made->info.ai_addrlen = sizeof made->address;
     made->info.ai_addr = (struct sockaddr *)&made->address;
     if (name)
         made->info.ai_canonname = memcpy(made->name, name, length);
@@ -91,27 +128,35 @@ WEAK int getaddrinfo(const char *__restrict host, const char *__restrict service
 {
     static const struct addrinfo none;
     const struct addrinfo *how = hints ? hints : &none;
-    struct sockaddr_in address = {.sin_family = AF_INET};
     static const int types[TYPES] = {SOCK_STREAM, SOCK_DGRAM};
     struct addrinfo *found = NULL, **end = &found;
-    struct in_addr addresses[RESOLVED];
-    int count = 1, error;
+    struct host_address addresses[RESOLVED];
+    in_port_t port = 0;
+    int count, error, family = how->ai_family;
     if (!host && !service)
         return EAI_NONAME;
-    if (how->ai_family != AF_UNSPEC && how->ai_family != AF_INET)
+    if (family != AF_UNSPEC && family != AF_INET && family != AF_INET6)
         return EAI_FAMILY;
-    if (service && !port_of(service, &address.sin_port))
+    if (service && !port_of(service, &port))
         return EAI_SERVICE;
-    if (!host)
-        addresses->s_addr = htonl(how->ai_flags & AI_PASSIVE ? INADDR_ANY : INADDR_LOOPBACK);
-    else if (!(count = addresses_of(host, how->ai_flags & AI_NUMERICHOST, addresses, &error)))
+    if (!host && how->ai_flags & AI_PASSIVE)
+        count = both(family, INADDR_ANY, in6addr_any, addresses);
+    else if (!host)
+        count = both(family, INADDR_LOOPBACK, in6addr_loopback, addresses);
+    else
+        count = addresses_of(host, family, how->ai_flags & AI_NUMERICHOST, addresses, &error);
+    if (count == 0 && family == AF_INET6 && how->ai_flags & AI_V4MAPPED) {
+        count = addresses_of(host, AF_INET, how->ai_flags & AI_NUMERICHOST, addresses, &error);
+        map(addresses, count);
+    }
+    if (count == 0)
         return error;
     for (size_t index = 0; index < (size_t)count * TYPES; index++) {
-        address.sin_addr = addresses[index / TYPES];
         if (how->ai_socktype != 0 && how->ai_socktype != types[index % TYPES])
             continue;
         const char *name = how->ai_flags & AI_CANONNAME && !found ? host : NULL;
-        struct addrinfo *made = answer(types[index % TYPES], address, name);
+        struct addrinfo *made =
+            answer(types[index % TYPES], &addresses[index / TYPES], port, name);
         if (!made) {
             freeaddrinfo(found);
             return EAI_MEMORY;
@@ -130,14 +175,19 @@ WEAK int getnameinfo(const struct sockaddr *__restrict address, socklen_t bytes,
                      socklen_t service_bytes, int flags)
 {
     const struct sockaddr_in *in = (const void *)address;
-    if (bytes < 8 || address->sa_family != AF_INET)
+    const struct sockaddr_in6 *in6 = (const void *)address;
+    bool is_v6 = bytes >= offsetof(struct sockaddr_in6, sin6_scope_id)
+        && address->sa_family == AF_INET6;
+    if (!is_v6 && (bytes < 8 || address->sa_family != AF_INET))
         return EAI_FAMILY;
     if (flags & NI_NAMEREQD)
         return EAI_NONAME;
-    if (host && host_bytes && !inet_ntop(AF_INET, &in->sin_addr, host, host_bytes))
+    const void *number = is_v6 ? (const void *)&in6->sin6_addr : &in->sin_addr;
+    if (host && host_bytes && !inet_ntop(address->sa_family, number, host, host_bytes))
         return EAI_OVERFLOW;
     if (service && service_bytes) {
         char port[6];
+        /* Both families have the port at the same place. */
         int length = snprintf(port, sizeof port, "%u", (unsigned)ntohs(in->sin_port));
         if (length < 0 || (socklen_t)length >= service_bytes)
             return EAI_OVERFLOW;
@@ -165,23 +215,23 @@ WEAK const char *gai_strerror(int error)
 
 WEAK struct hostent *gethostbyname(const char *name)
 {
-    static struct in_addr found[RESOLVED];
+    static struct host_address found[RESOLVED];
     static char *addresses[RESOLVED + 1], *aliases[] = {NULL}, kept[256];
-    static struct hostent host = {kept, aliases, AF_INET, sizeof *found, addresses};
+    static struct hostent host = {kept, aliases, AF_INET, sizeof found->v4, addresses};
     int count = 0, error = EAI_NONAME;
     if (strlen(name) < sizeof kept)
-        count = addresses_of(name, false, found, &error);
+        count = addresses_of(name, AF_INET, false, found, &error);
     if (count == 0) {
         h_errno = error == EAI_AGAIN ? TRY_AGAIN : HOST_NOT_FOUND;
         return NULL;
     }
     for (int index = 0; index <= count; index++)
-        addresses[index] = index < count ? (char *)&found[index] : NULL;
+        addresses[index] = index < count ? (char *)&found[index].v4 : NULL;
     strcpy(kept, name);
     return &host;
 }
 
-/* No address has a name: the resolver asks for A records only. */
+/* No address has a name: the resolver asks for addresses only. */
 WEAK struct hostent *gethostbyaddr(const void *address, socklen_t bytes, int family)
 {
     (void)address, (void)bytes, (void)family;

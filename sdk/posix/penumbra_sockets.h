@@ -40,14 +40,16 @@ extern "C" {
 #define PENUMBRA_OPTION_KEEPALIVE 6u
 #define PENUMBRA_OPTION_BROADCAST 7u
 #define PENUMBRA_OPTION_ACCEPTCONN 8u
+/* A socket of IPv6 that reaches and hears IPv6 alone. Set before it has a port. */
+#define PENUMBRA_OPTION_V6ONLY 9u
 
 /* Address of a socket. */
 struct penumbra_address {
     uint16_t family;
     uint16_t port;       /* a number, not in network order */
-    uint32_t flow;       /* 0 */
+    uint32_t flow;       /* 0, and ignored */
     uint8_t address[16]; /* IPv4: the first four bytes */
-    uint32_t scope;      /* 0 */
+    uint32_t scope;      /* 0, and ignored */
 };
 
 static_assert(sizeof(struct penumbra_address) == 28, "as abi::program::SocketAddress");

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <wasi/api.h>
 
+/* Penumbra's event of a descriptor that is polled for nothing: its connection has ended. */
+#define EVENT_HANGUP ((__wasi_eventtype_t)3)
+
 /* Adds what `fd` waits for. */
 static void subscribe(__wasi_subscription_t *to, size_t index, int fd, __wasi_eventtype_t type)
 {
@@ -27,7 +30,8 @@ static void apply(const __wasi_event_t *event, struct pollfd *to)
     } else if (event->error) {
         to->revents |= POLLERR;
     } else {
-        to->revents |= to->events & (reads ? POLLIN : POLLOUT);
+        if (event->type != EVENT_HANGUP)
+            to->revents |= to->events & (reads ? POLLIN : POLLOUT);
         if (event->fd_readwrite.flags & __WASI_EVENTRWFLAGS_FD_READWRITE_HANGUP)
             to->revents |= POLLHUP;
     }
@@ -51,6 +55,8 @@ __attribute__((weak)) int poll(struct pollfd *fds, nfds_t count, int timeout)
             subscribe(&wanted[used++], index, fds[index].fd, __WASI_EVENTTYPE_FD_READ);
         if (fds[index].events & POLLOUT)
             subscribe(&wanted[used++], index, fds[index].fd, __WASI_EVENTTYPE_FD_WRITE);
+        if (!(fds[index].events & (POLLIN | POLLOUT)))
+            subscribe(&wanted[used++], index, fds[index].fd, EVENT_HANGUP);
     }
     /* Without a descriptor, WASI wants a time. */
     if (timeout >= 0 || used == 0) {

@@ -1,6 +1,6 @@
-/* A resolver: one question over UDP to the network's server of names, which is always at
+/* A resolver: a question for each family over UDP to the network's server of names, which is always at
  * 127.0.0.53, port 53. The system passes it to the server of the network outside; a program with
- * rules needs "connect:127.0.0.53:53". Only A records; the server follows aliases.
+ * rules needs "connect:127.0.0.53:53". A and AAAA records; the server follows aliases.
  *
  * What the server sends is not trusted: the answer must repeat the question and its random number,
  * every length is checked, and datagrams that are no answer do not prolong the wait. */
@@ -33,6 +33,7 @@
 #define CODE 0x000f
 #define CODE_NO_NAME 3
 #define TYPE_A 1
+#define TYPE_AAAA 28
 #define CLASS_IN 1
 
 static uint16_t get16(const uint8_t *at)
@@ -47,8 +48,18 @@ static uint8_t *put16(uint8_t *at, uint16_t value)
     return at + 2;
 }
 
-/* Writes a question. Returns its length, or 0 if `name` is not one. */
-static size_t ask(uint8_t message[MESSAGE], uint16_t number, const char *name)
+/* A name without an address of this family. It may have one of the other. */
+#define NO_ADDRESS 1
+
+/* A question for the addresses of a name. */
+struct question {
+    uint16_t type;
+    size_t bytes;
+    uint8_t message[MESSAGE];
+};
+
+/* Writes a question of a type. Returns its length, or 0 if `name` is not one. */
+static size_t ask(uint8_t message[MESSAGE], uint16_t number, const char *name, uint16_t type)
 {
     size_t left = strlen(name);
     uint8_t *to = message;
@@ -73,7 +84,7 @@ static size_t ask(uint8_t message[MESSAGE], uint16_t number, const char *name)
         name += length + 1;
     }
     *to++ = 0;
-    to = put16(put16(to, TYPE_A), CLASS_IN);
+    to = put16(put16(to, type), CLASS_IN);
     return (size_t)(to - message);
 }
 
@@ -93,15 +104,27 @@ static size_t after_name(const uint8_t *message, size_t bytes, size_t at)
     return 0;
 }
 
+/* Stores an address of `length` bytes, if it has those of the family. */
+static bool store(const uint8_t *bytes, size_t length, uint16_t type, struct host_address *to)
+{
+    bool is_v4 = type == TYPE_A;
+    if (length != (is_v4 ? sizeof to->v4 : sizeof to->v6))
+        return false;
+    to->family = is_v4 ? AF_INET : AF_INET6;
+    memcpy(is_v4 ? (void *)&to->v4 : (void *)&to->v6, bytes, length);
+    return true;
+}
+
 /* Reads an answer to `question`. Returns the number of addresses; if there are none, `error` says
  * why, or is 0 if this is no answer to it. */
-static int read_answer(const uint8_t *message, size_t bytes, const uint8_t *question,
-                       size_t asked, struct in_addr *addresses, int *error)
+static int read_answer(const uint8_t *message, size_t bytes, const struct question *question,
+                       struct host_address *addresses, int *error)
 {
     int found = 0;
+    size_t asked = question->bytes;
     *error = 0;
-    if (bytes < asked || memcmp(message, question, 2) != 0 || get16(message + 4) != 1
-        || memcmp(message + HEADER, question + HEADER, asked - HEADER) != 0)
+    if (bytes < asked || memcmp(message, question->message, 2) != 0 || get16(message + 4) != 1
+        || memcmp(message + HEADER, question->message + HEADER, asked - HEADER) != 0)
         return 0;
     uint16_t flags = get16(message + 2), records = get16(message + 6);
     if (!(flags & FLAG_ANSWER))
@@ -111,7 +134,7 @@ static int read_answer(const uint8_t *message, size_t bytes, const uint8_t *ques
         return 0;
     }
     size_t at = asked;
-    while (records-- > 0 && found < RESOLVED) {
+    while (records-- > 0 && found < RESOLVED / 2) {
         at = after_name(message, bytes, at);
         if (at == 0 || bytes - at < 10)
             break;
@@ -120,12 +143,12 @@ static int read_answer(const uint8_t *message, size_t bytes, const uint8_t *ques
         at += 10;
         if (bytes - at < length)
             break;
-        if (get16(record) == TYPE_A && get16(record + 2) == CLASS_IN && length == 4)
-            memcpy(&addresses[found++], message + at, 4);
+        if (get16(record) == question->type && get16(record + 2) == CLASS_IN)
+            found += store(message + at, length, question->type, &addresses[found]);
         at += length;
     }
     if (found == 0)
-        *error = EAI_NONAME;
+        *error = NO_ADDRESS;
     return found;
 }
 
@@ -138,7 +161,7 @@ static int64_t now(void)
 }
 
 /* Receives datagrams for PATIENCE, until one is an answer. Returns as read_answer does. */
-static int await_answer(int fd, const uint8_t *question, size_t asked, struct in_addr *addresses,
+static int await_answer(int fd, const struct question *question, struct host_address *addresses,
                         int *error)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -153,7 +176,7 @@ static int await_answer(int fd, const uint8_t *question, size_t asked, struct in
         if (bytes < 0)
             break;
         size_t length = (size_t)bytes < sizeof message ? (size_t)bytes : sizeof message;
-        int found = read_answer(message, length, question, asked, addresses, error);
+        int found = read_answer(message, length, question, addresses, error);
         if (found > 0 || *error != 0)
             return found;
     }
@@ -161,14 +184,14 @@ static int await_answer(int fd, const uint8_t *question, size_t asked, struct in
 }
 
 /* Sends the question until there is an answer. */
-static int exchange(int fd, const uint8_t *question, size_t asked, struct in_addr *addresses,
+static int exchange(int fd, const struct question *question, struct host_address *addresses,
                     int *error)
 {
     for (int attempt = 0; attempt < TRIES; attempt++) {
         /* Without room it counts as sent and lost. */
-        if (send(fd, question, asked, MSG_DONTWAIT) < 0 && errno != EAGAIN)
+        if (send(fd, question->message, question->bytes, MSG_DONTWAIT) < 0 && errno != EAGAIN)
             break;
-        int found = await_answer(fd, question, asked, addresses, error);
+        int found = await_answer(fd, question, addresses, error);
         if (found > 0 || *error != 0)
             return found;
     }
@@ -176,29 +199,45 @@ static int exchange(int fd, const uint8_t *question, size_t asked, struct in_add
     return 0;
 }
 
-__attribute__((weak)) int penumbra_resolve(const char *name, struct in_addr addresses[RESOLVED],
-                                           int *error)
+/* Asks for the addresses of one type. */
+static int resolve(int fd, const char *name, uint16_t type, struct host_address *addresses,
+                   int *error)
 {
-    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(SERVER_PORT)};
-    uint8_t question[MESSAGE];
+    struct question question = {.type = type};
     uint16_t number;
-    server.sin_addr.s_addr = htonl(SERVER);
     *error = EAI_AGAIN;
     if (getentropy(&number, sizeof number) != 0)
         return 0; /* An answer to a number that is known could be forged. */
-    size_t asked = ask(question, number, name);
+    question.bytes = ask(question.message, number, name, type);
     *error = EAI_NONAME;
-    if (asked == 0)
-        return 0;
+    return question.bytes ? exchange(fd, &question, addresses, error) : 0;
+}
+
+__attribute__((weak)) int penumbra_resolve(const char *name, int family,
+                                           struct host_address addresses[RESOLVED], int *error)
+{
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(SERVER_PORT)};
+    server.sin_addr.s_addr = htonl(SERVER);
     int fd = socket(AF_INET, SOCK_DGRAM, 0), found = 0;
     *error = EAI_SYSTEM;
     if (fd < 0)
         return 0;
     /* Connected, so that only the server's answers are received. */
-    if (connect(fd, (struct sockaddr *)&server, sizeof server) == 0)
-        found = exchange(fd, question, asked, addresses, error);
-    else if (errno == ENETUNREACH)
+    if (connect(fd, (struct sockaddr *)&server, sizeof server) == 0) {
+        *error = NO_ADDRESS;
+        if (family != AF_INET6)
+            found = resolve(fd, name, TYPE_A, addresses, error);
+        /* A name that does not exist, or a server that is silent, is asked for once. */
+        if (family != AF_INET && (found > 0 || *error == NO_ADDRESS)) {
+            int second = 0;
+            found += resolve(fd, name, TYPE_AAAA, addresses + found, &second);
+            *error = second;
+        }
+        if (*error == NO_ADDRESS)
+            *error = EAI_NONAME;
+    } else if (errno == ENETUNREACH) {
         *error = EAI_AGAIN;
+    }
     close(fd);
     return found;
 }

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <penumbra_sockets.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <wasi/api.h>
@@ -28,6 +29,15 @@ static int to_penumbra(const struct sockaddr *from, socklen_t bytes, struct penu
     memset(to, 0, sizeof *to);
     if (bytes < sizeof(sa_family_t))
         return EINVAL;
+    if (from->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const void *)from;
+        if (bytes < offsetof(struct sockaddr_in6, sin6_scope_id))
+            return EINVAL;
+        to->family = PENUMBRA_INET6;
+        to->port = ntohs(in6->sin6_port);
+        memcpy(to->address, &in6->sin6_addr, sizeof to->address);
+        return 0;
+    }
     if (from->sa_family != AF_INET)
         return EAFNOSUPPORT;
     const struct sockaddr_in *in = (const void *)from;
@@ -45,6 +55,13 @@ static void from_penumbra(const struct penumbra_address *from, struct sockaddr *
 {
     if (!to || !bytes)
         return;
+    if (from->family == PENUMBRA_INET6) {
+        struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(from->port)};
+        memcpy(&in6.sin6_addr, from->address, sizeof from->address);
+        memcpy(to, &in6, *bytes < sizeof in6 ? *bytes : sizeof in6);
+        *bytes = sizeof in6;
+        return;
+    }
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(from->port)};
     memcpy(&in.sin_addr, from->address, 4);
     memcpy(to, &in, *bytes < sizeof in ? *bytes : sizeof in);
@@ -208,6 +225,8 @@ static uint32_t option_of(int level, int name)
 {
     if (level == IPPROTO_TCP)
         return name == TCP_NODELAY ? PENUMBRA_OPTION_NODELAY : 0;
+    if (level == IPPROTO_IPV6)
+        return name == IPV6_V6ONLY ? PENUMBRA_OPTION_V6ONLY : 0;
     if (level != SOL_SOCKET)
         return 0;
     switch (name) {

@@ -19,7 +19,7 @@ mod strangers;
 
 use crate::bytes::Bytes;
 use crate::{Target, mutate};
-use abi::net::{Errno, Op, Request, option};
+use abi::net::{Errno, Op, Request, flag, option};
 use base::prng::Prng;
 pub use board::events;
 use board::{Board, Cable};
@@ -153,7 +153,9 @@ fn end(board: &mut Board<'_>, bystander: &mut Bystander, before: u64) {
     assert!(used < before + GROWTH, "{before} bytes before, {used} bytes in the end");
     for port in PORTS {
         for (open, take) in [(Op::Tcp, Op::Listen), (Op::Udp, Op::Bind)] {
-            let handle = board.ask(Request::new(open, 0), &mut []).expect("there is room").handle;
+            // Of both families.
+            let open = Request { flags: flag::V6, ..Request::new(open, 0) };
+            let handle = board.ask(open, &mut []).expect("there is room").handle;
             let request = Request { port, ..Request::new(take, handle) };
             assert_eq!(board.ask(request, &mut []).map(|reply| reply.port), Ok(port));
             board.ask(Request::new(Op::Close, handle), &mut []).expect("it is open");

@@ -1,11 +1,12 @@
 //! A published port: a client that connects to a port of the host reaches a port of the chip.
 //!
-//! Written `[ADDRESS:]HOST_PORT:PORT[/udp]`, as in `8080:80` or `0.0.0.0:5353:53/udp`. Without an
-//! address only this host reaches it.
+//! Written `[ADDRESS:]HOST_PORT:PORT[/udp]`, as in `8080:80`, `0.0.0.0:5353:53/udp` or
+//! `[::1]:8080:80`. Without an address only this host reaches it, by IPv4. What comes by one family
+//! reaches the chip by the same.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// The kind of traffic.
@@ -24,14 +25,14 @@ pub struct Forward {
     /// Its kind of traffic.
     pub protocol: Protocol,
     /// Address and port of the host.
-    pub host: SocketAddrV4,
+    pub host: SocketAddr,
     /// Port of the chip.
     pub port: u16,
 }
 
 /// Why a text names no published port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{text}\": {why}; write HOST_PORT:PORT, such as 8080:80, 0.0.0.0:8080:80 or 8080:80/udp")]
+#[error("\"{text}\": {why}; write HOST_PORT:PORT, such as 8080:80, [::1]:8080:80 or 8080:80/udp")]
 pub struct NotAForward {
     text: String,
     why: &'static str,
@@ -52,17 +53,26 @@ fn parse(text: &str) -> Result<Forward, &'static str> {
         Some((ports, "udp")) => (ports, Protocol::Udp),
         Some(_) => return Err("the protocol is tcp or udp"),
     };
-    let parts: Vec<&str> = ports.split(':').collect();
-    let (address, host_port, port) = match parts[..] {
-        [host_port, port] => (Ipv4Addr::LOCALHOST, host_port, port),
-        [address, host_port, port] => {
-            let address = address.parse().map_err(|_| "the address is not an IPv4 address")?;
-            (address, host_port, port)
-        }
-        _ => return Err("two ports are needed, the host's and the chip's"),
+    let too_few = "two ports are needed, the host's and the chip's";
+    let (ports, port) = ports.rsplit_once(':').ok_or(too_few)?;
+    let (address, host_port) = match ports.rsplit_once(':') {
+        None => (Ipv4Addr::LOCALHOST.into(), ports),
+        Some((address, host_port)) => (host(address)?, host_port),
     };
-    let host = SocketAddrV4::new(address, number(host_port)?);
+    let host = SocketAddr::new(address, number(host_port)?);
     Ok(Forward { protocol, host, port: number(port)? })
+}
+
+/// Reads an address of the host; one of IPv6 is in brackets.
+fn host(text: &str) -> Result<IpAddr, &'static str> {
+    let wrong = "the address is neither an IPv4 address nor an IPv6 address in brackets";
+    match text.strip_prefix('[') {
+        None => text.parse::<Ipv4Addr>().map(IpAddr::from).map_err(|_| wrong),
+        Some(rest) => {
+            let address = rest.strip_suffix(']').and_then(|text| text.parse::<Ipv6Addr>().ok());
+            address.map(IpAddr::from).ok_or(wrong)
+        }
+    }
 }
 
 fn number(text: &str) -> Result<u16, &'static str> {
@@ -100,10 +110,12 @@ impl Forward {
 
     /// Returns whether both need the same port of the host.
     pub fn collides(&self, other: &Forward) -> bool {
-        let same = |a: Ipv4Addr, b: Ipv4Addr| a == b || a.is_unspecified() || b.is_unspecified();
+        let same = |a: IpAddr, b: IpAddr| {
+            a.is_ipv4() == b.is_ipv4() && (a == b || a.is_unspecified() || b.is_unspecified())
+        };
         self.protocol == other.protocol
             && self.host.port() == other.host.port()
-            && same(*self.host.ip(), *other.host.ip())
+            && same(self.host.ip(), other.host.ip())
     }
 }
 
@@ -117,6 +129,8 @@ mod tests {
             ("8080:80", "127.0.0.1:8080:80"),
             ("8080:80/tcp", "127.0.0.1:8080:80"),
             ("0.0.0.0:53:5353/udp", "0.0.0.0:53:5353/udp"),
+            ("[::1]:8080:80", "[::1]:8080:80"),
+            ("[::]:53:5353/udp", "[::]:53:5353/udp"),
         ] {
             let forward: Forward = text.parse().unwrap();
             assert_eq!(forward.to_string(), shown);
@@ -129,7 +143,10 @@ mod tests {
         for (text, why) in [
             ("", "two ports"),
             ("8080", "two ports"),
-            ("1:2:3:4", "two ports"),
+            ("1:2:3:4", "IPv4 address"),
+            ("::1:8080:80", "in brackets"),
+            ("[::1:8080:80", "in brackets"),
+            ("[127.0.0.1]:8080:80", "in brackets"),
             ("8080:", "1 to 65535"),
             ("0:80", "1 to 65535"),
             ("+1:80", "1 to 65535"),
@@ -151,5 +168,6 @@ mod tests {
         assert!(collide("8080:80", "8080:81") && collide("8080:80", "0.0.0.0:8080:80"));
         assert!(!collide("8080:80", "8080:80/udp") && !collide("8080:80", "8081:80"));
         assert!(!collide("8080:80", "127.0.0.2:8080:80"));
+        assert!(!collide("8080:80", "[::1]:8080:80") && collide("[::1]:80:80", "[::]:80:80"));
     }
 }

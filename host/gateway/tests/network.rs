@@ -4,11 +4,12 @@
 
 mod chip;
 
-use chip::{CHIP, Chip, GATEWAY};
+use chip::{CHIP, Chip, GATEWAY, GATEWAY6};
 use gateway::control::{AskError, Request, ask};
 use gateway::forward::Forward;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,10 +42,27 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 31 + i / 251) as u8).collect()
 }
 
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+/// Returns the addresses of this host's loopback; a container may have that of IPv4 alone.
+fn families() -> Vec<IpAddr> {
+    let has = |&address: &IpAddr| TcpListener::bind((address, 0)).is_ok();
+    [LOCAL, LOCAL6].into_iter().filter(has).collect()
+}
+
 /// A client on this host: sends all, then reads to the end.
 fn client(port: u16, data: Vec<u8>) -> std::thread::JoinHandle<std::io::Result<Vec<u8>>> {
+    client_of(LOCAL, port, data)
+}
+
+fn client_of(
+    address: IpAddr,
+    port: u16,
+    data: Vec<u8>,
+) -> std::thread::JoinHandle<std::io::Result<Vec<u8>>> {
     std::thread::spawn(move || {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        let mut stream = TcpStream::connect((address, port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut writer = stream.try_clone()?;
         let writing = std::thread::spawn(move || {
@@ -60,45 +78,58 @@ fn client(port: u16, data: Vec<u8>) -> std::thread::JoinHandle<std::io::Result<V
 
 #[test]
 fn the_gateway_is_the_loopback_of_this_host() {
-    let mut chip = Chip::start();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = [0; 5];
-        stream.read_exact(&mut asked).unwrap();
-        stream.write_all(&pattern(1 << 20)).unwrap();
-        asked
-    });
-    let tcp = chip.connect(GATEWAY, port);
-    chip.send(tcp, b"hello");
-    let answer = chip.read_to_end(tcp);
-    assert_eq!(server.join().unwrap(), *b"hello");
-    assert!(answer == pattern(1 << 20), "{} bytes of another text", answer.len());
+    for address in families() {
+        let mut chip = Chip::start();
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 5];
+            stream.read_exact(&mut asked).unwrap();
+            stream.write_all(&pattern(1 << 20)).unwrap();
+            asked
+        });
+        let gateway = if address.is_ipv4() { GATEWAY.into() } else { GATEWAY6.into() };
+        let tcp = chip.connect(gateway, port);
+        chip.send(tcp, b"hello");
+        let answer = chip.read_to_end(tcp);
+        assert_eq!(server.join().unwrap(), *b"hello");
+        assert!(answer == pattern(1 << 20), "{} bytes of another text", answer.len());
+    }
 }
 
 #[test]
 fn a_port_where_nothing_listens_refuses() {
     let mut chip = Chip::start();
-    let tcp = chip.connect(GATEWAY, free_port());
+    let tcp = chip.connect(GATEWAY.into(), free_port());
     assert!(chip.is_refused(tcp));
 }
 
 #[test]
 fn a_published_port_is_the_chips_until_it_is_removed() {
+    for address in families() {
+        publish_and_remove(address);
+    }
+}
+
+fn publish_and_remove(address: IpAddr) {
     let mut chip = Chip::start();
     let port = free_port();
-    let published = add(&chip, format!("{port}:80")).unwrap();
-    assert_eq!(published, [forward(format!("127.0.0.1:{port}:80"))]);
+    let text = match address {
+        LOCAL => format!("{port}:80"),
+        other => format!("[{other}]:{port}:80"),
+    };
+    let published = add(&chip, text.clone()).unwrap();
+    assert_eq!(published, [forward(format!("{}:80", SocketAddr::new(address, port)))]);
     // The chip has not sent a frame yet: the gateway asks for its address.
     for bytes in [1, 300_000] {
         let tcp = chip.listen(80);
-        let client = client(port, pattern(bytes));
+        let client = client_of(address, port, pattern(bytes));
         chip.echo(tcp);
         assert!(client.join().unwrap().unwrap() == pattern(bytes));
     }
-    assert_eq!(remove(&chip, format!("{port}:80")).unwrap(), []);
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+    assert_eq!(remove(&chip, text).unwrap(), []);
+    assert!(TcpStream::connect((address, port)).is_err());
 }
 
 #[test]
@@ -116,18 +147,20 @@ fn many_clients_connect_at_once() {
 
 #[test]
 fn datagrams_are_published_too() {
-    let mut chip = Chip::start();
-    let port = free_port();
-    add(&chip, format!("{port}:53/udp")).unwrap();
-    let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    client.connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    let udp = chip.udp(53);
-    client.send(b"name?").unwrap();
-    chip.echo_datagram(udp);
-    let mut answer = [0; 10];
-    let length = client.recv(&mut answer).unwrap();
-    assert_eq!(&answer[..length], b"name?");
+    for address in families() {
+        let mut chip = Chip::start();
+        let port = free_port();
+        add(&chip, format!("{}:53/udp", SocketAddr::new(address, port))).unwrap();
+        let client = UdpSocket::bind((address, 0)).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.connect((address, port)).unwrap();
+        let udp = chip.udp(53);
+        client.send(b"name?").unwrap();
+        chip.echo_datagram(udp);
+        let mut answer = [0; 10];
+        let length = client.recv(&mut answer).unwrap();
+        assert_eq!(&answer[..length], b"name?");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The network outside: programs on each kernel serve clients of the host and connect to it, also
-//! while and after the strong kernel dies.
+//! The network outside: programs on each kernel serve clients of the host and connect to it, by IPv4
+//! and IPv6, also while and after the strong kernel dies.
 
 use super::machine::until;
 use super::peers::wait_for_domain;
@@ -9,31 +9,54 @@ use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use deploy::exec::Line;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 use workbench::network::Forward;
 
-/// The host, as the chip sees it.
-const HOST: &str = "10.0.2.2";
-const PROGRAMS: [&str; 2] = ["sockets", "sockets-rust"];
+/// The addresses of the host's loopback, and what the chip calls them.
+const HOSTS: [(IpAddr, &str); 2] = [(LOCAL, "10.0.2.2"), (LOCAL6, "fec0::2")];
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+/// The programs, and how each answers clients of both families.
+const PROGRAMS: [(&str, &str); 2] = [("sockets", "echo6"), ("sockets-rust", "echo")];
 const KERNELS: [&str; 2] = ["main", "shadow"];
 /// Bytes of a connection, in each direction.
 const BYTES: usize = 100_000;
 /// Port of the server that continues.
 const PORT: u16 = 80;
 
-/// Publishes a port of the chip at a free port of the host. Returns that.
-pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let forward: Forward = format!("{free}:{port}").parse().expect("two ports");
-    rig.instance.publish(&[forward]).map_err(|why| wrong("publish", why.to_string()))?;
+/// Returns whether the host has this address: a container may have no IPv6.
+fn has(address: IpAddr) -> bool {
+    TcpListener::bind((address, 0)).is_ok()
+}
+
+/// Publishes a port of the chip at a free port of an address of the host. Returns that.
+fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<SocketAddr, Failure> {
+    let free = TcpListener::bind((address, 0))?.local_addr()?;
+    rig.instance
+        .publish(&[forward(free, port)])
+        .map_err(|why| wrong("publish", why.to_string()))?;
     Ok(free)
 }
 
+/// The same at 127.0.0.1. Returns the port there.
+pub(super) fn publish(rig: &Rig, port: u16) -> Result<u16, Failure> {
+    publish_at(rig, LOCAL, port).map(|host| host.port())
+}
+
+/// Publishes a port of 127.0.0.1 no more.
 pub(super) fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Failure> {
-    let forward = format!("{host_port}:{port}").parse().expect("two ports");
-    rig.instance.unpublish(forward).map_err(|why| wrong("unpublish", why.to_string()))
+    unpublish_at(rig, SocketAddr::new(LOCAL, host_port), port)
+}
+
+fn unpublish_at(rig: &Rig, host: SocketAddr, port: u16) -> Result<(), Failure> {
+    let done = rig.instance.unpublish(forward(host, port));
+    done.map_err(|why| wrong("unpublish", why.to_string()))
+}
+
+fn forward(host: SocketAddr, port: u16) -> Forward {
+    format!("{host}:{port}").parse().expect("an address and two ports")
 }
 
 fn pattern() -> Vec<u8> {
@@ -42,8 +65,8 @@ fn pattern() -> Vec<u8> {
 
 /// Sends a pattern to an echo at a port of the host, and compares what comes back. Fails if there
 /// is no server: the gateway accepts a connection before it asks the chip.
-fn talk(host_port: u16) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, host_port))?;
+fn talk(host: SocketAddr) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut sending = stream.try_clone()?;
     let sender = thread::spawn(move || {
@@ -61,28 +84,34 @@ fn talk(host_port: u16) -> std::io::Result<()> {
 }
 
 /// The same as soon as there is a server.
-fn reach(host_port: u16) -> Result<(), Failure> {
+fn reach(host: SocketAddr) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
-        match talk(host_port) {
+        match talk(host) {
             Err(_) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(100)),
             result => return result.map_err(Failure::Host),
         }
     }
 }
 
-/// A server of this kernel for clients of the host.
-fn serves(rig: &Rig, kernel: &str, program: &str) -> Result<(), Failure> {
-    let line = Line::on(kernel, program, &["echo", "7", "3"]);
+/// A server of this kernel, which listens at ::, for clients of the host by both families.
+fn serves(rig: &Rig, kernel: &str, (program, echo): (&str, &str)) -> Result<(), Failure> {
+    let hosts: Vec<_> = HOSTS.iter().map(|host| host.0).filter(|host| has(*host)).collect();
+    let count = (2 + hosts.len()).to_string();
+    let line = Line::on(kernel, program, &[echo, "7", &count]);
     let serving = Running::of(&rig.instance, line, b"");
-    let host_port = publish(rig, 7)?;
-    // Attempts before it listens are refused, and do not count.
-    reach(host_port)?;
-    let other = thread::spawn(move || talk(host_port));
-    talk(host_port)?;
+    let hosts: Result<Vec<_>, _> = hosts.iter().map(|host| publish_at(rig, *host, 7)).collect();
+    let hosts = hosts?;
+    for &host in &hosts {
+        // Attempts before it listens are refused, and do not count.
+        reach(host)?;
+    }
+    let (first, last) = (hosts[0], hosts[hosts.len() - 1]);
+    let other = thread::spawn(move || talk(first));
+    talk(last)?;
     other.join().expect("it does not panic")?;
     let found = serving.end()?;
-    unpublish(rig, host_port, 7)?;
+    hosts.iter().try_for_each(|host| unpublish_at(rig, *host, 7))?;
     let is_good = found.code == 0 && found.out.ends_with(b"all connections have ended\n");
     if is_good { Ok(()) } else { Err(wrong(&format!("{program} on {kernel}"), found)) }
 }
@@ -98,17 +127,18 @@ fn echo(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// A client of this kernel for a server of the host.
-fn connects(rig: &Rig, kernel: &str, program: &str) -> Result<(), Failure> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+/// A client of this kernel for a server at an address of the host, which the chip calls `name`.
+fn connects(rig: &Rig, kernel: &str, program: &str, host: (IpAddr, &str)) -> Result<(), Failure> {
+    let (address, name) = host;
+    let listener = TcpListener::bind((address, 0))?;
     let port = listener.local_addr()?.port().to_string();
     let server = thread::spawn(move || echo(listener.accept()?.0));
     let bytes = BYTES.to_string();
-    let line = Line::on(kernel, program, &["client", &port, &bytes, HOST]);
+    let line = Line::on(kernel, program, &["client", &port, &bytes, name]);
     let found = Running::of(&rig.instance, line, b"").end()?;
     let wanted = format!("{BYTES} of {BYTES} bytes came back\n");
     if found.code != 0 || found.out != wanted.as_bytes() {
-        return Err(wrong(&format!("{program} on {kernel}, to the host"), found));
+        return Err(wrong(&format!("{program} on {kernel}, to {name}"), found));
     }
     server.join().expect("it does not panic").map_err(Failure::Host)
 }
@@ -117,7 +147,7 @@ fn connects(rig: &Rig, kernel: &str, program: &str) -> Result<(), Failure> {
 /// while the strong one dies and boots again.
 pub fn both_ways(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    for program in PROGRAMS {
+    for (program, _) in PROGRAMS {
         put(rig, program)?;
     }
     for on in ["", "on shadow "] {
@@ -126,7 +156,9 @@ pub fn both_ways(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in KERNELS {
         for program in PROGRAMS {
             serves(rig, kernel, program)?;
-            connects(rig, kernel, program)?;
+            for host in HOSTS.into_iter().filter(|host| has(host.0)) {
+                connects(rig, kernel, program.0, host)?;
+            }
         }
     }
     until(rig, "sockets", "state")?;
@@ -134,19 +166,19 @@ pub fn both_ways(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 fn continues(rig: &mut Rig) -> Result<(), Failure> {
-    let program = format!("on shadow aside program {} serve {PORT}", PROGRAMS[0]);
+    let program = format!("on shadow aside program {} serve {PORT}", PROGRAMS[0].0);
     super::machine::demand(rig, &program, "begun")?;
-    let host_port = publish(rig, PORT)?;
-    reach(host_port)?;
+    let host = publish_at(rig, LOCAL, PORT)?;
+    reach(host)?;
     let runs = |_, now| now == state::RUNNING;
     for _ in 0..3 {
         let before = wait_for_domain(rig, 0, "ran", runs)?;
         rig.kill("main")?;
         // At once, while main is dead or boots.
-        reach(host_port)?;
+        reach(host)?;
         let is_next = |epoch, now| epoch == before + 1 && now == state::RUNNING;
         wait_for_domain(rig, 0, "came back", is_next)?;
-        reach(host_port)?;
+        reach(host)?;
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ const IN_C: &str = "sockets";
 const IN_RUST: &str = "sockets-rust";
 const WITH_STD: &str = "listener-rust";
 /// What `sockets all` prints.
-const ALL: &str = "ok streams\nok datagrams\nok errors\nok options\nok names\nok polls\n";
-const ALL_RUST: &str = "ok streams\nok datagrams\n";
+const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options\nok families\n\
+    ok names\nok polls\n";
+const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
 /// What a tree of processes gets when no other one has sockets.
 const FULL: &str = "960 sockets, then ENFILE\n";
 /// What the kernel's log says then.

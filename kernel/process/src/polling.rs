@@ -10,7 +10,7 @@
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{GuestMemory, entry};
-use crate::object::{Polled, Polls};
+use crate::object::{Object, Polled, Polls};
 use crate::process::Process;
 use crate::system::{self, System};
 use crate::wasi::{clock, event, rights};
@@ -61,6 +61,8 @@ enum Wait {
     Until(u64),
     /// A file or a socket.
     Object(Polled),
+    /// What never happens.
+    Never,
     /// The subscription is invalid.
     Failed(Errno),
 }
@@ -86,7 +88,7 @@ impl Waiters {
                 self.deadline = Some(self.deadline.map_or(time, |earliest| earliest.min(time)));
             }
             Wait::Failed(_) => self.failed = true,
-            Wait::Object(_) => {}
+            Wait::Object(_) | Wait::Never => {}
         }
         self.all.push(Waiter { userdata, kind, wait });
     }
@@ -98,11 +100,12 @@ impl Waiters {
         let over = self.deadline.is_some_and(|deadline| deadline <= now);
         let waits = !over && !self.failed;
         if self.polls.len() == 0 {
-            if let (true, Some(deadline)) = (waits, self.deadline) {
-                system.sleep_until(deadline)?;
-                return Ok(deadline <= system.monotonic());
+            if !waits {
+                return Ok(true);
             }
-            return Ok(true);
+            let deadline = self.deadline.unwrap_or(u64::MAX);
+            system.sleep_until(deadline)?;
+            return Ok(deadline <= system.monotonic());
         }
         let wait = match self.deadline {
             _ if !waits => system::Wait::Not,
@@ -122,6 +125,7 @@ impl Waiters {
             match waiter.wait {
                 Wait::Failed(error) => Some(Event { error: error.0, ..event }),
                 Wait::Until(deadline) => (deadline <= now).then_some(event),
+                Wait::Never => None,
                 Wait::Object(at) => found(self.polls.found(at), event),
             }
         })
@@ -163,13 +167,17 @@ fn deadline(
 
 impl Process {
     /// Adds a descriptor to what is waited for.
-    fn poll(&self, fd: u32, kind: u8, polls: &mut Polls) -> Result<Polled, Errno> {
+    fn poll(&self, fd: u32, kind: u8, polls: &mut Polls) -> Result<Wait, Errno> {
         let (right, want) = match kind {
             event::FD_READ => (rights::FD_READ, ready::READ),
-            _ => (rights::FD_WRITE, ready::WRITE),
+            event::FD_WRITE => (rights::FD_WRITE, ready::WRITE),
+            _ => (0, 0),
         };
         let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
-        polls.add(descriptor.object, want)
+        match descriptor.object {
+            Object::File(_) if want == 0 => Ok(Wait::Never),
+            object => polls.add(object, want).map(Wait::Object),
+        }
     }
 
     fn subscribe(
@@ -188,8 +196,8 @@ impl Process {
             let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             let wait = match one.kind {
                 event::CLOCK => deadline(&one, begun, now).map(Wait::Until),
-                event::FD_READ | event::FD_WRITE => {
-                    self.poll(one.id, one.kind, &mut waiters.polls).map(Wait::Object)
+                event::FD_READ | event::FD_WRITE | event::FD_HANGUP => {
+                    self.poll(one.id, one.kind, &mut waiters.polls)
                 }
                 _ => return Err(Errno::INVAL),
             };

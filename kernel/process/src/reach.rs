@@ -8,7 +8,7 @@
 
 use crate::errno::Errno;
 use crate::strings::strings;
-use abi::net::LOCALHOST;
+use abi::net::{ANY, ANY_V4, Address, LOCALHOST, LOCALHOST_V6};
 use abi::reach::{RULES, Rule};
 use alloc::vec::Vec;
 
@@ -59,8 +59,12 @@ impl Reach {
     }
 
     /// Checks that the process may connect to an address, or send there.
-    pub fn connect(&self, address: [u8; 4], port: u16) -> Result<(), Errno> {
-        let address = if address == [0; 4] { LOCALHOST } else { address };
+    pub fn connect(&self, address: Address, port: u16) -> Result<(), Errno> {
+        let address = match address {
+            ANY => LOCALHOST_V6,
+            ANY_V4 => LOCALHOST,
+            other => other,
+        };
         self.check(Rule::Connect(Some(address), Some(port)))
     }
 
@@ -82,6 +86,7 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::net::v4;
 
     fn reach(rules: &[&str]) -> Reach {
         let block: Vec<u8> =
@@ -92,20 +97,26 @@ mod tests {
     #[test]
     fn rules_allow_what_they_say_and_nothing_else() {
         let some = reach(&["connect:*:443", "connect:10.0.0.1:*", "listen:80"]);
-        assert_eq!(some.connect([1, 2, 3, 4], 443), Ok(()));
-        assert_eq!(some.connect([10, 0, 0, 1], 7), Ok(()));
-        assert_eq!(some.connect([10, 0, 0, 2], 7), Err(Errno::ACCES));
+        assert_eq!(some.connect(v4([1, 2, 3, 4]), 443), Ok(()));
+        assert_eq!(some.connect([9; 16], 443), Ok(()));
+        assert_eq!(some.connect(v4([10, 0, 0, 1]), 7), Ok(()));
+        assert_eq!(some.connect(v4([10, 0, 0, 2]), 7), Err(Errno::ACCES));
         assert_eq!((some.have(80), some.listen(80)), (Ok(()), Ok(())));
         assert_eq!((some.have(81), some.listen(81)), (Err(Errno::ACCES), Err(Errno::ACCES)));
         assert_eq!((some.have(0), some.listen(0)), (Ok(()), Err(Errno::ACCES)));
         assert_eq!(reach(&["listen:*"]).listen(0), Ok(()));
-        // 0.0.0.0 is this chip.
-        let own = reach(&["connect:127.0.0.1:7"]);
-        assert_eq!((own.connect([0; 4], 7), own.connect([0; 4], 8)), (Ok(()), Err(Errno::ACCES)));
+        // Unspecified addresses are this chip.
+        for (rule, any, other) in
+            [("connect:127.0.0.1:7", ANY_V4, ANY), ("connect:[::1]:7", ANY, ANY_V4)]
+        {
+            let own = reach(&[rule]);
+            assert_eq!((own.connect(any, 7), own.connect(any, 8)), (Ok(()), Err(Errno::ACCES)));
+            assert_eq!(own.connect(other, 7), Err(Errno::ACCES));
+        }
         let nothing = reach(&[]);
-        assert_eq!(nothing.connect([127, 0, 0, 1], 443), Err(Errno::ACCES));
+        assert_eq!(nothing.connect(LOCALHOST, 443), Err(Errno::ACCES));
         assert_eq!(nothing.listen(80), Err(Errno::ACCES));
-        assert_eq!(Reach::default().connect([9; 4], 9), Ok(()));
+        assert_eq!(Reach::default().connect([9; 16], 9), Ok(()));
         assert_eq!(Reach::default().listen(0), Ok(()));
     }
 

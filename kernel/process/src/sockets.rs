@@ -1,6 +1,7 @@
 //! Functions on sockets: those of WASI, and ours, with which a program makes and names them.
 //!
-//! Addresses are [`SocketAddress`]es, of which the network service has IPv4 so far. A call that
+//! Addresses are [`SocketAddress`]es of both families; the service has those of IPv4 as IPv6 maps
+//! them. A socket's own family is that of the addresses that a program gets from it. A call that
 //! waits is ended by a signal, as for files. A socket that must not wait answers `again`, and a
 //! connect `inprogress`. What a program may reach is checked before a request is made
 //! ([`crate::reach`]).
@@ -13,25 +14,26 @@ use crate::system::{System, ask_net};
 use crate::table::Descriptor;
 use crate::transfer::{SocketChannel, Transfer, Until, Way};
 use crate::wasi::{fdflags, filetype, riflags, rights};
-use abi::net::{BACKLOG, Op, Reply, Request, flag};
+use abi::net::{Address, BACKLOG, Op, Reply, Request, flag, to_v4, v4};
 use abi::program::{DONTWAIT, SocketAddress, family};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of an address.
 const ADDRESS: u32 = size_of::<SocketAddress>() as u32;
 
-/// An IPv4 address and a port, as the service has them.
-type Endpoint = ([u8; 4], u16);
+/// An address and a port, as the service has them.
+type Endpoint = (Address, u16);
 
 /// Reads an address from the program's memory.
 fn endpoint(memory: &GuestMemory<'_>, at: u32) -> Result<Endpoint, Errno> {
     let bytes: [u8; ADDRESS as usize] = memory.load(at)?;
     let address = SocketAddress::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
-    if address.family != family::INET {
-        return Err(Errno::AFNOSUPPORT);
-    }
     let [a, b, c, d, ..] = address.address;
-    Ok(([a, b, c, d], address.port))
+    match address.family {
+        family::INET => Ok((v4([a, b, c, d]), address.port)),
+        family::INET6 => Ok((address.address, address.port)),
+        _ => Err(Errno::AFNOSUPPORT),
+    }
 }
 
 /// Writes the address of a reply to the program's memory; 0: nowhere.
@@ -39,9 +41,12 @@ fn store_address(memory: &mut GuestMemory<'_>, at: u32, reply: &Reply) -> Result
     if at == 0 {
         return Ok(());
     }
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&reply.address);
-    let (family, port) = (family::INET, reply.port);
+    let (mut family, mut bytes) = (family::INET6, reply.address);
+    if reply.flags & flag::V6 == 0 {
+        (family, bytes) = (family::INET, [0; 16]);
+        bytes[..4].copy_from_slice(&to_v4(reply.address).unwrap_or_default());
+    }
+    let port = reply.port;
     let address = SocketAddress { family, port, address: bytes, ..SocketAddress::default() };
     memory.store(at, address.as_bytes())
 }
@@ -79,9 +84,11 @@ impl Process {
         flags: u32,
         new: u32,
     ) -> Done {
-        if family != family::INET.into() {
-            return Err(Errno::AFNOSUPPORT.into());
-        }
+        let v6 = match u16::try_from(family) {
+            Ok(family::INET) => 0,
+            Ok(family::INET6) => flag::V6,
+            _ => return Err(Errno::AFNOSUPPORT.into()),
+        };
         let (op, kind) = match u8::try_from(kind) {
             Ok(filetype::DATAGRAMS) => (Op::Udp, filetype::DATAGRAMS),
             Ok(filetype::STREAM) => (Op::Tcp, filetype::STREAM),
@@ -90,7 +97,8 @@ impl Process {
         let flags = only_nonblock(flags)?;
         memory.check(new, 4)?;
         self.table.free(0)?;
-        let handle = ask_net(system, Request::new(op, 0), &mut [])?.handle;
+        let request = Request { flags: v6, ..Request::new(op, 0) };
+        let handle = ask_net(system, request, &mut [])?.handle;
         let number =
             self.enter_socket(system, Descriptor::of_socket(handle, kind, u64::MAX), flags)?;
         memory.store_u32(new, number)?;
@@ -132,7 +140,9 @@ impl Process {
     /// Opens a listener of a manifest as descriptor `number`, if the process may listen there.
     pub fn open_listener(&self, system: &mut dyn System, number: u32, port: u16) -> Done {
         self.reach.listen(port).map_err(|_| Errno::NOTCAPABLE)?;
-        let handle = ask_net(system, Request::new(Op::Tcp, 0), &mut [])?.handle;
+        // It hears both families.
+        let socket = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
+        let handle = ask_net(system, socket, &mut [])?.handle;
         let request = Request { port, backlog: BACKLOG, ..Request::new(Op::Listen, handle) };
         if let Err(why) = ask_net(system, request, &mut []) {
             let _ = Object::Socket(handle).close(system);

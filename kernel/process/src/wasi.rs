@@ -219,6 +219,8 @@ pub mod event {
     pub const CLOCK: u8 = 0;
     pub const FD_READ: u8 = 1;
     pub const FD_WRITE: u8 = 2;
+    /// Ours: both directions of a stream socket have ended. Other descriptors never have.
+    pub const FD_HANGUP: u8 = 3;
     /// Of a clock: the timeout is absolute.
     pub const ABSTIME: u16 = 1;
     /// Of a descriptor: the other end is closed.

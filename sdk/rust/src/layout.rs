@@ -56,12 +56,14 @@ pub struct InheritedFile {
 
 /// Family of IPv4 addresses.
 pub const INET: u16 = 1;
+/// Family of IPv6 addresses.
+pub const INET6: u16 = 2;
 
 /// Address of a socket.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SocketAddress {
-    /// [`INET`].
+    /// [`INET`] or [`INET6`].
     pub family: u16,
     /// Number of the port.
     pub port: u16,
@@ -79,6 +81,8 @@ pub mod option {
     pub const ERROR: u32 = 1;
     /// Small pieces are sent at once.
     pub const NODELAY: u32 = 5;
+    /// A socket of IPv6 reaches and hears IPv6 alone.
+    pub const V6ONLY: u32 = 9;
 }
 
 /// Directions of a stream.

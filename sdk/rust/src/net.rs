@@ -1,16 +1,18 @@
 //! Sockets: streams ([`TcpListener`], [`TcpStream`]) and datagrams ([`UdpSocket`]).
 //!
-//! What can be reached is up to the board and the program's manifest. With the feature `std`, streams implement
+//! A socket is of the family of its address. One that is bound to `[::]` hears IPv4 as well, and has
+//! peers such as `[::ffff:10.0.2.2]:80` then. What can be reached is up to the board and the
+//! program's manifest. With the feature `std`, streams implement
 //! `std::io::Read` and `std::io::Write`.
 //!
 //! ```ignore
-//! let listener = penumbra::net::TcpListener::bind("0.0.0.0:7".parse()?)?;
+//! let listener = penumbra::net::TcpListener::bind("[::]:7".parse::<SocketAddr>()?)?;
 //! let (stream, peer) = listener.accept()?;
 //! ```
 
-use crate::layout::{INET, SocketAddress, option, shut};
+use crate::layout::{INET, INET6, SocketAddress, option, shut};
 use crate::{Errno, File, ffi};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// Connections that may wait at a listener.
 const BACKLOG: u32 = 128;
@@ -20,18 +22,31 @@ const STREAM: u32 = 6;
 /// Flag of receiving: leave the data.
 const PEEK: u32 = 1;
 
-impl From<SocketAddrV4> for SocketAddress {
-    fn from(from: SocketAddrV4) -> SocketAddress {
-        let mut address = [0; 16];
-        address[..4].copy_from_slice(&from.ip().octets());
-        SocketAddress { family: INET, port: from.port(), flow: 0, address, scope: 0 }
+impl From<SocketAddr> for SocketAddress {
+    fn from(from: SocketAddr) -> SocketAddress {
+        let (mut address, port) = ([0; 16], from.port());
+        let family = match from.ip() {
+            IpAddr::V4(ip) => {
+                address[..4].copy_from_slice(&ip.octets());
+                INET
+            }
+            IpAddr::V6(ip) => {
+                address = ip.octets();
+                INET6
+            }
+        };
+        SocketAddress { family, port, flow: 0, address, scope: 0 }
     }
 }
 
-impl From<SocketAddress> for SocketAddrV4 {
-    fn from(from: SocketAddress) -> SocketAddrV4 {
+impl From<SocketAddress> for SocketAddr {
+    fn from(from: SocketAddress) -> SocketAddr {
         let [a, b, c, d, ..] = from.address;
-        SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), from.port)
+        let ip = match from.family {
+            INET6 => IpAddr::from(from.address),
+            _ => IpAddr::from([a, b, c, d]),
+        };
+        SocketAddr::new(ip, from.port)
     }
 }
 
@@ -51,20 +66,21 @@ pub enum Shutdown {
 struct Socket(File);
 
 impl Socket {
-    fn new(kind: u32) -> Result<Socket, Errno> {
-        ffi::socket(INET.into(), kind).map(|number| Socket(File::adopt(number)))
+    /// Creates a socket of the family of `address`.
+    fn new(kind: u32, address: &SocketAddress) -> Result<Socket, Errno> {
+        ffi::socket(address.family.into(), kind).map(|number| Socket(File::adopt(number)))
     }
 
     fn number(&self) -> u32 {
         self.0.number()
     }
 
-    fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
-        ffi::local_address(self.number()).map(SocketAddrV4::from)
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        ffi::local_address(self.number()).map(SocketAddr::from)
     }
 
-    fn peer_addr(&self) -> Result<SocketAddrV4, Errno> {
-        ffi::peer_address(self.number()).map(SocketAddrV4::from)
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        ffi::peer_address(self.number()).map(SocketAddr::from)
     }
 
     fn take_error(&self) -> Result<Option<Errno>, Errno> {
@@ -83,9 +99,22 @@ pub struct TcpListener(Socket);
 
 impl TcpListener {
     /// Listens at an address of this chip; port 0: any.
-    pub fn bind(address: SocketAddrV4) -> Result<TcpListener, Errno> {
-        let socket = Socket::new(STREAM)?;
-        ffi::bind(socket.number(), &address.into())?;
+    pub fn bind(address: impl Into<SocketAddr>) -> Result<TcpListener, Errno> {
+        TcpListener::listen(address.into(), false)
+    }
+
+    /// The same of IPv6 alone: another listener can have the port of IPv4.
+    pub fn bind_v6_only(address: SocketAddrV6) -> Result<TcpListener, Errno> {
+        TcpListener::listen(address.into(), true)
+    }
+
+    fn listen(address: SocketAddr, v6_only: bool) -> Result<TcpListener, Errno> {
+        let address = address.into();
+        let socket = Socket::new(STREAM, &address)?;
+        if v6_only {
+            ffi::set_option(socket.number(), option::V6ONLY, 1)?;
+        }
+        ffi::bind(socket.number(), &address)?;
         ffi::listen(socket.number(), BACKLOG)?;
         Ok(TcpListener(socket))
     }
@@ -96,13 +125,13 @@ impl TcpListener {
     }
 
     /// Waits for a connection. Returns it, and the address of its peer.
-    pub fn accept(&self) -> Result<(TcpStream, SocketAddrV4), Errno> {
+    pub fn accept(&self) -> Result<(TcpStream, SocketAddr), Errno> {
         let (number, peer) = ffi::accept(self.0.number())?;
         Ok((TcpStream(Socket(File::adopt(number))), peer.into()))
     }
 
     /// Returns its address.
-    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+    pub fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.0.local_addr()
     }
 
@@ -123,9 +152,10 @@ pub struct TcpStream(Socket);
 
 impl TcpStream {
     /// Connects to a listener.
-    pub fn connect(address: SocketAddrV4) -> Result<TcpStream, Errno> {
-        let socket = Socket::new(STREAM)?;
-        ffi::connect(socket.number(), &address.into())?;
+    pub fn connect(address: impl Into<SocketAddr>) -> Result<TcpStream, Errno> {
+        let address = address.into().into();
+        let socket = Socket::new(STREAM, &address)?;
+        ffi::connect(socket.number(), &address)?;
         Ok(TcpStream(socket))
     }
 
@@ -181,12 +211,12 @@ impl TcpStream {
     }
 
     /// Returns the address of this end.
-    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+    pub fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.0.local_addr()
     }
 
     /// Returns the address of the other end.
-    pub fn peer_addr(&self) -> Result<SocketAddrV4, Errno> {
+    pub fn peer_addr(&self) -> Result<SocketAddr, Errno> {
         self.0.peer_addr()
     }
 
@@ -263,35 +293,36 @@ pub struct UdpSocket(Socket);
 
 impl UdpSocket {
     /// Creates a socket at an address of this chip; port 0: any.
-    pub fn bind(address: SocketAddrV4) -> Result<UdpSocket, Errno> {
-        let socket = Socket::new(DATAGRAMS)?;
-        ffi::bind(socket.number(), &address.into())?;
+    pub fn bind(address: impl Into<SocketAddr>) -> Result<UdpSocket, Errno> {
+        let address = address.into().into();
+        let socket = Socket::new(DATAGRAMS, &address)?;
+        ffi::bind(socket.number(), &address)?;
         Ok(UdpSocket(socket))
     }
 
     /// Sends one datagram.
-    pub fn send_to(&self, data: &[u8], to: SocketAddrV4) -> Result<usize, Errno> {
-        ffi::send(self.0.number(), data, Some(&to.into()))
+    pub fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> Result<usize, Errno> {
+        ffi::send(self.0.number(), data, Some(&to.into().into()))
     }
 
     /// Waits for a datagram. Returns how many bytes of it are in `into`, and where it came from.
-    pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddrV4), Errno> {
+    pub fn recv_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
         self.receive(into, 0)
     }
 
     /// As [`UdpSocket::recv_from`], and leaves the datagram in the socket.
-    pub fn peek_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddrV4), Errno> {
+    pub fn peek_from(&self, into: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
         self.receive(into, PEEK)
     }
 
-    fn receive(&self, into: &mut [u8], flags: u32) -> Result<(usize, SocketAddrV4), Errno> {
+    fn receive(&self, into: &mut [u8], flags: u32) -> Result<(usize, SocketAddr), Errno> {
         let (some, from) = ffi::receive(self.0.number(), into, flags)?;
         Ok((some, from.into()))
     }
 
     /// Sets the only peer.
-    pub fn connect(&self, address: SocketAddrV4) -> Result<(), Errno> {
-        ffi::connect(self.0.number(), &address.into())
+    pub fn connect(&self, address: impl Into<SocketAddr>) -> Result<(), Errno> {
+        ffi::connect(self.0.number(), &address.into().into())
     }
 
     /// Sends one datagram to the peer.
@@ -315,7 +346,7 @@ impl UdpSocket {
     }
 
     /// Returns its address.
-    pub fn local_addr(&self) -> Result<SocketAddrV4, Errno> {
+    pub fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.0.local_addr()
     }
 
@@ -336,15 +367,19 @@ mod tests {
 
     #[test]
     fn addresses_keep_their_bytes() {
-        let address = SocketAddrV4::new(Ipv4Addr::new(127, 1, 2, 3), 0x1234);
+        let address: SocketAddr = "127.1.2.3:4660".parse().unwrap();
         let raw = SocketAddress::from(address);
         assert_eq!((raw.family, raw.port, &raw.address[..5]), (1, 0x1234, &[127, 1, 2, 3, 0][..]));
-        assert_eq!(SocketAddrV4::from(raw), address);
+        assert_eq!(SocketAddr::from(raw), address);
+        let address: SocketAddr = "[fec0::ff02]:7".parse().unwrap();
+        let raw = SocketAddress::from(address);
+        assert_eq!((raw.family, raw.port, &raw.address[14..]), (2, 7, &[0xff, 2][..]));
+        assert_eq!(SocketAddr::from(raw), address);
     }
 
     #[test]
     fn elsewhere_there_are_no_sockets() {
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
+        let address: SocketAddr = "127.0.0.1:7".parse().unwrap();
         assert_eq!(TcpListener::bind(address).err(), Some(Errno::NOSYS));
         assert_eq!(TcpStream::connect(address).err(), Some(Errno::NOSYS));
         assert_eq!(UdpSocket::bind(address).err(), Some(Errno::NOSYS));

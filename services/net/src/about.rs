@@ -12,8 +12,9 @@ use share::Token;
 use smoltcp::socket::tcp;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Options that are kept. On loopback they have no other effect.
-const KEPT: [u16; 4] = [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST];
+/// Options that are kept.
+const KEPT: [u16; 5] =
+    [option::REUSEADDR, option::NODELAY, option::KEEPALIVE, option::BROADCAST, option::V6ONLY];
 
 impl Net {
     pub(crate) fn do_state(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -21,8 +22,7 @@ impl Net {
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
         let (state, port) = self.state_of(socket);
         let value = socket.kind.waiting(&self.stack) as u64;
-        let flags = if socket.nonblock { flag::NONBLOCK } else { 0 };
-        let (state, address) = (state as u16, socket.address);
+        let (state, flags, address) = (state as u16, socket.flags(), socket.address);
         Ok(Reply { state, flags, address, port, value, ..Reply::default() })
     }
 
@@ -46,7 +46,7 @@ impl Net {
         let place = self.handles.place(call.request.handle)?;
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
         let (address, port) = socket.peer.ok_or(Errno::Notconn)?;
-        Ok(Reply { address, port, ..Reply::default() })
+        Ok(Reply { address, port, flags: socket.flags(), ..Reply::default() })
     }
 
     pub(crate) fn do_set_flags(&mut self, call: &Call<'_>) -> Result<Reply> {
@@ -71,6 +71,7 @@ impl Net {
             option::RCVBUF => receive as u64,
             option::SNDBUF => send as u64,
             option::ACCEPTCONN => u64::from(matches!(socket.kind, Kind::Listener(_))),
+            option::V6ONLY if !socket.is_v6 => return Err(Errno::Noprotoopt.into()),
             kept if KEPT.contains(&kept) => u64::from(socket.options >> kept & 1),
             _ => return Err(Errno::Noprotoopt.into()),
         };
@@ -95,6 +96,8 @@ impl Net {
         let socket = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
         match call.request.option {
             option::RCVBUF | option::SNDBUF => {}
+            option::V6ONLY if !socket.is_v6 => return Err(Errno::Noprotoopt.into()),
+            option::V6ONLY if socket.is_bound() => return Err(Errno::Inval.into()),
             kept if KEPT.contains(&kept) => {
                 let bit = 1 << kept;
                 socket.options &= !bit;
@@ -161,7 +164,11 @@ impl Net {
                 poll.bytes = if reads { poll.bytes } else { socket.kind.space(&self.stack) as u64 };
             }
         }
-        if poll.got != 0 && socket.kind.is_over(&self.stack) {
+        let wants_nothing = poll.want & (ready::READ | ready::WRITE) == 0;
+        if wants_nothing {
+            keys.push(Key::Over(place));
+        }
+        if (poll.got != 0 || wants_nothing) && socket.kind.is_over(&self.stack) {
             poll.got |= ready::HANGUP;
         }
         poll.got != 0
@@ -201,7 +208,7 @@ impl Net {
 
     /// Returns what a request that must not wait gets.
     pub(crate) fn would_wait(&self, request: &Request, key: Key) -> Errno {
-        let (Key::Readable(place) | Key::Writable(place)) = key;
+        let (Key::Readable(place) | Key::Writable(place) | Key::Over(place)) = key;
         match self.handles.get(place) {
             Some(Kind::Stream(stream))
                 if request.op == abi::net::Op::Connect as u16

@@ -76,10 +76,12 @@ impl Budget {
     }
 
     /// Returns the sizes of the buffers of a new UDP socket, to receive and to send, if memory is
-    /// left for `leaves` further ones. Half of the streams can rely on theirs.
+    /// left for `leaves` further ones. Half of the streams can rely on theirs. Nothing waits to be
+    /// sent on loopback.
     pub fn of_datagrams(&self, side: Side, leaves: usize) -> Option<(usize, usize)> {
-        let bytes = LARGEST + ONE_DATAGRAM;
-        (bytes * (1 + leaves) <= self.spare(side, SMALLEST)).then_some((LARGEST, ONE_DATAGRAM))
+        let send = if side == Side::Outside { ONE_DATAGRAM } else { 0 };
+        let bytes = LARGEST + send;
+        (bytes * (1 + leaves) <= self.spare(side, SMALLEST)).then_some((LARGEST, send))
     }
 
     pub fn add(&mut self, side: Side, bytes: usize) {

@@ -205,12 +205,13 @@ impl Check<'_> {
     }
 }
 
-/// Runs `rounds` rounds of datagrams and streams.
+/// Runs `rounds` rounds of datagrams and streams, by IPv4 and IPv6 in turn.
 pub fn check(seed: u64, rounds: u64, ask: Ask<'_>) -> core::result::Result<Tally, Wrong> {
     let client = Client::hasty(ask);
     let (random, open) = (Prng::new(seed), Vec::new());
     let mut check = Check { client, random, open, tally: Tally::default() };
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        check.client.is_v6 = round % 2 != 0;
         let result = check.datagrams().and_then(|()| check.streams());
         if result.is_err() {
             // The first error is returned.

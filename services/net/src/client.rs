@@ -3,7 +3,9 @@
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
 //! the service parks the request. This module does not depend on how that happens.
 
-use abi::net::{Errno, LOCALHOST, Op, Reply, Request, flag, shut};
+use abi::net::{
+    ANY, ANY_V4, Address, Errno, LOCALHOST, LOCALHOST_V6, Op, Reply, Request, flag, shut,
+};
 
 /// Sends a request with its bulk to the service and returns the reply.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
@@ -14,17 +16,19 @@ pub type Result<T> = core::result::Result<T, Errno>;
 pub struct Client<'a> {
     ask: Ask<'a>,
     flags: u16,
+    /// Whether it uses IPv6 from now on.
+    pub is_v6: bool,
 }
 
 impl<'a> Client<'a> {
     /// Creates a client whose requests wait.
     pub fn new(ask: Ask<'a>) -> Client<'a> {
-        Client { ask, flags: 0 }
+        Client { ask, flags: 0, is_v6: false }
     }
 
     /// Creates a client that gets [`Errno::Again`] instead of waiting.
     pub fn hasty(ask: Ask<'a>) -> Client<'a> {
-        Client { ask, flags: flag::NONBLOCK }
+        Client { ask, flags: flag::NONBLOCK, is_v6: false }
     }
 
     fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply> {
@@ -36,10 +40,22 @@ impl<'a> Client<'a> {
         Request { flags: self.flags, ..Request::new(op, handle) }
     }
 
+    fn socket(&mut self, op: Op) -> Result<u64> {
+        let flags = if self.is_v6 { flag::V6 } else { 0 };
+        Ok(self.ask(Request { flags, ..Request::new(op, 0) }, &mut [])?.handle)
+    }
+
+    /// Returns this chip's address.
+    fn local(&self) -> Address {
+        if self.is_v6 { LOCALHOST_V6 } else { LOCALHOST }
+    }
+
     /// Creates a UDP socket at `port`; 0: any.
     pub fn udp(&mut self, port: u16) -> Result<u64> {
-        let handle = self.ask(Request::new(Op::Udp, 0), &mut [])?.handle;
-        let bound = self.ask(Request { port, ..Request::new(Op::Bind, handle) }, &mut []);
+        let handle = self.socket(Op::Udp)?;
+        let address = if self.is_v6 { ANY } else { ANY_V4 };
+        let bind = Request { address, port, ..Request::new(Op::Bind, handle) };
+        let bound = self.ask(bind, &mut []);
         self.or_close(handle, bound).map(|_| handle)
     }
 
@@ -53,7 +69,7 @@ impl<'a> Client<'a> {
 
     /// Creates a listener at `port`; 0: any.
     pub fn listen(&mut self, port: u16, backlog: u16) -> Result<u64> {
-        let handle = self.ask(Request::new(Op::Tcp, 0), &mut [])?.handle;
+        let handle = self.socket(Op::Tcp)?;
         let request = Request { port, backlog, ..Request::new(Op::Listen, handle) };
         let listening = self.ask(request, &mut []);
         self.or_close(handle, listening).map(|_| handle)
@@ -61,8 +77,8 @@ impl<'a> Client<'a> {
 
     /// Connects to `port` of this chip.
     pub fn connect(&mut self, port: u16) -> Result<u64> {
-        let handle = self.ask(Request::new(Op::Tcp, 0), &mut [])?.handle;
-        let request = Request { address: LOCALHOST, port, ..Request::new(Op::Connect, handle) };
+        let handle = self.socket(Op::Tcp)?;
+        let request = Request { address: self.local(), port, ..Request::new(Op::Connect, handle) };
         let connected = self.ask(request, &mut []);
         self.or_close(handle, connected).map(|_| handle)
     }
@@ -85,7 +101,7 @@ impl<'a> Client<'a> {
 
     /// Sends a datagram to `port` of this chip. Leaves `bytes` unchanged.
     pub fn send_to(&mut self, socket: u64, port: u16, bytes: &mut [u8]) -> Result<()> {
-        let (address, length) = (LOCALHOST, bytes.len() as u32);
+        let (address, length) = (self.local(), bytes.len() as u32);
         let request = Request { address, port, length, ..self.waiting(Op::Send, socket) };
         self.ask(request, bytes).map(|_| ())
     }

@@ -14,10 +14,11 @@ use alloc::vec::Vec;
 use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Maximum size of a packet with its headers, as on Ethernet.
-pub const MTU: usize = 1500;
+/// Maximum size of a packet: a segment of a page, and the headers of IPv6 and TCP. Each packet costs
+/// the same, whatever its size.
+pub const MTU: usize = 4096 + 40 + 20;
 /// Number of packet buffers.
-pub const PACKETS: usize = 32;
+pub const PACKETS: usize = 12;
 
 /// A packet buffer, filled up to `length`.
 #[derive(Debug)]

@@ -1,24 +1,21 @@
 //! The interface to Ethernet, and what a frame is before smoltcp reads it.
 
-use crate::addresses::Addresses;
-use crate::neighbours::{Mac, Neighbours, is_station};
+use crate::addresses::{Addresses, bytes_of};
+use crate::discovery;
+use crate::neighbours::{Mac, Neighbours};
 use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
-use abi::ethernet::{Arp, FRAME_HEADER, FrameHeader, arp, kind};
+use abi::ethernet::{FrameHeader, kind};
+use abi::net::Address;
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
 use smoltcp::wire::{IpAddress, IpEndpoint};
-use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
-use zerocopy::{FromBytes, IntoBytes};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
+use zerocopy::FromBytes;
 
-/// Bytes of a datagram's headers.
-const IP_AND_UDP: usize = 28;
 /// The address of all stations.
 pub const EVERYBODY: Mac = [0xff; 6];
-
-/// A frame with a message of ARP.
-type ArpFrame = [u8; FRAME_HEADER + size_of::<Arp>()];
 
 /// The interface, once the device has opened and given it addresses.
 pub(crate) struct Attached {
@@ -45,10 +42,10 @@ pub enum Frame {
     /// this chip, a broadcast, or none.
     Foreign,
     /// A neighbour tells its address, and may ask for ours.
-    Arp { address: [u8; 4], mac: Mac, asks: bool },
+    Neighbour { address: Address, mac: Mac, asks: bool },
     /// Begins a connection with this chip.
     Syn { from: IpEndpoint, to: IpEndpoint },
-    /// Another packet of IPv4.
+    /// Another packet.
     Other,
 }
 
@@ -58,31 +55,22 @@ impl Frame {
         let Ok((header, payload)) = FrameHeader::ref_from_prefix(frame) else {
             return Frame::Foreign;
         };
-        if header.to != own.mac && header.to != EVERYBODY {
-            return Frame::Foreign;
-        }
+        let is_for_us = header.to == own.mac || header.to == EVERYBODY;
         match header.kind.get() {
-            kind::IPV4 => Frame::of_packet(payload, own),
-            kind::ARP => Frame::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            kind::IPV4 if is_for_us => Frame::of_v4(payload, own),
+            kind::ARP if is_for_us => discovery::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            kind::IPV6 if is_for_us || discovery::is_group(header.to, own) => {
+                Frame::of_v6(payload, header.from, own)
+            }
             _ => Frame::Foreign,
         }
     }
 
-    fn of_arp(payload: &[u8], own: &Addresses) -> Option<Frame> {
-        let (message, _) = Arp::ref_from_prefix(payload).ok()?;
-        let is_ours = message.to == own.bytes();
-        let asks = message.operation.get() == arp::REQUEST && is_ours;
-        let is_valid = message.format == arp::FORMAT && own.is_neighbour(message.from);
-        // A host that has no address yet may ask as well.
-        let is_known = is_valid || asks && message.from == [0; 4];
-        let mac = message.from_mac;
-        (is_known && is_station(mac)).then_some(Frame::Arp { address: message.from, mac, asks })
-    }
-
-    fn of_packet(payload: &[u8], own: &Addresses) -> Frame {
+    fn of_v4(payload: &[u8], own: &Addresses) -> Frame {
         let Ok(packet) = Ipv4Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
-        if from.octets() == own.bytes() || !own.reaches(from.octets()) {
+        // smoltcp would answer a segment to the broadcast in the name of the broadcast.
+        if !is_between(from.into(), to.into(), own) {
             return Frame::Foreign;
         }
         // Nothing puts fragments together, and smoltcp takes each for a whole packet.
@@ -92,47 +80,38 @@ impl Frame {
         if packet.next_header() != IpProtocol::Tcp {
             return Frame::Other;
         }
-        if to.octets() != own.bytes() {
-            // smoltcp would answer a segment to the broadcast in the name of the broadcast.
-            return Frame::Foreign;
+        Frame::of_segment(packet.payload(), from.into(), to.into())
+    }
+
+    fn of_v6(payload: &[u8], mac: Mac, own: &Addresses) -> Frame {
+        let Ok(packet) = Ipv6Packet::new_checked(payload) else { return Frame::Other };
+        let (from, to) = (packet.src_addr(), packet.dst_addr());
+        if let Some(found) = discovery::of_packet(&packet, mac, own) {
+            return found.unwrap_or(Frame::Foreign);
         }
-        match TcpPacket::new_checked(packet.payload()) {
+        match packet.next_header() {
+            _ if !is_between(from.into(), to.into(), own) => Frame::Foreign,
+            IpProtocol::Ipv6Frag => Frame::Foreign,
+            IpProtocol::Tcp => Frame::of_segment(packet.payload(), from.into(), to.into()),
+            _ => Frame::Other,
+        }
+    }
+
+    fn of_segment(segment: &[u8], from: IpAddress, to: IpAddress) -> Frame {
+        match TcpPacket::new_checked(segment) {
             Ok(segment) if segment.syn() && !segment.ack() && !segment.rst() => Frame::Syn {
-                from: IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port()),
-                to: IpEndpoint::new(IpAddress::Ipv4(to), segment.dst_port()),
+                from: IpEndpoint::new(from, segment.src_port()),
+                to: IpEndpoint::new(to, segment.dst_port()),
             },
             _ => Frame::Other,
         }
     }
 }
 
-impl Attached {
-    /// Returns a frame that asks a neighbour for its hardware address.
-    pub fn question(&self, address: [u8; 4]) -> ArpFrame {
-        self.arp(arp::REQUEST, EVERYBODY, [0; 6], address)
-    }
-
-    /// Returns a frame that tells a neighbour ours.
-    pub fn answer(&self, address: [u8; 4], mac: Mac) -> ArpFrame {
-        self.arp(arp::REPLY, mac, mac, address)
-    }
-
-    fn arp(&self, operation: u16, to: Mac, to_mac: Mac, address: [u8; 4]) -> ArpFrame {
-        let own = &self.addresses;
-        let header = FrameHeader { to, from: own.mac, kind: kind::ARP.into() };
-        let message = Arp {
-            format: arp::FORMAT,
-            operation: operation.into(),
-            from_mac: own.mac,
-            from: own.bytes(),
-            to_mac,
-            to: address,
-        };
-        let mut frame = [0; FRAME_HEADER + size_of::<Arp>()];
-        frame[..FRAME_HEADER].copy_from_slice(header.as_bytes());
-        frame[FRAME_HEADER..].copy_from_slice(message.as_bytes());
-        frame
-    }
+/// Returns whether a packet is from another host, which could be answered, to this one.
+fn is_between(from: IpAddress, to: IpAddress, own: &Addresses) -> bool {
+    let from = bytes_of(from);
+    own.is_own(bytes_of(to)) && !own.is_own(from) && own.reaches(from)
 }
 
 impl Default for Outside {
@@ -161,11 +140,6 @@ impl Outside {
     /// that comes back, is no reason to refuse a request.
     pub fn is_attached(&self) -> bool {
         self.is_up && !self.nic.has_failed() && self.attached.is_some()
-    }
-
-    /// Returns the most bytes that a datagram may have.
-    pub fn largest_datagram(&self) -> usize {
-        self.addresses().map_or(0, |it| it.mtu - IP_AND_UDP)
     }
 
     pub fn counts(&self) -> Counts {

@@ -4,12 +4,11 @@
 //! at once continues, so that a flood does not hold the service's lock. Where there is no device,
 //! or it is not open, nothing here does anything.
 
-use crate::addresses::Side;
+use crate::addresses::{Side, bytes_of};
 use crate::ethernet::Frame;
 use crate::outside::FRAMES;
 use crate::service::Net;
 use crate::sockets::Kind;
-use crate::stack::bytes_of;
 use share::{Device, Effects};
 use smoltcp::socket::tcp;
 use smoltcp::wire::IpEndpoint;
@@ -61,7 +60,9 @@ impl Net {
     fn take(&mut self, device: &Device<'_>, frame: Frame) {
         match frame {
             Frame::Foreign => self.stack.ignore(),
-            Frame::Arp { address, mac, asks } => self.stack.hear(device, (address, mac), asks),
+            Frame::Neighbour { address, mac, asks } => {
+                self.stack.hear(device, (address, mac), asks);
+            }
             Frame::Other => self.stack.take(device),
             Frame::Syn { from, to } => {
                 if self.admit(from, to) {
@@ -71,7 +72,7 @@ impl Net {
                 }
                 // A socket that smoltcp did not use would listen until the next SYN.
                 if let Some(listener) = self.handles.listener(to.port, bytes_of(to.addr)) {
-                    listener.settle_coming(&mut self.stack);
+                    listener.settle(&mut self.stack);
                 }
             }
         }
@@ -90,7 +91,7 @@ impl Net {
         }
         let address = bytes_of(to.addr);
         match self.handles.listener(to.port, address) {
-            Some(listener) => listener.admit(&mut self.stack, address).is_some(),
+            Some(listener) => listener.admit(&mut self.stack, Side::Outside, address).is_some(),
             // smoltcp refuses it.
             None => true,
         }

@@ -3,15 +3,15 @@
 //!
 //! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network;
-//!   [`neighbours`]: the hosts on it
+//!   [`neighbours`]: the hosts on it; `discovery`: how they are found
 //! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`budget`]: how many
 //!   sockets, with how much memory
 //! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
 //!   long their connections wait
-//! - [`sockets`]  handles and what they refer to; `owners`: their kernels; [`listener`]: listening
-//!   ports
-//! - [`service`]  the state machine: requests and waiting callers; `operations`, `about`: each
-//!   request; `listing`: all sockets; `exchange`: frames
+//! - [`sockets`]  handles and what they refer to; `owners`: their kernels; `readiness`: what they
+//!   are ready for; [`listener`]: listening ports; [`inbox`]: received datagrams
+//! - [`service`]  the state machine: requests and waiting callers; `operations`, `datagrams`,
+//!   `about`: each request; `listing`: all sockets; `exchange`: frames
 //! - [`client`]   the requests as functions
 //! - [`check`]    the self-test, over any carrier of requests
 //!
@@ -25,9 +25,12 @@ pub mod addresses;
 pub mod budget;
 pub mod check;
 pub mod client;
+mod datagrams;
 pub mod device;
+mod discovery;
 pub mod ethernet;
 mod exchange;
+pub mod inbox;
 pub mod listener;
 mod listing;
 pub mod neighbours;
@@ -36,6 +39,7 @@ mod operations;
 pub mod outside;
 mod owners;
 mod patience;
+mod readiness;
 pub mod service;
 pub mod sockets;
 pub mod stack;

@@ -1,10 +1,26 @@
 //! What the monitor and `/proc` show: the interface to the outside, and all sockets.
 
+use crate::addresses;
 use crate::service::{Call, Net, Result};
 use crate::sockets::{Kind, Socket};
 use abi::ethernet::Addresses;
-use abi::net::{Entry, Errno, Interface, LAST, Link, Reply, State};
+use abi::net::{ANY, ANY_V4, Address, Entry, Errno, Interface, LAST, Link, Reply, State, to_v4};
 use zerocopy::IntoBytes;
+
+fn shown_addresses(known: &addresses::Addresses) -> Addresses {
+    let mut shown = Addresses::default();
+    let v4 = |address: Option<Address>| address.and_then(to_v4).unwrap_or_default();
+    if let Some(network) = known.v4 {
+        (shown.v4, shown.prefix_v4) = (v4(Some(network.own)), network.prefix());
+        (shown.gateway_v4, shown.names_v4) = (v4(network.gateway), v4(network.names));
+    }
+    if let Some(network) = known.v6 {
+        (shown.v6, shown.prefix_v6) = (network.own, network.prefix());
+        shown.gateway_v6 = network.gateway.unwrap_or_default();
+        shown.names_v6 = network.names.unwrap_or_default();
+    }
+    shown
+}
 
 impl Net {
     pub(crate) fn do_interface(&mut self, call: &mut Call<'_>) -> Result<Reply> {
@@ -28,13 +44,7 @@ impl Net {
             ..Interface::default()
         };
         if let Some(known) = outside.addresses() {
-            shown.addresses = Addresses {
-                v4: known.bytes(),
-                gateway_v4: known.gateway.map_or([0; 4], |gateway| gateway.octets()),
-                names_v4: known.names,
-                prefix_v4: known.own.prefix_len(),
-                ..Addresses::default()
-            };
+            shown.addresses = shown_addresses(known);
             (shown.mac, shown.mtu) = (known.mac, known.mtu as u32);
         }
         let bytes = shown.as_bytes();
@@ -63,12 +73,11 @@ impl Net {
 
     fn entry_of(&self, place: u32, socket: &Socket) -> Entry {
         let (state, local_port) = self.state_of(socket);
-        let (peer, peer_port) = socket.peer.unwrap_or_default();
+        let none = if socket.is_v6 { ANY } else { ANY_V4 };
+        let (peer, peer_port) = socket.peer.unwrap_or((none, 0));
         let send = match &socket.kind {
             Kind::Stream(stream) => self.stack.see_stream(stream.socket).send_queue(),
-            Kind::Udp(own) => {
-                own.sockets().map(|it| self.stack.see_datagrams(it).send_queue()).sum()
-            }
+            Kind::Udp(own) => own.outside.map_or(0, |it| self.stack.see_datagrams(it).send_queue()),
             _ => 0,
         };
         Entry {

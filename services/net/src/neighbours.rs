@@ -1,4 +1,5 @@
-//! Neighbours on the Ethernet and their hardware addresses, by ARP (RFC 826).
+//! Neighbours on the Ethernet and their hardware addresses, of both families: `discovery.rs` has the
+//! messages, which are ARP's or those of IPv6's neighbour discovery.
 //!
 //! Contract: packets to a neighbour whose address is not known are held here until the neighbour
 //! answers, at most [`HELD`] bytes for each neighbour; the oldest make room for newer ones. It is
@@ -7,9 +8,10 @@
 //! was sent to: frames from outside make none, and a known neighbour is never given up for one that
 //! is not.
 //!
-//! smoltcp's own ARP is not used: it asks for one neighbour a second, and a socket waits with all
-//! its datagrams for the neighbour of the first.
+//! smoltcp's own discovery is not used: it asks for one neighbour a second, and a socket waits with
+//! all its datagrams for the neighbour of the first.
 
+use abi::net::Address;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smoltcp::time::{Duration, Instant};
@@ -35,7 +37,7 @@ const FRESH: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 struct Neighbour {
-    address: [u8; 4],
+    address: Address,
     mac: Option<Mac>,
     /// When it was used last.
     used: Instant,
@@ -73,7 +75,7 @@ pub struct Neighbours(Vec<Neighbour>);
 impl Neighbours {
     /// Returns the hardware address for a frame to a neighbour, or holds the frame and returns
     /// `None`. Without memory the frame is dropped.
-    pub fn find(&mut self, address: [u8; 4], now: Instant, frame: &[u8]) -> Option<Mac> {
+    pub fn find(&mut self, address: Address, now: Instant, frame: &[u8]) -> Option<Mac> {
         let found = self.entry(address, now)?;
         found.used = now;
         found.is_wanted |= found.mac.is_none() || now >= found.ask_at;
@@ -87,7 +89,7 @@ impl Neighbours {
         found.mac
     }
 
-    fn entry(&mut self, address: [u8; 4], now: Instant) -> Option<&mut Neighbour> {
+    fn entry(&mut self, address: Address, now: Instant) -> Option<&mut Neighbour> {
         let place = self.0.iter().position(|it| it.address == address);
         if let Some(place) = place {
             return self.0.get_mut(place);
@@ -112,7 +114,7 @@ impl Neighbours {
     }
 
     /// A neighbour has told its hardware address. Returns the frames that have waited for it.
-    pub fn tell(&mut self, address: [u8; 4], mac: Mac, now: Instant) -> VecDeque<Vec<u8>> {
+    pub fn tell(&mut self, address: Address, mac: Mac, now: Instant) -> VecDeque<Vec<u8>> {
         let found = self.0.iter_mut().find(|it| it.address == address);
         let Some(found) = found else { return VecDeque::new() };
         (found.mac, found.asked, found.is_wanted) = (Some(mac), 0, false);
@@ -121,7 +123,7 @@ impl Neighbours {
     }
 
     /// Returns a neighbour that is to be asked now.
-    pub fn ask(&mut self, now: Instant) -> Option<[u8; 4]> {
+    pub fn ask(&mut self, now: Instant) -> Option<Address> {
         loop {
             let is_due = |it: &&mut Neighbour| it.is_wanted && it.ask_at <= now;
             let found = self.0.iter_mut().find(is_due)?;
@@ -144,6 +146,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::net::v4;
 
     const MAC: Mac = [2, 0, 0, 0, 0, 9];
 
@@ -154,77 +157,77 @@ mod tests {
     #[test]
     fn a_silent_neighbour_is_asked_three_times_and_delays_no_other() {
         let mut all = Neighbours::default();
-        assert_eq!(all.find([1; 4], at(0), b"one"), None);
-        assert_eq!(all.find([2; 4], at(0), b"two"), None);
-        assert_eq!((all.ask(at(0)), all.ask(at(0))), (Some([1; 4]), Some([2; 4])));
+        assert_eq!(all.find([1; 16], at(0), b"one"), None);
+        assert_eq!(all.find([2; 16], at(0), b"two"), None);
+        assert_eq!((all.ask(at(0)), all.ask(at(0))), (Some([1; 16]), Some([2; 16])));
         assert_eq!((all.ask(at(0)), all.due()), (None, Some(at(1000))));
-        assert_eq!(all.tell([2; 4], MAC, at(5)), [b"two"]);
-        assert_eq!(all.find([2; 4], at(6), b"three"), Some(MAC));
+        assert_eq!(all.tell([2; 16], MAC, at(5)), [b"two"]);
+        assert_eq!(all.find([2; 16], at(6), b"three"), Some(MAC));
         // It is not asked more often because more is sent.
-        assert_eq!(all.find([1; 4], at(500), b"newer"), None);
+        assert_eq!(all.find([1; 16], at(500), b"newer"), None);
         assert_eq!(all.ask(at(999)), None);
-        assert_eq!((all.ask(at(1000)), all.ask(at(2000))), (Some([1; 4]), Some([1; 4])));
+        assert_eq!((all.ask(at(1000)), all.ask(at(2000))), (Some([1; 16]), Some([1; 16])));
         assert_eq!(all.ask(at(2999)), None);
         assert_eq!((all.ask(at(3000)), all.due()), (None, None), "it is given up");
-        assert!(all.tell([1; 4], MAC, at(3001)).is_empty(), "the packets were dropped");
+        assert!(all.tell([1; 16], MAC, at(3001)).is_empty(), "the packets were dropped");
     }
 
     #[test]
     fn one_that_was_given_up_is_asked_again_for_the_next_packet() {
         let mut all = Neighbours::default();
-        all.find([1; 4], at(0), b"one");
+        all.find([1; 16], at(0), b"one");
         for second in 0..4 {
             assert_eq!(all.ask(at(1000 * second)).is_some(), second < 3);
         }
-        all.find([1; 4], at(3500), b"two");
+        all.find([1; 16], at(3500), b"two");
         assert_eq!((all.ask(at(3500)), all.due()), (None, Some(at(4000))));
-        all.find([1; 4], at(4000), b"three");
-        assert_eq!(all.ask(at(4000)), Some([1; 4]));
-        assert_eq!(all.tell([1; 4], MAC, at(4001)), [b"two".to_vec(), b"three".to_vec()]);
+        all.find([1; 16], at(4000), b"three");
+        assert_eq!(all.ask(at(4000)), Some([1; 16]));
+        assert_eq!(all.tell([1; 16], MAC, at(4001)), [b"two".to_vec(), b"three".to_vec()]);
     }
 
     #[test]
     fn a_known_neighbour_is_used_while_it_is_asked_again_and_lost_if_it_is_silent() {
         let mut all = Neighbours::default();
-        all.find([1; 4], at(0), b"one");
+        all.find([1; 16], at(0), b"one");
         all.ask(at(0));
-        all.tell([1; 4], MAC, at(0));
-        assert_eq!((all.find([1; 4], at(59_999), b"x"), all.due()), (Some(MAC), None));
-        assert_eq!(all.find([1; 4], at(60_000), b"x"), Some(MAC));
+        all.tell([1; 16], MAC, at(0));
+        assert_eq!((all.find([1; 16], at(59_999), b"x"), all.due()), (Some(MAC), None));
+        assert_eq!(all.find([1; 16], at(60_000), b"x"), Some(MAC));
         for second in 60..63 {
-            assert_eq!(all.ask(at(1000 * second)), Some([1; 4]));
-            assert_eq!(all.find([1; 4], at(1000 * second), b"x"), Some(MAC));
+            assert_eq!(all.ask(at(1000 * second)), Some([1; 16]));
+            assert_eq!(all.find([1; 16], at(1000 * second), b"x"), Some(MAC));
         }
         assert_eq!(all.ask(at(63_000)), None);
-        assert_eq!(all.find([1; 4], at(64_000), b"y"), None);
-        assert_eq!(all.ask(at(64_000)), Some([1; 4]));
-        assert_eq!(all.tell([1; 4], [7; 6], at(64_001)), [b"y"]);
+        assert_eq!(all.find([1; 16], at(64_000), b"y"), None);
+        assert_eq!(all.ask(at(64_000)), Some([1; 16]));
+        assert_eq!(all.tell([1; 16], [7; 6], at(64_001)), [b"y"]);
     }
 
     #[test]
     fn the_newest_packets_are_held() {
         let mut all = Neighbours::default();
         for number in 0..100u8 {
-            all.find([1; 4], at(0), &[number; 600]);
+            all.find([1; 16], at(0), &[number; 600]);
         }
-        let held = all.tell([1; 4], MAC, at(1));
+        let held = all.tell([1; 16], MAC, at(1));
         assert_eq!(held, [[97; 600], [98; 600], [99; 600]]);
-        all.find([2; 4], at(0), &[0; 1514]);
-        all.find([2; 4], at(0), &[1; 1514]);
-        assert_eq!(all.tell([2; 4], MAC, at(1)), [[1; 1514]]);
+        all.find([2; 16], at(0), &[0; 1514]);
+        all.find([2; 16], at(0), &[1; 1514]);
+        assert_eq!(all.tell([2; 16], MAC, at(1)), [[1; 1514]]);
     }
 
     #[test]
     fn nobody_can_fill_the_table_and_known_neighbours_stay() {
         let mut all = Neighbours::default();
-        all.find([1; 4], at(0), b"one");
-        all.tell([1; 4], MAC, at(1));
+        all.find([1; 16], at(0), b"one");
+        all.tell([1; 16], MAC, at(1));
         for stranger in 0..200u8 {
             let now = at(10 + i64::from(stranger));
-            all.tell([10, 0, 0, stranger], MAC, now);
-            assert_eq!(all.find([10, 0, 1, stranger], now, &[0; 1514]), None);
+            all.tell(v4([10, 0, 0, stranger]), MAC, now);
+            assert_eq!(all.find(v4([10, 0, 1, stranger]), now, &[0; 1514]), None);
             assert!(all.0.len() <= NEIGHBOURS);
         }
-        assert_eq!(all.find([1; 4], at(1000), b"x"), Some(MAC));
+        assert_eq!(all.find([1; 16], at(1000), b"x"), Some(MAC));
     }
 }

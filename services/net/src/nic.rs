@@ -18,6 +18,7 @@ use crate::neighbours::{Mac, Neighbours};
 use abi::ethernet::{Config, DEVICE_ID, FEATURES, FRAME, HEADER, HEADER_BUFFERS};
 use abi::ethernet::{FRAME_HEADER, FrameHeader, kind};
 use abi::ethernet::{RECEIVE, TRANSMIT};
+use abi::net::{Address, v4};
 use abi::soc::{MAX_QUEUES, QueueRegisters};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,8 +39,6 @@ pub const MEMORY: usize = BUFFERS + 2 * ENTRIES * BUFFER;
 /// Time after which a device without a free buffer loses frames.
 pub const STUCK: Duration = Duration::from_secs(1);
 const NEVER: Instant = Instant::from_micros_const(i64::MAX);
-/// Offset of the destination in a packet of IPv4.
-const DESTINATION: usize = 16;
 
 const NEEDS: Needs = Needs { id: DEVICE_ID, memory: MEMORY, features: FEATURES };
 
@@ -316,7 +315,7 @@ impl Sender {
     }
 }
 
-/// The device during one step, as smoltcp uses it: it carries packets of IPv4, each in a frame to
+/// The device during one step, as smoltcp uses it: it carries packets of IP, each in a frame to
 /// the neighbour that is its next hop.
 pub struct Port<'a> {
     pub nic: &'a mut Nic,
@@ -347,6 +346,14 @@ pub struct Outgoing<'a> {
     now: Instant,
 }
 
+/// Returns the kind of a frame with this packet, and where it goes.
+fn destination(packet: &[u8]) -> Option<(u16, Address)> {
+    match packet.first()? >> 4 {
+        6 => Some((kind::IPV6, *packet.get(24..)?.first_chunk()?)),
+        _ => Some((kind::IPV4, v4(*packet.get(16..)?.first_chunk()?))),
+    }
+}
+
 impl phy::TxToken for Outgoing<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         let frame = FRAME_HEADER + length;
@@ -358,10 +365,10 @@ impl phy::TxToken for Outgoing<'_> {
         let bytes = &mut self.sender.bytes[HEADER..HEADER + frame];
         let (header, packet) = bytes.split_at_mut(FRAME_HEADER);
         let result = write(packet);
-        let (from, kind) = (self.addresses.mac, kind::IPV4.into());
+        let Some((kind, to)) = destination(packet) else { return result };
+        let (from, kind) = (self.addresses.mac, kind.into());
         header.copy_from_slice(FrameHeader { to: [0; 6], from, kind }.as_bytes());
-        let to = packet[DESTINATION..].first_chunk::<4>();
-        let hop = to.and_then(|to| self.addresses.next_hop(*to));
+        let hop = self.addresses.next_hop(to);
         let mac = hop.and_then(|hop| self.neighbours.find(hop, self.now, bytes));
         if let Some(mac) = mac {
             self.sender.submit(self.device, mac, frame, self.rings, self.counts);

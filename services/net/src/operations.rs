@@ -1,29 +1,26 @@
-//! The operations of the network service on streams, datagrams and listeners.
+//! The operations of the network service on streams and listeners.
 
-use crate::addresses::Side;
+use crate::addresses::{Local, Side, bytes_of};
 use crate::listener::{Listener, is_scarce};
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Ended, Kind, Owner, Stream, address_of, is_connecting};
-use crate::stack::{SocketHandle, bytes_of, listen_at, ns};
-use abi::net::{BACKLOG, DATAGRAM, Errno, LOCALHOST, Reply, flag, option, shut};
+use crate::sockets::{Ended, Kind, Owner, Stream, address_of, is_connecting};
+use crate::stack::ns;
+use abi::net::{ANY, Address, BACKLOG, Errno, LOCALHOST, LOCALHOST_V6, Reply};
+use abi::net::{flag, option, shut, to_v4};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use smoltcp::socket::tcp::{self, RecvError};
-use smoltcp::socket::udp;
+use smoltcp::wire::IpEndpoint;
 
-/// UDP sockets for which trees leave memory unless they have few handles.
-const UDP_RESERVED: usize = 8;
-
-fn moved(bytes: usize) -> Reply {
+pub(crate) fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
 }
 
 /// Returns a reply for `bytes` bytes written to the bulk.
-fn filled(bytes: usize) -> Reply {
+pub(crate) fn filled(bytes: usize) -> Reply {
     Reply { filled: bytes as u32, ..moved(bytes) }
 }
 
-fn at_port(port: u16) -> Reply {
+pub(crate) fn at_port(port: u16) -> Reply {
     Reply { port, ..Reply::default() }
 }
 
@@ -40,14 +37,18 @@ impl Net {
     }
 
     pub(crate) fn do_open(&mut self, call: &Call<'_>, kind: Kind) -> Result<Reply> {
-        let handle = self.handles.open(Net::owner(call), kind)?;
+        let is_v6 = call.request.flags & flag::V6 != 0;
+        let handle = self.handles.open(Net::owner(call), kind, is_v6)?;
         Ok(Reply { handle, ..Reply::default() })
     }
 
-    /// Returns `wanted` if it is free, or an ephemeral port if it is 0.
-    fn port(&mut self, wanted: u16, udp: bool) -> Result<u16> {
+    /// Returns `wanted` if it is free at `local`, or an ephemeral port if it is 0.
+    pub(crate) fn port(&mut self, wanted: u16, udp: bool, local: Local) -> Result<u16> {
         let handles = &self.handles;
-        let taken = |port| if udp { handles.has_udp(port) } else { handles.has_tcp(port) };
+        let taken = |port| match udp {
+            true => handles.has_udp(port, local),
+            false => handles.has_tcp(port, local),
+        };
         match wanted {
             0 => Ok(self.stack.any_port(taken)?),
             port if taken(port) => Err(Errno::Addrinuse.into()),
@@ -56,10 +57,9 @@ impl Net {
     }
 
     pub(crate) fn do_bind(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let (wanted, address) = (call.request.port, call.request.address);
-        if !self.stack.is_ours(address) {
-            return Err(Errno::Addrnotavail.into());
-        }
+        let wanted = call.request.port;
+        let place = self.handles.place(call.request.handle)?;
+        let local = self.local_of(place, call.request.address)?;
         let (place, udp) = match self.entry(call)? {
             (place, Kind::FreshUdp) => (place, true),
             (place, Kind::Fresh(0)) => (place, false),
@@ -67,9 +67,10 @@ impl Net {
             _ => return Err(Errno::Isconn.into()),
         };
         let port = match udp {
-            true => self.bind_udp_to_hear(place, wanted, address)?.port,
-            false => self.port(wanted, false)?,
+            true => self.bind_udp_to_hear(place, wanted, local)?,
+            false => self.port(wanted, false, local)?,
         };
+        let address = local.address;
         if let Some(socket) = self.handles.socket_mut(place) {
             socket.address = address;
             if !udp {
@@ -79,74 +80,34 @@ impl Net {
         Ok(at_port(port))
     }
 
-    /// Gives a UDP socket without a port this one, or any.
-    fn bind_udp(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
-        let port = self.port(wanted, true)?;
-        let leaves = self.leaves(place);
-        let loopback = self.stack.add_udp(Side::Loopback, listen_at(address, port), leaves)?;
-        let own = Datagrams { port, loopback, outside: None };
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Udp(own);
-        }
-        Ok(own)
-    }
-
-    /// The same for one that receives from both sides, as far as its address allows.
-    fn bind_udp_to_hear(&mut self, place: u32, wanted: u16, address: [u8; 4]) -> Result<Datagrams> {
-        let own = self.bind_udp(place, wanted, address)?;
-        if let Err(Halt::Failed(Errno::Nobufs)) = self.part_outside(place) {
-            self.stack.remove_udp(own.loopback);
-            if let Some(kind) = self.handles.get_mut(place) {
-                *kind = Kind::FreshUdp;
-            }
-            return Err(Errno::Nobufs.into());
-        }
-        Ok(own)
-    }
-
-    /// Returns the part of a UDP socket that sends to the outside and receives from there, after
-    /// making it if it does not exist.
-    pub(crate) fn part_outside(&mut self, place: u32) -> Result<SocketHandle> {
-        let Some(&Kind::Udp(own)) = self.handles.get(place) else {
+    /// Checks an address that a socket is to be bound to.
+    fn local_of(&self, place: u32, address: Address) -> Result<Local> {
+        let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
+        if socket.is_v6_only() && to_v4(address).is_some() {
             return Err(Errno::Inval.into());
-        };
-        if let Some(socket) = own.outside {
-            return Ok(socket);
         }
-        let address = self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes();
-        let bound = self.stack.see_datagrams(own.loopback).endpoint().addr.map(bytes_of);
-        if bound.is_some_and(|bound| bound != address) {
-            return Err(Errno::Netunreach.into());
+        socket.reaches(address)?;
+        if !self.stack.is_ours(address) {
+            return Err(Errno::Addrnotavail.into());
         }
-        let (at, leaves) = (listen_at(address, own.port), self.leaves(place));
-        let socket = self.stack.add_udp(Side::Outside, at, leaves)?;
-        if let Some(kind) = self.handles.get_mut(place) {
-            *kind = Kind::Udp(Datagrams { outside: Some(socket), ..own });
-        }
-        Ok(socket)
-    }
-
-    /// Returns for how many further UDP sockets the socket at `place` must leave memory.
-    fn leaves(&self, place: u32) -> usize {
-        if self.handles.is_small(self.handles.tree_of(place)) { 0 } else { UDP_RESERVED }
+        Ok(Local { address, v6_only: socket.is_v6_only() })
     }
 
     pub(crate) fn do_listen(&mut self, call: &Call<'_>) -> Result<Reply> {
-        let place = match self.entry(call)? {
-            (place, Kind::Fresh(_)) => place,
+        let backlog = usize::from(call.request.backlog.clamp(1, BACKLOG));
+        let (place, bound) = match self.entry(call)? {
+            (place, &mut Kind::Fresh(bound)) => (place, bound),
+            (_, Kind::Listener(listener)) => {
+                listener.backlog = backlog;
+                return Ok(at_port(listener.port));
+            }
             (_, Kind::Udp(..) | Kind::FreshUdp) => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Isconn.into()),
         };
-        let port = match self.handles.get(place) {
-            Some(&Kind::Fresh(bound @ 1..)) => bound,
-            _ => self.port(call.request.port, false)?,
-        };
-        let backlog = usize::from(call.request.backlog.clamp(1, BACKLOG));
-        let address = self.handles.socket(place).map_or([0; 4], |socket| socket.address);
-        let (waiting, coming, ready) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        let mut listener = Listener { port, address, backlog, waiting, coming, ready };
-        listener.add(&mut self.stack)?;
-        listener.settle(&mut self.stack);
+        let local = self.handles.socket(place).ok_or(Errno::Badf)?.local();
+        let port = if bound == 0 { self.port(call.request.port, false, local)? } else { bound };
+        let (coming, ready) = (VecDeque::new(), VecDeque::new());
+        let listener = Listener { port, bound, local, backlog, coming, ready };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Listener(listener);
         }
@@ -167,20 +128,26 @@ impl Net {
         let found = self.stack.stream(socket);
         let (remote, local) = (found.remote_endpoint(), address_of(found));
         let stream = Stream { socket, bound: 0, connected: true, shut: false, began: 0 };
-        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream))?;
-        let (address, port) = remote.map_or(([0; 4], 0), |of| (bytes_of(of.addr), of.port));
+        let is_v6 = self.handles.socket(place).is_some_and(|socket| socket.is_v6);
+        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream), is_v6)?;
+        let (address, port) = remote.map_or((ANY, 0), |of| (bytes_of(of.addr), of.port));
         let made = self.handles.place(handle)?;
-        if let Some(socket) = self.handles.socket_mut(made) {
-            (socket.address, socket.peer) = (local, Some((address, port)));
-        }
-        Ok(Reply { handle, address, port, ..Reply::default() })
+        let made = self.handles.socket_mut(made).ok_or(Errno::Badf)?;
+        (made.address, made.peer) = (local, Some((address, port)));
+        Ok(Reply { handle, address, port, flags: made.flags(), ..Reply::default() })
     }
 
     pub(crate) fn do_connect(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
+            // Another caller was told that it was refused.
+            (_, Kind::Fresh(_)) if call.again => return Err(Errno::Connrefused.into()),
             (place, &mut Kind::Fresh(bound)) => (place, self.begin(call, place, bound)?),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (place, Kind::Udp(..) | Kind::FreshUdp) => return self.connect_udp(call, place),
+            (_, Kind::Ended(Ended { reset: true, .. })) if call.again => {
+                return Err(Errno::Connreset.into());
+            }
+            (_, Kind::Ended(ended)) if call.again => return Ok(at_port(ended.port)),
             _ => return Err(Errno::Isconn.into()),
         };
         if stream.connected && !call.again {
@@ -205,39 +172,20 @@ impl Net {
         }
     }
 
-    /// Sets the only peer of a UDP socket.
-    fn connect_udp(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
-        let (address, port) = (call.request.address, call.request.port);
-        let (side, to) = self.stack.endpoint(address, port)?;
-        let own = match self.handles.get(place) {
-            Some(&Kind::Udp(own)) => own,
-            _ => self.bind_udp(place, 0, [0; 4])?,
-        };
-        let local = match side {
-            Side::Loopback => LOCALHOST,
-            Side::Outside => {
-                self.part_outside(place)?;
-                self.stack.outside.addresses().ok_or(Errno::Netunreach)?.bytes()
-            }
-        };
-        if let Some(socket) = self.handles.socket_mut(place) {
-            (socket.address, socket.peer) = (local, Some((bytes_of(to.addr), port)));
-        }
-        Ok(at_port(own.port))
-    }
-
     /// Starts a connection. On loopback it is usually complete when this returns.
     fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
-        let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
         let own = self.handles.socket(place).ok_or(Errno::Badf)?;
-        let (address, waits) = (own.address, own.options >> option::NODELAY & 1 == 0);
-        if side == Side::Outside && address == LOCALHOST {
+        own.reaches(call.request.address)?;
+        let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
+        let (local, waits) = (own.local(), own.options >> option::NODELAY & 1 == 0);
+        let is_local = [LOCALHOST, LOCALHOST_V6].contains(&local.address);
+        if side == Side::Outside && is_local {
             return Err(Errno::Inval.into());
         }
         if is_scarce(&self.stack, side) && !self.handles.is_small(call.request.tree) {
             return Err(Errno::Nobufs.into());
         }
-        let from = if bound == 0 { self.port(0, false)? } else { bound };
+        let from = if bound == 0 { self.port(0, false, local)? } else { bound };
         let socket = self.stack.add_tcp(side)?;
         if let Err(why) = self.stack.connect(socket, to, from) {
             self.stack.remove_tcp(socket, true);
@@ -245,7 +193,7 @@ impl Net {
         }
         let local = address_of(self.stack.see_stream(socket));
         match side {
-            Side::Loopback => self.stack.settle(),
+            Side::Loopback => self.meet(to),
             Side::Outside => self.stack.stream(socket).set_nagle_enabled(waits),
         }
         let began = ns(self.stack.now);
@@ -257,12 +205,25 @@ impl Net {
         Ok(stream)
     }
 
+    /// Completes a connection on loopback that has begun, if a listener hears it.
+    fn meet(&mut self, to: IpEndpoint) {
+        let address = bytes_of(to.addr);
+        if let Some(listener) = self.handles.listener(to.port, address) {
+            listener.admit(&mut self.stack, Side::Loopback, address);
+        }
+        self.stack.settle();
+        if let Some(listener) = self.handles.listener(to.port, address) {
+            listener.settle(&mut self.stack);
+        }
+    }
+
     pub(crate) fn do_send(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.send_datagram(call, place),
             (place, &mut Kind::Stream(stream)) => (place, stream),
-            (_, Kind::Ended(Ended { reset: true, .. })) => return Err(Errno::Connreset.into()),
-            (_, Kind::Ended(_)) => return Err(Errno::Pipe.into()),
+            (place, Kind::Ended(_)) => {
+                return Err(self.handles.pending(place).unwrap_or(Errno::Pipe).into());
+            }
             _ => return Err(Errno::Notconn.into()),
         };
         if stream.shut {
@@ -283,48 +244,16 @@ impl Net {
         }
     }
 
-    fn send_datagram(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
-        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        let (side, to) = match (call.request.address, call.request.port, peer) {
-            ([0, 0, 0, 0], 0, Some((address, port))) => self.stack.endpoint(address, port)?,
-            ([0, 0, 0, 0], 0, None) => return Err(Errno::Destaddrreq.into()),
-            (address, port, _) => self.stack.endpoint(address, port)?,
-        };
-        let length = call.request.length as usize;
-        let most = match side {
-            Side::Loopback => DATAGRAM,
-            Side::Outside => DATAGRAM.min(self.stack.outside.largest_datagram()),
-        };
-        // A datagram is sent whole or not at all.
-        if length > most || length > call.bulk.len() {
-            return Err(Errno::Msgsize.into());
-        }
-        let own = match self.handles.get(place) {
-            Some(&Kind::Udp(own)) => own,
-            _ => self.bind_udp(place, 0, [0; 4])?,
-        };
-        let socket = match side {
-            Side::Loopback => own.loopback,
-            Side::Outside => self.part_outside(place)?,
-        };
-        self.stack.touch(socket);
-        match self.stack.datagrams(socket).send_slice(&call.bulk[..length], to) {
-            Ok(()) => Ok(moved(length)),
-            Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),
-            Err(udp::SendError::Unaddressable) => Err(Errno::Netunreach.into()),
-        }
-    }
-
     pub(crate) fn do_receive(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let length = call.length();
         let peeks = call.request.flags & flag::PEEK != 0;
+        let error = self.handles.place(call.request.handle).ok();
+        let error = error.and_then(|place| self.handles.pending(place));
         let (place, stream) = match self.entry(call)? {
-            (place, &mut Kind::Udp(own)) => return self.receive_datagram(call, place, own),
-            (place, Kind::FreshUdp) => {
-                let own = self.bind_udp(place, 0, [0; 4])?;
-                return self.receive_datagram(call, place, own);
+            (place, Kind::Udp(_) | Kind::FreshUdp) => return self.receive_datagram(call, place),
+            (_, Kind::Ended(ended)) => {
+                return ended.receive(&mut call.bulk[..length], peeks, error);
             }
-            (_, Kind::Ended(ended)) => return ended.receive(&mut call.bulk[..length], peeks),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
@@ -349,36 +278,6 @@ impl Net {
         }
     }
 
-    fn receive_datagram(
-        &mut self,
-        call: &mut Call<'_>,
-        place: u32,
-        own: Datagrams,
-    ) -> Result<Reply> {
-        let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
-        let peer = self.handles.socket(place).and_then(|socket| socket.peer);
-        loop {
-            let socket = own.next(&self.stack);
-            let socket = self.stack.datagrams(socket);
-            let Ok((_, from)) = socket.peek() else { return Err(Halt::Park(Key::Readable(place))) };
-            let (address, port) = (bytes_of(from.endpoint.addr), from.endpoint.port);
-            let wanted = peer.is_none_or(|peer| peer == (address, port));
-            let found = if peeks && wanted {
-                socket.peek().map(|(datagram, _)| datagram)
-            } else {
-                socket.recv().map(|(datagram, _)| datagram)
-            };
-            // Cannot fail: there is one.
-            let datagram = found.map_err(|_| Errno::Again)?;
-            // A connected socket receives from its peer alone.
-            if wanted {
-                let some = datagram.len().min(length);
-                call.bulk[..some].copy_from_slice(&datagram[..some]);
-                return Ok(Reply { filled: some as u32, address, port, ..moved(datagram.len()) });
-            }
-        }
-    }
-
     pub(crate) fn do_shut(&mut self, call: &Call<'_>) -> Result<Reply> {
         let how = call.request.value;
         if how == 0 || how & !(shut::READ | shut::WRITE) != 0 {
@@ -392,6 +291,7 @@ impl Net {
                 self.stack.touch(socket);
             }
             Kind::Ended(ended) if !ended.reset => {}
+            Kind::Listener(_) => return self.shut_listener(place, how),
             Kind::Udp(..) | Kind::FreshUdp => return Err(Errno::Notsup.into()),
             _ => return Err(Errno::Notconn.into()),
         }
@@ -404,10 +304,29 @@ impl Net {
     }
 }
 
+impl Net {
+    /// Ends a listener whose receiving direction is shut, as Linux does: it is fresh again, with
+    /// its port if it was bound. Shutting the other direction changes nothing.
+    fn shut_listener(&mut self, place: u32, how: u32) -> Result<Reply> {
+        if how & shut::READ != 0
+            && let Some(kind) = self.handles.get_mut(place)
+            && let Kind::Listener(Listener { bound, .. }) = *kind
+        {
+            let listener = core::mem::replace(kind, Kind::Fresh(bound));
+            self.end(Some(listener), true);
+        }
+        Ok(Reply::default())
+    }
+}
+
 impl Ended {
-    fn receive(&mut self, into: &mut [u8], peeks: bool) -> Result<Reply> {
-        if self.rest.is_empty() && self.reset && !into.is_empty() {
-            return Err(Errno::Connreset.into());
+    /// Receives what is left, then `error`, then the end.
+    fn receive(&mut self, into: &mut [u8], peeks: bool, error: Option<Errno>) -> Result<Reply> {
+        if self.rest.is_empty()
+            && !into.is_empty()
+            && let Some(error) = error
+        {
+            return Err(error.into());
         }
         let bytes = into.len().min(self.rest.len());
         into.iter_mut().zip(&self.rest).for_each(|(to, byte)| *to = *byte);

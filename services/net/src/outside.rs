@@ -1,4 +1,4 @@
-//! The interface to the outside: IPv4 by smoltcp, in Ethernet frames over the network device.
+//! The interface to the outside: IP by smoltcp, in Ethernet frames over the network device.
 //!
 //! Contract: a board without the device, or one whose device does not open, has no network outside
 //! and misses nothing else. A step takes at most [`FRAMES`] frames. The interface and its sockets
@@ -8,19 +8,21 @@
 //! ```text
 //!   Nic::fetch --> Frame::of --> a SYN to a listener gets a socket --> smoltcp --> look, send
 //!                     |                                                              |
-//!                     +--> ARP: Neighbours::tell                   Neighbours::find <-+
+//!                     +--> discovery: Neighbours::tell             Neighbours::find <-+
 //! ```
-//! No socket listens on this side between two frames. The one that a connection needs is made for
+//! No socket listens between two frames. The one that a connection needs is made for
 //! its SYN ([`crate::listener::Listener::admit`]): then a step may make many connections, and a
 //! repeated SYN finds its own connection, never a second listening socket.
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, Network};
 use crate::budget::OUTSIDE;
-use crate::ethernet::{Attached, EVERYBODY, Frame, Outside};
+use crate::discovery;
+use crate::ethernet::{Attached, Frame, Outside};
 use crate::neighbours::{Mac, Neighbours};
 use crate::nic::Port;
 use crate::patience;
 use crate::stack::{SOON, Stack, finish_closed, ns};
+use abi::net::Address;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -67,13 +69,13 @@ impl Stack {
         let mut port = Port { nic, device, addresses, neighbours: &mut neighbours, now };
         let mut interface = Interface::new(config, &mut port, now);
         interface.update_ip_addrs(|list| {
-            // Cannot fail: the list is empty.
-            let _ = list.push(addresses.cidr());
+            // Has room for both.
+            list.extend([addresses.v4, addresses.v6].iter().flatten().map(Network::cidr));
         });
         self.sockets[1] = SocketSet::new(Vec::with_capacity(OUTSIDE));
         self.ending[1] = VecDeque::with_capacity(OUTSIDE);
         // Connections to this address stay on the chip.
-        self.take_address(smoltcp::wire::IpCidr::new(addresses.cidr().address(), 32));
+        addresses.own().for_each(|own| self.take_address(own));
         self.outside.attached =
             Some(Box::new(Attached { interface, addresses: *addresses, neighbours, random }));
     }
@@ -110,14 +112,14 @@ impl Stack {
     }
 
     /// A neighbour tells its address, and may ask for ours.
-    pub fn hear(&mut self, device: &Device<'_>, (address, mac): ([u8; 4], Mac), asks: bool) {
+    pub fn hear(&mut self, device: &Device<'_>, (address, mac): (Address, Mac), asks: bool) {
         let Outside { nic, attached, .. } = &mut self.outside;
         let Some(attached) = attached else { return };
         for frame in attached.neighbours.tell(address, mac, self.now) {
             nic.send(device, mac, &frame);
         }
-        if asks {
-            nic.send(device, mac, &attached.answer(address, mac));
+        if asks && let Some(answer) = discovery::answer(&attached.addresses, address, mac) {
+            nic.send(device, answer.to, answer.bytes());
         }
     }
 
@@ -128,7 +130,9 @@ impl Stack {
         while nic.full_until(self.now).is_none()
             && let Some(address) = attached.neighbours.ask(self.now)
         {
-            nic.send(device, EVERYBODY, &attached.question(address));
+            if let Some(question) = discovery::question(&attached.addresses, address) {
+                nic.send(device, question.to, question.bytes());
+            }
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) enum Key {
     Readable(u32),
     /// Space to send, or the result of a connect.
     Writable(u32),
+    /// The end of both directions of a stream.
+    Over(u32),
 }
 
 /// Why an operation returns no reply, or an error.
@@ -126,6 +128,7 @@ impl Net {
             Op::Accept | Op::Connect | Op::Send | Op::SetFlags => flag::NONBLOCK,
             Op::Receive => flag::NONBLOCK | flag::PEEK,
             Op::Poll => flag::WAIT,
+            Op::Udp | Op::Tcp => flag::V6,
             _ => 0,
         };
         if call.request.flags & !known != 0 {
@@ -165,12 +168,14 @@ impl Net {
 
     /// Ends a socket whose last handle was closed. `lost`: with the kernel that had it, so the peer
     /// of a stream is reset.
-    fn end(&mut self, last: Option<Kind>, lost: bool) {
+    pub(crate) fn end(&mut self, last: Option<Kind>, lost: bool) {
         match last {
-            Some(Kind::Udp(own)) => own.sockets().for_each(|it| self.stack.remove_udp(it)),
-            Some(Kind::Listener(Listener { waiting, coming, ready, .. })) => {
-                let coming = coming.into_iter().map(|it| it.socket);
-                for socket in waiting.into_iter().chain(coming).chain(ready) {
+            Some(Kind::Udp(own)) => {
+                own.outside.into_iter().for_each(|it| self.stack.drop_socket(it));
+                self.stack.remove_inbox();
+            }
+            Some(Kind::Listener(Listener { coming, ready, .. })) => {
+                for socket in coming.into_iter().map(|it| it.socket).chain(ready) {
                     self.stack.remove_tcp(socket, true);
                 }
             }
@@ -184,6 +189,7 @@ impl Net {
     fn wake_all_at(&mut self, place: u32, effects: &mut dyn Effects) {
         self.parked.wake(Key::Readable(place), effects);
         self.parked.wake(Key::Writable(place), effects);
+        self.parked.wake(Key::Over(place), effects);
     }
 
     /// Updates the sockets after packets have moved. Returns whether there is more to send now,
@@ -193,7 +199,7 @@ impl Net {
         for place in 0..self.handles.places() {
             let Some(socket) = self.handles.socket_mut(place) else { continue };
             match &mut socket.kind {
-                Kind::Listener(listener) => news |= listener.settle(stack),
+                Kind::Listener(listener) => listener.settle(stack),
                 Kind::Stream(stream) => {
                     news |= stream.finish(stack);
                     if let Some(ended) = stream.settle(stack) {
@@ -201,7 +207,8 @@ impl Net {
                         (socket.kind, news) = (Kind::Ended(ended), true);
                     }
                 }
-                Kind::FreshUdp | Kind::Udp(..) | Kind::Fresh(_) | Kind::Ended(_) => {}
+                Kind::Udp(own) => own.collect(stack, socket.peer),
+                Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(_) => {}
             }
         }
         news
@@ -227,6 +234,7 @@ impl Net {
                 .socket(place)
                 .is_none_or(|socket| socket.shut_read || socket.kind.readable(stack)),
             Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
+            Key::Over(place) => handles.get(place).is_none_or(|kind| kind.is_over(stack)),
         };
         self.parked.wake_ready(ready, effects);
         if outside {

@@ -13,13 +13,14 @@
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it ([`Owners`]). Handles are charged to the process tree that opened them.
 
-use crate::addresses::Side;
+use crate::addresses::{Local, Side, bytes_of};
 use crate::budget::{LARGEST, SOCKETS};
+use crate::inbox::Inbox;
 use crate::listener::{Listener, RESERVED};
 use crate::owners::{Life, Owners};
 use crate::patience;
-use crate::stack::{SocketHandle, Stack, bytes_of};
-use abi::net::{DATAGRAM, Errno, HANDLES, TREE_HANDLES};
+use crate::stack::{SocketHandle, Stack};
+use abi::net::{ANY, ANY_V4, Address, Errno, HANDLES, TREE_HANDLES, flag, option, to_v4};
 use alloc::collections::VecDeque;
 use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
@@ -44,11 +45,14 @@ pub struct Stream {
     pub began: u64,
 }
 
-/// The sockets with a UDP port.
-#[derive(Clone, Copy, Debug)]
+/// A UDP socket with a port.
+#[derive(Debug)]
 pub struct Datagrams {
     pub port: u16,
-    pub loopback: SocketHandle,
+    /// What it is bound to.
+    pub local: Local,
+    /// What it has received, from either side.
+    pub inbox: Inbox,
     /// Once datagrams come from outside, or go there.
     pub outside: Option<SocketHandle>,
 }
@@ -81,7 +85,7 @@ pub enum Kind {
 }
 
 /// Address and port of a peer.
-pub type Peer = ([u8; 4], u16);
+pub type Peer = (Address, u16);
 
 /// A socket.
 #[derive(Debug)]
@@ -93,8 +97,10 @@ pub struct Socket {
     pub nonblock: bool,
     /// Nothing more is received: what has arrived is read, then the stream is at its end.
     pub shut_read: bool,
-    /// Address that it was bound to.
-    pub address: [u8; 4],
+    /// Whether it is of IPv6.
+    pub is_v6: bool,
+    /// Its local address.
+    pub address: Address,
     /// The peer: of a stream, as it was connected; of datagrams, the only one.
     pub peer: Option<Peer>,
     /// Options that are set, one bit each; without an effect on loopback.
@@ -104,16 +110,50 @@ pub struct Socket {
 }
 
 impl Socket {
-    fn new(kind: Kind) -> Socket {
+    fn new(kind: Kind, is_v6: bool) -> Socket {
         Socket {
             kind,
             handles: 1,
             nonblock: false,
             shut_read: false,
-            address: [0; 4],
+            is_v6,
+            address: if is_v6 { ANY } else { ANY_V4 },
             peer: None,
             options: 0,
             error: None,
+        }
+    }
+
+    /// Returns its local address, and what it hears there.
+    pub fn local(&self) -> Local {
+        match &self.kind {
+            Kind::Udp(own) => own.local,
+            Kind::Listener(listener) => listener.local,
+            _ => Local { address: self.address, v6_only: self.is_v6_only() },
+        }
+    }
+
+    pub fn is_v6_only(&self) -> bool {
+        self.options >> option::V6ONLY & 1 != 0
+    }
+
+    /// Returns whether it has a port.
+    pub fn is_bound(&self) -> bool {
+        !matches!(self.kind, Kind::Fresh(0) | Kind::FreshUdp)
+    }
+
+    /// Returns the flags that replies have.
+    pub fn flags(&self) -> u16 {
+        let v6 = if self.is_v6 { flag::V6 } else { 0 };
+        v6 | if self.nonblock { flag::NONBLOCK } else { 0 }
+    }
+
+    /// Checks that a socket of its family can have a peer at `address`.
+    pub fn reaches(&self, address: Address) -> Result<(), Errno> {
+        match (self.is_v6, to_v4(address)) {
+            (false, None) => Err(Errno::Afnosupport),
+            (true, Some(_)) if self.is_v6_only() => Err(Errno::Netunreach),
+            _ => Ok(()),
         }
     }
 }
@@ -191,10 +231,10 @@ impl Handles {
         self.openings.handle(self.life, place).ok_or(Errno::Badf)
     }
 
-    /// Adds a socket with one handle.
-    pub fn open(&mut self, owner: Owner, kind: Kind) -> Result<u64, Errno> {
+    /// Adds a socket with one handle. `is_v6`: of IPv6.
+    pub fn open(&mut self, owner: Owner, kind: Kind, is_v6: bool) -> Result<u64, Errno> {
         self.room_for_socket(owner.tree)?;
-        let place = self.sockets.insert(Socket::new(kind)).ok_or(Errno::Nfile)?;
+        let place = self.sockets.insert(Socket::new(kind, is_v6)).ok_or(Errno::Nfile)?;
         self.add(owner, place)
     }
 
@@ -233,6 +273,11 @@ impl Handles {
 
     pub fn socket_mut(&mut self, place: u32) -> Option<&mut Socket> {
         self.sockets.get_mut(place)
+    }
+
+    /// Returns the error of the socket at `place` that no request has reported.
+    pub fn pending(&self, place: u32) -> Option<Errno> {
+        self.socket(place)?.error
     }
 
     /// Returns what the socket at `place` is.
@@ -287,27 +332,42 @@ impl Handles {
         (from..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
-    /// Returns whether a UDP socket has this port.
-    pub fn has_udp(&self, port: u16) -> bool {
-        self.any(|kind| matches!(kind, Kind::Udp(own) if own.port == port))
+    /// Returns the UDP socket that gets a datagram to `to` from `from`.
+    pub fn hears_datagram(&mut self, to: Peer, from: Peer) -> Option<&mut Datagrams> {
+        let hears = |socket: &Socket| match &socket.kind {
+            Kind::Udp(own) => own.hears(to, from, socket.peer),
+            _ => false,
+        };
+        let place = (0..self.places()).find(|&place| self.socket(place).is_some_and(hears))?;
+        match self.get_mut(place) {
+            Some(Kind::Udp(own)) => Some(own),
+            _ => None,
+        }
     }
 
-    /// Returns whether a listener, or a handle bound explicitly, has this port.
-    pub fn has_tcp(&self, port: u16) -> bool {
-        self.any(|kind| match kind {
+    /// Returns whether a UDP socket has this port, and hears what one at `local` would.
+    pub fn has_udp(&self, port: u16, local: Local) -> bool {
+        self.any(|socket| match &socket.kind {
+            Kind::Udp(own) => own.port == port && own.local.collides(local),
+            _ => false,
+        })
+    }
+
+    /// The same of a listener, or a handle bound explicitly.
+    pub fn has_tcp(&self, port: u16, local: Local) -> bool {
+        let has_port = |kind: &Kind| match kind {
             Kind::Fresh(taken) => *taken == port,
             Kind::Listener(listener) => listener.port == port,
             Kind::Stream(stream) => stream.bound == port,
             Kind::FreshUdp | Kind::Udp(_) | Kind::Ended(..) => false,
-        })
+        };
+        self.any(|socket| has_port(&socket.kind) && socket.local().collides(local))
     }
 
     /// Returns the listener that hears connections to an address of this chip.
-    pub fn listener(&mut self, port: u16, address: [u8; 4]) -> Option<&mut Listener> {
+    pub fn listener(&mut self, port: u16, address: Address) -> Option<&mut Listener> {
         let hears = |kind: &Kind| match kind {
-            Kind::Listener(it) => {
-                it.port == port && (it.address == [0; 4] || it.address == address)
-            }
+            Kind::Listener(it) => it.port == port && it.local.hears(address),
             _ => false,
         };
         let place = (0..self.places()).find(|&place| self.get(place).is_some_and(hears))?;
@@ -317,104 +377,8 @@ impl Handles {
         }
     }
 
-    fn any(&self, is: impl Fn(&Kind) -> bool) -> bool {
-        (0..self.places()).any(|place| self.get(place).is_some_and(&is))
-    }
-}
-
-impl Datagrams {
-    /// Returns its sockets.
-    pub fn sockets(self) -> impl Iterator<Item = SocketHandle> {
-        [Some(self.loopback), self.outside].into_iter().flatten()
-    }
-
-    /// Returns the socket with a datagram to receive; the one on loopback if there is none.
-    pub fn next(self, stack: &Stack) -> SocketHandle {
-        match self.outside {
-            Some(outside) if !stack.see_datagrams(self.loopback).can_recv() => outside,
-            _ => self.loopback,
-        }
-    }
-}
-
-impl Kind {
-    /// Returns whether a receive or an accept would not wait.
-    pub fn readable(&self, stack: &Stack) -> bool {
-        match self {
-            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).can_recv(),
-            Kind::Listener(listener) => !listener.ready.is_empty(),
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.can_recv() || !socket.may_recv() && !is_connecting(socket)
-            }
-            Kind::FreshUdp => false,
-            Kind::Fresh(_) | Kind::Ended(..) => true,
-        }
-    }
-
-    /// Returns whether a send or a connect would not wait.
-    pub fn writable(&self, stack: &Stack) -> bool {
-        match self {
-            Kind::Udp(own) => own.sockets().all(|socket| stack.see_datagrams(socket).can_send()),
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.can_send() || !socket.may_send() && !is_connecting(socket)
-            }
-            Kind::Listener(_) => false,
-            Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,
-        }
-    }
-
-    /// Returns whether a stream has no direction left.
-    pub fn is_over(&self, stack: &Stack) -> bool {
-        match self {
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
-            }
-            Kind::Ended(_) => true,
-            Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
-        }
-    }
-
-    /// Returns how many bytes can be read, or connections accepted.
-    pub fn waiting(&self, stack: &Stack) -> usize {
-        match self {
-            Kind::FreshUdp | Kind::Fresh(_) => 0,
-            Kind::Udp(own) => stack.see_datagrams(own.next(stack)).recv_queue(),
-            Kind::Listener(listener) => listener.ready.len(),
-            Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
-            Kind::Ended(ended) => ended.rest.len(),
-        }
-    }
-
-    /// Returns how many bytes can be sent.
-    pub fn space(&self, stack: &Stack) -> usize {
-        match self {
-            Kind::Udp(..) | Kind::FreshUdp => DATAGRAM,
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                socket.send_capacity().saturating_sub(socket.send_queue())
-            }
-            Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => 0,
-        }
-    }
-
-    /// Returns the capacities of its buffers: to receive, and to send.
-    pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
-        match self {
-            Kind::Udp(own) => {
-                let socket = stack.see_datagrams(own.loopback);
-                (socket.payload_recv_capacity(), socket.payload_send_capacity())
-            }
-            Kind::Stream(stream) => {
-                let socket = stack.see_stream(stream.socket);
-                (socket.recv_capacity(), socket.send_capacity())
-            }
-            Kind::FreshUdp | Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => {
-                (LARGEST, LARGEST)
-            }
-        }
+    fn any(&self, is: impl Fn(&Socket) -> bool) -> bool {
+        (0..self.places()).any(|place| self.socket(place).is_some_and(&is))
     }
 }
 
@@ -464,8 +428,8 @@ impl Stream {
 }
 
 /// Returns the local address of a stream.
-pub fn address_of(socket: &tcp::Socket<'_>) -> [u8; 4] {
-    socket.local_endpoint().map_or([0; 4], |own| bytes_of(own.addr))
+pub fn address_of(socket: &tcp::Socket<'_>) -> Address {
+    socket.local_endpoint().map_or(ANY, |own| bytes_of(own.addr))
 }
 
 /// Returns whether a connect has not been answered yet.

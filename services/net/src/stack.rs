@@ -8,20 +8,19 @@
 //! send on the interface that is polled, wherever it is to go. So a connection belongs to the side
 //! that its peer's address is on, and a socket that hears both sides has a part in each.
 
-use crate::addresses::{Side, route};
+use crate::addresses::{Side, route, to_ip};
 use crate::budget::{self, Budget, LARGEST, SOCKETS};
 use crate::device::{Loopback, PACKETS};
 use crate::ethernet::Outside;
-use abi::net::{Errno, LOCALHOST};
+use crate::inbox::Inbox;
+use abi::net::{Address, Errno, LOCALHOST, LOCALHOST_V6, to_v4};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
 use smoltcp::socket::{Socket, tcp, udp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{
-    HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint, Ipv4Address,
-};
+use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, IpListenEndpoint};
 
 /// Maximum rounds of packets in one step; the rest moves in the next step.
 const ROUNDS: usize = 256;
@@ -78,15 +77,16 @@ impl Stack {
             now,
             next_port: *ANY.start(),
         };
-        stack.take_address(IpCidr::new(IpAddress::Ipv4(Ipv4Address::from(LOCALHOST)), 8));
+        [LOCALHOST, LOCALHOST_V6].into_iter().for_each(|own| stack.take_address(own));
         stack
     }
 
     /// Packets to this address go out and come in on loopback.
-    pub(crate) fn take_address(&mut self, address: IpCidr) {
+    pub(crate) fn take_address(&mut self, address: Address) {
+        let bits = if to_v4(address).is_some() { 32 } else { 128 };
         self.interface.update_ip_addrs(|list| {
-            // Cannot fail: the list has room for two.
-            let _ = list.push(address);
+            // Cannot fail: the list has room for two of each family.
+            let _ = list.push(IpCidr::new(to_ip(address), bits));
         });
     }
 
@@ -153,6 +153,21 @@ impl Stack {
         SocketHandle { side, handle }
     }
 
+    /// Creates the inbox of a UDP socket, if there is memory for `leaves` further ones. It counts
+    /// as a socket.
+    pub fn add_inbox(&mut self, leaves: usize) -> Result<Inbox, Errno> {
+        self.make_room(Side::Loopback)?;
+        let (bytes, _) = self.budget.of_datagrams(Side::Loopback, leaves).ok_or(Errno::Nobufs)?;
+        let inbox = Inbox::new()?;
+        self.budget.add(Side::Loopback, bytes);
+        Ok(inbox)
+    }
+
+    /// An inbox was dropped.
+    pub fn remove_inbox(&mut self) {
+        self.budget.remove(Side::Loopback, LARGEST);
+    }
+
     /// Creates a UDP socket at a port, if there is memory for `leaves` further ones. Otherwise, or
     /// if the memory is reserved for streams: [`Errno::Nobufs`].
     pub fn add_udp(
@@ -216,11 +231,6 @@ impl Stack {
     /// Returns a TCP socket for reading its state.
     pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
         self.sockets[handle.side as usize].get(handle.handle)
-    }
-
-    /// Closes a UDP socket. Datagrams that it sent on loopback still arrive.
-    pub fn remove_udp(&mut self, handle: SocketHandle) {
-        self.drop_socket(handle);
     }
 
     /// Closes a stream: it ends normally, or is reset.
@@ -363,7 +373,7 @@ impl Stack {
     }
 
     /// Converts a peer's address and port, and returns the side that it is on.
-    pub fn endpoint(&self, address: [u8; 4], port: u16) -> Result<(Side, IpEndpoint), Errno> {
+    pub fn endpoint(&self, address: Address, port: u16) -> Result<(Side, IpEndpoint), Errno> {
         let route = route(self.outside.addresses(), address).ok_or(Errno::Netunreach)?;
         if port == 0 {
             return Err(Errno::Inval);
@@ -372,11 +382,11 @@ impl Stack {
         if side == Side::Outside && !self.outside.is_attached() {
             return Err(Errno::Netunreach);
         }
-        Ok((side, IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(address)), port)))
+        Ok((side, IpEndpoint::new(to_ip(address), port)))
     }
 
     /// Returns whether `address` is one of this chip.
-    pub fn is_ours(&self, address: [u8; 4]) -> bool {
+    pub fn is_ours(&self, address: Address) -> bool {
         matches!(route(self.outside.addresses(), address), Some((Side::Loopback, _)))
     }
 }
@@ -397,16 +407,4 @@ pub(crate) fn finish_closed(socket: &mut tcp::Socket<'_>) -> bool {
     } else {
         false
     }
-}
-
-/// Returns an IPv4 address as bytes.
-pub fn bytes_of(address: IpAddress) -> [u8; 4] {
-    let IpAddress::Ipv4(address) = address;
-    address.octets()
-}
-
-/// Returns the address and port to listen at; zeroes: any address.
-pub fn listen_at(address: [u8; 4], port: u16) -> IpListenEndpoint {
-    let addr = (address != [0; 4]).then(|| IpAddress::Ipv4(Ipv4Address::from(address)));
-    IpListenEndpoint { addr, port }
 }

@@ -4,6 +4,7 @@
  *   all                checks in one process
  *   many, full         a poll of 1,024 descriptors; as many sockets as there are
  *   echo PORT COUNT    answers so many connections, all at a time, with what they send
+ *   echo6 PORT COUNT   the same with a listener of both families
  *   inherited 0 COUNT  the same at the listener of its manifest
  *   serve PORT         the same without end; listens again when the network service restarts
  *   endure PORT        sends bytes to any number of strangers (endure.c)
@@ -53,12 +54,24 @@ int listener_at(uint16_t port, int backlog)
     return fd;
 }
 
+int listener6_at(uint16_t port, int backlog)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM, 0), on = 1;
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&own, sizeof own) == 0);
+    CHECK(listen(fd, backlog) == 0);
+    return fd;
+}
+
 uint16_t port_of(int fd)
 {
-    struct sockaddr_in own;
+    struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     CHECK(getsockname(fd, (struct sockaddr *)&own, &bytes) == 0);
-    return ntohs(own.sin_port);
+    /* Both families have it at the same place. */
+    return ntohs(((struct sockaddr_in *)&own)->sin_port);
 }
 
 int connect_to(uint16_t port)
@@ -187,7 +200,7 @@ _Noreturn static void serve(uint16_t port)
 
 static void client(uint16_t port, uint32_t bytes, const char *host)
 {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
     CHECK(getaddrinfo(host, service, &hints, &found) == 0);
@@ -308,6 +321,8 @@ int main(int argc, char **argv)
         check_full();
     else if (strcmp(what, "echo") == 0)
         echo(listener_at(port, 64), count);
+    else if (strcmp(what, "echo6") == 0)
+        echo(listener6_at(port, 64), count);
     else if (strcmp(what, "inherited") == 0)
         echo(inherited(), count);
     else if (strcmp(what, "client") == 0)

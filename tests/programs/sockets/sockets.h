@@ -23,6 +23,9 @@ struct sockaddr_in address(uint16_t port);
 /* Returns a listener at a port; 0: any. */
 int listener_at(uint16_t port, int backlog);
 
+/* The same of both families. */
+int listener6_at(uint16_t port, int backlog);
+
 /* Returns the port of a socket. */
 uint16_t port_of(int fd);
 

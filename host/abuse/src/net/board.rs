@@ -6,7 +6,7 @@
 //! again at once, and its reply is in [`Board::finished`].
 
 use super::cable::frames::sum;
-use super::cable::world::{OURS, Peer, Wire, config};
+use super::cable::world::{OURS, Peer, V6, Wire, config};
 use crate::ext2::{Own, Thread};
 use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS, flag};
 use base::id::{DomainId, Epoch};
@@ -434,7 +434,29 @@ fn told_mac(question: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Checks a frame of the chip as a network would. Returns what it is: ARP, ICMP, TCP or UDP.
+/// The same of a packet of IPv6.
+fn checked_v6(frame: &[u8]) -> usize {
+    assert!(frame.len() >= 54 + 8 && frame[14] >> 4 == 6, "a short packet");
+    let length = usize::from(frame[18]) << 8 | usize::from(frame[19]);
+    assert_eq!(length, frame.len() - 54, "the length of the packet");
+    assert_eq!(frame[22..38], V6.ours, "a packet in another name: {frame:?}");
+    let is_discovery = frame[20] == 58 && matches!(frame[54], 135 | 136);
+    let (to, is_group) = (&frame[38..54], frame[38] == 0xff);
+    assert!(to != V6.ours && to[..8] != [0; 8] && is_discovery | !is_group, "no host: {to:?}");
+    let kind = match frame[20] {
+        58 if is_discovery => 0,
+        58 => 1,
+        6 => 2,
+        17 => 3,
+        other => panic!("protocol {other}"),
+    };
+    let pseudo = u32::from(frame[20]) + length as u32;
+    assert_eq!(sum(&frame[22..], pseudo), 0, "the checksum");
+    kind
+}
+
+/// Checks a frame of the chip as a network would. Returns what it is: discovery of neighbours, ICMP,
+/// TCP or UDP.
 fn checked(frame: &[u8]) -> usize {
     assert!((42..=1514).contains(&frame.len()), "a frame of {} bytes", frame.len());
     assert_eq!(frame[6..12], config().mac, "another source");
@@ -442,7 +464,10 @@ fn checked(frame: &[u8]) -> usize {
         assert_eq!(frame[28..32], OURS, "ARP in another name");
         return 0;
     }
-    assert_eq!(frame[12..15], [8, 0, 0x45], "neither ARP nor IPv4");
+    if frame[12..14] == [0x86, 0xdd] {
+        return checked_v6(frame);
+    }
+    assert_eq!(frame[12..15], [8, 0, 0x45], "neither ARP nor IP");
     let length = usize::from(frame[16]) << 8 | usize::from(frame[17]);
     assert_eq!(length, frame.len() - 14, "the length of the packet");
     assert_eq!(frame[26..30], OURS, "a packet in another name: {frame:?}");

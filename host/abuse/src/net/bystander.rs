@@ -42,7 +42,8 @@ impl Bystander {
         let pair = [open(board, Op::Udp)?, open(board, Op::Udp)?];
         let mut ports = [0; 2];
         for (port, &handle) in ports.iter_mut().zip(&pair) {
-            *port = board.ask(Request::new(Op::Bind, handle), &mut [])?.port;
+            let bind = Request { address: LOCALHOST, ..Request::new(Op::Bind, handle) };
+            *port = board.ask(bind, &mut [])?.port;
         }
         connect(board, pair[0], ports[1])?;
         connect(board, pair[1], ports[0])?;
@@ -56,7 +57,7 @@ impl Bystander {
             let (from, to) = (self.handles[from], self.handles[to]);
             let length = 1 + self.random.below(1400) as usize;
             let sent: Vec<u8> = (0..length).map(|_| self.random.next() as u8).collect();
-            // A receiver of datagrams is awake: what others have sent there is dropped.
+            // What others send to a receiver of datagrams is refused before it wakes.
             let waiting = receive(board, to);
             assert_eq!(waiting.err(), Some(Errno::Again), "there is something already");
             let send = Request { length: length as u32, ..Request::new(Op::Send, from) };

@@ -5,10 +5,10 @@
 //! and numbers that were never handles, but not those of the bystander.
 
 use super::board::{Board, Caller};
-use super::cable::world::{FAR, OURS, PEER};
+use super::cable::world::{V4, V6};
 use super::strangers::PORTS;
 use crate::bytes::Bytes;
-use abi::net::{Errno, LOCALHOST, Op, Poll, Reply, Request, State, flag};
+use abi::net::{ANY, ANY_V4, Address, Errno, Op, Poll, Reply, Request, State, flag, v4};
 use base::id::{DomainId, Epoch};
 use share::Token;
 use zerocopy::IntoBytes;
@@ -91,16 +91,22 @@ impl Programs {
     }
 
     /// Returns the address and port of something to connect to, or to send to.
-    fn goal(input: &mut Bytes<'_>) -> ([u8; 4], u16) {
+    fn goal(input: &mut Bytes<'_>) -> (Address, u16) {
+        let hosts = if input.once_in(3) { V6 } else { V4 };
         let address = match input.below(12) {
-            0..4 => LOCALHOST,
-            4..8 => PEER,
-            8 => FAR,
-            9 => [OURS, [0; 4], [10, 0, 2, 255], [224, 0, 0, 1]][input.below(4)],
-            10 => [10, 0, 2, 100 + input.byte() % 100],
-            _ => input.u32().to_be_bytes(),
+            0..4 => hosts.localhost,
+            4..8 => hosts.peer,
+            8 => hosts.far,
+            9 => [hosts.ours, ANY, ANY_V4, v4([10, 0, 2, 255]), v4([224, 0, 0, 1])][input.below(5)],
+            10 => hosts.neighbour(100 + input.byte() % 100),
+            _ => v4(input.u32().to_be_bytes()),
         };
         (address, PORTS[input.below(PORTS.len())])
+    }
+
+    /// Returns the flag of a new socket, and the address that is any of its family.
+    fn family(input: &mut Bytes<'_>) -> (u16, Address) {
+        if input.once_in(2) { (flag::V6, ANY) } else { (0, ANY_V4) }
     }
 
     fn tree(input: &mut Bytes<'_>) -> u32 {
@@ -111,7 +117,9 @@ impl Programs {
     fn open(&mut self, board: &mut Board<'_>, input: &mut Bytes<'_>) {
         let Some(token) = self.thread(board, input) else { return };
         let op = if input.once_in(4) { Op::Udp } else { Op::Tcp };
-        let request = Request { tree: Programs::tree(input), ..Request::new(op, 0) };
+        let (family, any) = Programs::family(input);
+        let tree = Programs::tree(input);
+        let request = Request { tree, flags: family, ..Request::new(op, 0) };
         board.call(token, request, Vec::new());
         self.note(board);
         let Some(&Handle { number, .. }) = self.handles.last() else { return };
@@ -119,7 +127,7 @@ impl Programs {
         let flags = if input.once_in(2) { flag::NONBLOCK } else { 0 };
         let backlog = input.number(8) as u16;
         let request = match input.below(4) {
-            0 | 1 if is_udp => Request { port, ..Request::new(Op::Bind, number) },
+            0 | 1 if is_udp => Request { address: any, port, ..Request::new(Op::Bind, number) },
             0 | 1 => Request { port, backlog, ..Request::new(Op::Listen, number) },
             _ => Request { flags, address, port, ..Request::new(Op::Connect, number) },
         };
@@ -130,15 +138,16 @@ impl Programs {
     fn open_many(&mut self, board: &mut Board<'_>, input: &mut Bytes<'_>) {
         let Some(token) = self.thread(board, input) else { return };
         let (tree, is_udp) = (Programs::tree(input), input.once_in(2));
-        let (address, port) = Programs::goal(input);
+        let ((address, port), (family, any)) = (Programs::goal(input), Programs::family(input));
         for _ in 0..input.below(MANY) {
             let op = if is_udp { Op::Udp } else { Op::Tcp };
             let before = self.handles.len();
-            board.call(token, Request { tree, ..Request::new(op, 0) }, Vec::new());
+            let request = Request { tree, flags: family, ..Request::new(op, 0) };
+            board.call(token, request, Vec::new());
             self.note(board);
             let Some(&Handle { number, .. }) = self.handles.get(before) else { return };
             let (op, flags) = if is_udp { (Op::Bind, 0) } else { (Op::Connect, flag::NONBLOCK) };
-            let (address, port) = if is_udp { ([0; 4], 0) } else { (address, port) };
+            let (address, port) = if is_udp { (any, 0) } else { (address, port) };
             let request = Request { flags, address, port, tree, ..Request::new(op, number) };
             board.call(token, request, Vec::new());
             self.note(board);
@@ -162,7 +171,7 @@ impl Programs {
             0 => Request { flags, ..Request::new(Op::Receive, handle) },
             _ => {
                 let (address, port) =
-                    if input.once_in(2) { ([0; 4], 0) } else { Programs::goal(input) };
+                    if input.once_in(2) { (ANY, 0) } else { Programs::goal(input) };
                 Request {
                     flags: flags & flag::NONBLOCK,
                     address,
@@ -303,7 +312,8 @@ impl Programs {
 
 fn outcomes(request: &Request, reply: &Reply) -> u64 {
     let Some(op) = Op::from_code(request.op) else { return 0 };
-    let is_outside = |address: [u8; 4]| !matches!(address[0], 0 | 127) && address != OURS;
+    let own = [V4.ours, V4.localhost, V6.ours, V6.localhost, ANY, ANY_V4];
+    let is_outside = |address: Address| !own.contains(&address);
     match (op, reply.errno()) {
         (Op::Accept, Errno::Success) if is_outside(reply.address) => had::ACCEPTED,
         (Op::Peer, Errno::Success) if is_outside(reply.address) => had::CONNECTED,

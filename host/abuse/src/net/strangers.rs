@@ -6,7 +6,7 @@
 
 use super::board::Board;
 use super::cable::frames::{checksum, noise};
-use super::cable::world::{OURS, PEER, config};
+use super::cable::world::{OURS, PEER, V4, V6, config};
 use super::packets::{Segment, datagram, packet, tcp};
 use crate::bytes::Bytes;
 use crate::mutate;
@@ -45,7 +45,7 @@ impl Strangers {
             10 => send(board, icmp(board, input), input),
             _ => {
                 let mut random = Prng::new(input.u64());
-                (0..1 + input.below(8)).for_each(|_| board.frame(noise(&mut random, OURS)));
+                (0..1 + input.below(8)).for_each(|_| board.frame(noise(&mut random)));
             }
         }
     }
@@ -62,7 +62,8 @@ impl Strangers {
             0 => self.streams.push(board.peer.listen(port)),
             1 | 2 => {
                 let from = 1024 + input.below(60_000) as u16;
-                self.streams.push(board.peer.connect(port, from));
+                let hosts = if input.once_in(3) { V6 } else { V4 };
+                self.streams.push(board.peer.connect(hosts, port, from));
             }
             3 if self.datagrams.is_empty() => self.datagrams.push(board.peer.udp(port)),
             3 => self.exchange_datagrams(board, input),
@@ -74,7 +75,8 @@ impl Strangers {
     fn exchange_datagrams(&mut self, board: &mut Board<'_>, input: &mut Bytes<'_>) {
         let socket = board.peer.sockets.get_mut::<udp::Socket<'_>>(self.datagrams[0]);
         while socket.recv().is_ok() {}
-        let to = (smoltcp::wire::Ipv4Address::from(OURS), PORTS[input.below(PORTS.len())]);
+        let ours = if input.once_in(3) { V6.ours } else { V4.ours };
+        let to = (::net::addresses::to_ip(ours), PORTS[input.below(PORTS.len())]);
         let _ = socket.send_slice(&vec![b'u'; input.below(1472)], to);
     }
 

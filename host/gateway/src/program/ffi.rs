@@ -14,7 +14,7 @@ use rustix::net::{listen, sockopt};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null};
 use std::rc::Rc;
@@ -24,6 +24,13 @@ use std::time::{Duration, Instant};
 const VERSION: u32 = 1;
 /// Frames that wait for [`Slirp::next`]; more are lost, as in a full queue of a switch.
 const FRAMES: usize = 1024;
+
+/// Families of addresses, as Linux numbers them.
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+/// Flags of published ports: datagrams; a socket of IPv6 that leaves the port of IPv4 alone.
+const FORWARD_UDP: c_int = 1;
+const FORWARD_V6ONLY: c_int = 2;
 
 /// Clients that may connect to a published port at the same time.
 const BACKLOG: i32 = 128;
@@ -69,6 +76,32 @@ impl From<Ipv4Addr> for Address {
 #[repr(C, align(4))]
 #[derive(Clone, Copy)]
 struct Address6([u8; 16]);
+
+/// `struct sockaddr_in` or `struct sockaddr_in6`, with its length.
+#[repr(C, align(8))]
+struct Name {
+    bytes: [u8; 28],
+    length: u32,
+}
+
+impl From<SocketAddr> for Name {
+    fn from(from: SocketAddr) -> Name {
+        let mut bytes = [0; 28];
+        bytes[2..4].copy_from_slice(&from.port().to_be_bytes());
+        let (family, length) = match from {
+            SocketAddr::V4(v4) => {
+                bytes[4..8].copy_from_slice(&v4.ip().octets());
+                (AF_INET, 16)
+            }
+            SocketAddr::V6(v6) => {
+                bytes[8..24].copy_from_slice(&v6.ip().octets());
+                (AF_INET6, 28)
+            }
+        };
+        bytes[..2].copy_from_slice(&family.to_ne_bytes());
+        Name { bytes, length }
+    }
+}
 
 /// `SlirpConfig`, version 1.
 #[repr(C)]
@@ -122,7 +155,7 @@ type GetEvents = extern "C" fn(c_int, *mut c_void) -> c_int;
 
 // By the name of the library itself: QEMU's packages bring that, and not the one for compilers.
 #[link(name = "libslirp.so.0", kind = "dylib", modifiers = "+verbatim")]
-// SAFETY: as libslirp.h declares them; `struct in_addr` is passed by value.
+// SAFETY: as libslirp.h declares them.
 unsafe extern "C" {
     fn slirp_new(
         config: *const Config,
@@ -133,19 +166,19 @@ unsafe extern "C" {
     fn slirp_input(context: *mut Context, frame: *const u8, length: c_int);
     fn slirp_pollfds_fill(context: *mut Context, ms: *mut u32, add: AddPoll, own: *mut c_void);
     fn slirp_pollfds_poll(context: *mut Context, failed: c_int, get: GetEvents, own: *mut c_void);
-    fn slirp_add_hostfwd(
+    fn slirp_add_hostxfwd(
         context: *mut Context,
-        is_udp: c_int,
-        host: Address,
-        host_port: c_int,
-        guest: Address,
-        guest_port: c_int,
+        host: *const u8,
+        host_length: u32,
+        guest: *const u8,
+        guest_length: u32,
+        flags: c_int,
     ) -> c_int;
-    fn slirp_remove_hostfwd(
+    fn slirp_remove_hostxfwd(
         context: *mut Context,
-        is_udp: c_int,
-        host: Address,
-        host_port: c_int,
+        host: *const u8,
+        host_length: u32,
+        flags: c_int,
     ) -> c_int;
 }
 
@@ -314,19 +347,27 @@ impl Slirp {
         result
     }
 
-    /// Publishes `guest` at `host`.
+    /// Publishes `guest` at `host`, of the same family.
     pub fn add(
         &mut self,
         is_udp: bool,
-        host: SocketAddrV4,
-        guest: SocketAddrV4,
+        host: SocketAddr,
+        guest: SocketAddr,
     ) -> std::io::Result<()> {
-        let (to, port) = (Address::from(*guest.ip()), guest.port().into());
-        let (from, host_port) = (Address::from(*host.ip()), host.port().into());
-        let context = self.context.as_ptr();
-        // SAFETY: the context lives; everything else is a value.
-        let result =
-            unsafe { slirp_add_hostfwd(context, is_udp.into(), from, host_port, to, port) };
+        let (from, to) = (Name::from(host), Name::from(guest));
+        let (flags, context) = (flags(is_udp, host), self.context.as_ptr());
+        // SAFETY: the context lives; libslirp reads so many bytes of the two addresses, which have
+        // the layout of Linux's structures, during the call.
+        let result = unsafe {
+            slirp_add_hostxfwd(
+                context,
+                from.bytes.as_ptr(),
+                from.length,
+                to.bytes.as_ptr(),
+                to.length,
+                flags,
+            )
+        };
         if result != 0 {
             return Err(std::io::Error::last_os_error());
         }
@@ -357,10 +398,11 @@ impl Slirp {
     }
 
     /// Publishes nothing at `host` any more. Returns whether there was something.
-    pub fn remove(&mut self, is_udp: bool, host: SocketAddrV4) -> bool {
-        let (from, port) = (Address::from(*host.ip()), host.port().into());
-        // SAFETY: the context lives; everything else is a value.
-        unsafe { slirp_remove_hostfwd(self.context.as_ptr(), is_udp.into(), from, port) == 0 }
+    pub fn remove(&mut self, is_udp: bool, host: SocketAddr) -> bool {
+        let (from, flags) = (Name::from(host), flags(is_udp, host));
+        let context = self.context.as_ptr();
+        // SAFETY: as in `add`.
+        unsafe { slirp_remove_hostxfwd(context, from.bytes.as_ptr(), from.length, flags) == 0 }
     }
 }
 
@@ -369,6 +411,11 @@ impl Drop for Slirp {
         // SAFETY: the context lives, and this is its last use; the state is dropped after it.
         unsafe { slirp_cleanup(self.context.as_ptr()) };
     }
+}
+
+fn flags(is_udp: bool, host: SocketAddr) -> c_int {
+    let udp = if is_udp { FORWARD_UDP } else { 0 };
+    udp | if host.is_ipv6() { FORWARD_V6ONLY } else { 0 }
 }
 
 /// Waits for `all`, at most `ms` milliseconds. Returns what has happened to each.

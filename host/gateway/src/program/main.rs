@@ -123,7 +123,7 @@ impl Gateway {
     fn open(line: &Line) -> std::io::Result<Gateway> {
         let refused = || std::io::Error::other("libslirp refuses these addresses");
         let mut slirp = Slirp::new(&settings(line)).ok_or_else(refused)?;
-        let mut published = Published::new(line.address.0, &line.published);
+        let mut published = Published::new((line.address.0, line.address6.0), &line.published);
         published.restore(&mut slirp);
         let server = Server::open(&line.control)?;
         Ok(Gateway { slirp, soc: None, server, published, is_fed: false })

@@ -4,7 +4,7 @@ use crate::ffi::Slirp;
 use gateway::control::{Answer, Request};
 use gateway::forward::Forward;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Most ports that a board publishes.
@@ -12,13 +12,14 @@ const MOST: usize = 256;
 
 /// The published ports.
 pub struct Published {
-    chip: Ipv4Addr,
+    chip: (Ipv4Addr, Ipv6Addr),
     file: PathBuf,
     forwards: Vec<Forward>,
 }
 
 impl Published {
-    pub fn new(chip: Ipv4Addr, file: &Path) -> Published {
+    /// `chip` has these addresses.
+    pub fn new(chip: (Ipv4Addr, Ipv6Addr), file: &Path) -> Published {
         Published { chip, file: file.to_path_buf(), forwards: Vec::new() }
     }
 
@@ -52,7 +53,9 @@ impl Published {
         if self.forwards.len() == MOST {
             return Err(format!("{forward}: {MOST} ports are published already"));
         }
-        let chip = SocketAddrV4::new(self.chip, forward.port);
+        let (v4, v6) = self.chip;
+        let chip = if forward.host.is_ipv4() { IpAddr::from(v4) } else { IpAddr::from(v6) };
+        let chip = SocketAddr::new(chip, forward.port);
         let added = slirp.add(forward.is_udp(), forward.host, chip);
         added.map_err(|why| refused(forward, &why))?;
         self.forwards.push(forward);

@@ -8,13 +8,15 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 use std::collections::VecDeque;
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command};
 use std::time::Duration;
 
 pub const CHIP: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+const CHIP6: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0x15);
+pub const GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2);
 const BUFFER: usize = 64 << 10;
 /// Frames read at a time.
 const FRAMES: usize = 64;
@@ -113,9 +115,9 @@ impl Chip {
         let mut wire = accept(&listener);
         let mac = HardwareAddress::Ethernet(EthernetAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]));
         let mut interface = Interface::new(Config::new(mac), &mut wire, now());
-        let [a, b, c, d] = CHIP.octets();
         interface.update_ip_addrs(|list| {
-            list.push(IpCidr::new(IpAddress::v4(a, b, c, d), 24)).unwrap();
+            list.push(IpCidr::new(IpAddress::Ipv4(CHIP), 24)).unwrap();
+            list.push(IpCidr::new(IpAddress::Ipv6(CHIP6), 64)).unwrap();
         });
         interface.routes_mut().add_default_ipv4_route(GATEWAY).unwrap();
         let sockets = SocketSet::new(Vec::new());
@@ -173,7 +175,7 @@ impl Chip {
         self.sockets.add(tcp::Socket::new(buffer(), buffer()))
     }
 
-    pub fn connect(&mut self, address: Ipv4Addr, port: u16) -> SocketHandle {
+    pub fn connect(&mut self, address: IpAddr, port: u16) -> SocketHandle {
         let handle = self.tcp();
         let socket = self.sockets.get_mut::<tcp::Socket>(handle);
         socket.connect(self.interface.context(), (address, port), 50_000).unwrap();

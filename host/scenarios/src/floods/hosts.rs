@@ -11,7 +11,7 @@
 use super::attack::{Attack, Attackers, PORT};
 use crate::Failure;
 use abuse::net::cable::SocketHandle;
-use abuse::net::cable::world::Peer;
+use abuse::net::cable::world::{Peer, V4};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -197,7 +197,7 @@ impl Serving {
 
     fn begin(&mut self, wanted: u32, answer: Sender<Result<Duration, String>>) {
         self.port += 1;
-        let handle = self.peer.connect(PORT, self.port);
+        let handle = self.peer.connect(V4, PORT, self.port);
         let begun = Instant::now();
         self.fetches.push(Fetch { handle, wanted, got: 0, asked: false, begun, answer });
     }

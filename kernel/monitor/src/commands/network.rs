@@ -1,9 +1,10 @@
 //! Commands that show the interface to the outside, and all sockets.
 
 use super::{Command, Failure, Outcome, Session};
-use abi::net::{Entry, Errno, Interface, Link, OUTSIDE, Op, Reply, Request, SOCKETS, State};
+use abi::net::{Address, Entry, Errno, Interface, Link, OUTSIDE, Op, Reply, Request, SOCKETS};
+use abi::net::{State, v4};
 use core::fmt::{self, Write};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromZeros, IntoBytes};
 
 pub const COMMANDS: &[Command] = &[
@@ -20,15 +21,17 @@ pub const COMMANDS: &[Command] = &[
 const AT_ONCE: usize = 64;
 
 /// An address, or none.
-struct Address([u8; 4]);
+struct Known(IpAddr);
 
-impl fmt::Display for Address {
+impl fmt::Display for Known {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [0, 0, 0, 0] => out.write_str("none"),
-            some => Ipv4Addr::from(some).fmt(out),
-        }
+        if self.0.is_unspecified() { out.write_str("none") } else { self.0.fmt(out) }
     }
+}
+
+/// Returns an address of the service's.
+fn ip(address: Address) -> IpAddr {
+    Ipv6Addr::from(address).to_canonical()
 }
 
 fn ask(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, Failure> {
@@ -52,17 +55,37 @@ fn network(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     };
     writeln!(out, "  link      {link}")?;
     let Interface { addresses, mac: [a, b, c, d, e, f], .. } = shown;
-    if addresses.v4 != [0; 4] {
-        let own = Ipv4Addr::from(addresses.v4);
-        writeln!(out, "  mac       {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
-        writeln!(out, "  address   {own}/{}, mtu {}", addresses.prefix_v4, shown.mtu)?;
-        writeln!(out, "  gateway   {}", Address(addresses.gateway_v4))?;
-        writeln!(out, "  names     {}", Address(addresses.names_v4))?;
+    if shown.mtu != 0 {
+        writeln!(
+            out,
+            "  mac       {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}, mtu {}",
+            shown.mtu
+        )?;
     }
+    let [own, gateway, names] =
+        [addresses.v4, addresses.gateway_v4, addresses.names_v4].map(|it| ip(v4(it)));
+    family(out, (own, addresses.prefix_v4), gateway, names)?;
+    let [own, gateway, names] = [addresses.v6, addresses.gateway_v6, addresses.names_v6].map(ip);
+    family(out, (own, addresses.prefix_v6), gateway, names)?;
     let Interface { received, sent, dropped, sockets, outside, .. } = shown;
     writeln!(out, "  frames    {received} in, {sent} out, {dropped} dropped")?;
     writeln!(out, "  sockets   {sockets} of {SOCKETS}, {outside} of {OUTSIDE} outside")?;
     Ok(())
+}
+
+/// Shows the addresses of one family, unless there are none.
+fn family(
+    out: &mut dyn Write,
+    (own, prefix): (IpAddr, u8),
+    gateway: IpAddr,
+    names: IpAddr,
+) -> fmt::Result {
+    if own.is_unspecified() {
+        return Ok(());
+    }
+    writeln!(out, "  address   {own}/{prefix}")?;
+    writeln!(out, "  gateway   {}", Known(gateway))?;
+    writeln!(out, "  names     {}", Known(names))
 }
 
 fn sockets(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
@@ -98,7 +121,7 @@ fn line(out: &mut dyn Write, entry: &Entry) -> fmt::Result {
         Some(State::Ended) => "ended",
         Some(State::Reset) => "reset",
     };
-    let endpoint = |address: [u8; 4], port| SocketAddrV4::new(Ipv4Addr::from(address), port);
+    let endpoint = |address, port| SocketAddr::new(ip(address), port);
     let (own, peer) =
         (endpoint(entry.local, entry.local_port), endpoint(entry.peer, entry.peer_port));
     let Entry { receive, send, tree, .. } = entry;

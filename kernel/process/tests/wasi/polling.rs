@@ -6,6 +6,7 @@ use kernel_process::wasi::rights;
 
 const READ: u8 = 1;
 const WRITE: u8 = 2;
+const HANGUP: u8 = 3;
 
 /// A subscription; `userdata` is its index.
 enum Sub {
@@ -93,7 +94,7 @@ fn an_invalid_subscription_is_reported_in_its_event() {
     ];
     assert_eq!(short, expected);
     assert!(program.world.now < 1 << 30);
-    subscribe(&mut program, &[Sub::File(3, 0)]);
+    subscribe(&mut program, &[Sub::File(4, 0)]);
     assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 1, RESULT]), INVAL);
     assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 0, RESULT]), INVAL);
     let most = 2 * 1024 + 64;
@@ -183,4 +184,29 @@ fn a_pipe_a_socket_and_a_timer_are_waited_for_at_once() {
     program.read(0, 10).unwrap();
     let events = all(&mut program);
     assert_eq!(events[0], (1, BADF, 1, 0, 0));
+}
+
+#[test]
+fn a_poll_for_nothing_waits_for_the_end_alone() {
+    let mut program = Program::new();
+    let [near, far] = {
+        program.ok("socket", &[1, 6, 0, RESULT]);
+        let listener = u64::from(program.u32(RESULT));
+        program.ok("listen", &[listener, 5]);
+        program.ok("local_address", &[listener, BUFFER]);
+        program.ok("socket", &[1, 6, 0, RESULT]);
+        let near = u64::from(program.u32(RESULT));
+        program.ok("connect", &[near, BUFFER]);
+        program.ok("accept", &[listener, 0, 0, RESULT]);
+        [near, u64::from(program.u32(RESULT))]
+    };
+    let subs = [Sub::File(HANGUP, near), Sub::File(HANGUP, 0), Sub::Clock(1, 5000, 0)];
+    program.write(far, b"data").unwrap();
+    let input = program.input;
+    program.world.with(|c| c.write(input, b"ab")).unwrap();
+    assert_eq!(poll(&mut program, &subs), [(2, 0, 0, 0, 0)]);
+    program.ok("sock_shutdown", &[near, 2]);
+    program.ok("fd_close", &[far]);
+    assert_eq!(poll(&mut program, &subs), [(0, 0, 3, 0, 1)]);
+    assert_eq!(poll(&mut program, &[Sub::File(HANGUP, 60)]), [(0, BADF, 3, 0, 0)]);
 }

@@ -149,10 +149,65 @@ fn datagrams_have_addresses_and_may_be_empty() {
     program.end();
 }
 
+/// Stores ::1 and a port.
+fn put_v6(program: &mut Program, port: u16) {
+    put_address(program, 2, [0; 4], port);
+    program.put(ADDRESS + 23, &[1]);
+}
+
+#[test]
+fn sockets_of_ipv6_have_addresses_of_ipv6() {
+    let mut program = Program::new();
+    program.ok("socket", &[2, STREAM, 0, NEW]);
+    let listener = u64::from(program.u32(NEW));
+    put_address(&mut program, 2, [0; 4], 7);
+    program.ok("bind", &[listener, ADDRESS]);
+    program.ok("listen", &[listener, 8]);
+    // It hears both families, and has one form for both.
+    for (family, mapped) in [(2, [0; 6]), (1, [0, 0, 0, 0, 0xff, 0xff])] {
+        program.ok("socket", &[family, STREAM, 0, NEW]);
+        let near = u64::from(program.u32(NEW));
+        match family {
+            1 => put_address(&mut program, 1, [127, 0, 0, 1], 7),
+            _ => put_v6(&mut program, 7),
+        }
+        let sent = program.get(ADDRESS, 28).to_vec();
+        program.ok("connect", &[near, ADDRESS]);
+        program.ok("peer_address", &[near, ADDRESS]);
+        assert_eq!(program.get(ADDRESS, 28), sent, "as it was connected");
+        program.ok("local_address", &[near, ADDRESS]);
+        let port = program.get(ADDRESS + 2, 2).to_vec();
+        program.ok("accept", &[listener, 0, ADDRESS, NEW]);
+        assert_eq!(program.get(ADDRESS, 2), [2, 0]);
+        assert_eq!(program.get(ADDRESS + 2, 2), port);
+        assert_eq!(program.get(ADDRESS + 14, 6), mapped);
+        assert_eq!(program.get(ADDRESS + 23, 1), [1]);
+    }
+    // Datagrams as well.
+    program.ok("socket", &[2, DATAGRAMS, 0, NEW]);
+    let far = u64::from(program.u32(NEW));
+    put_v6(&mut program, 9);
+    program.ok("bind", &[far, ADDRESS]);
+    program.ok("socket", &[2, DATAGRAMS, 0, NEW]);
+    let near = u64::from(program.u32(NEW));
+    let [list, count] = program.list(&[(BUFFER, 4)]);
+    program.ok("send_to", &[near, list, count, 0, ADDRESS, RESULT]);
+    program.ok("recv_from", &[far, list, count, 0, ADDRESS, RESULT, RESULT + 8]);
+    assert_eq!((program.get(ADDRESS, 2), program.get(ADDRESS + 23, 1)), (&[2, 0][..], &[1][..]));
+    // One of IPv4 has none of IPv6.
+    let of_v4 = socket(&mut program, DATAGRAMS);
+    put_v6(&mut program, 9);
+    for call in ["connect", "bind"] {
+        assert_eq!(program.call(call, &[of_v4, ADDRESS]), AFNOSUPPORT);
+    }
+    assert_eq!(program.call("send_to", &[of_v4, list, count, 0, ADDRESS, RESULT]), AFNOSUPPORT);
+    program.end();
+}
+
 #[test]
 fn invalid_calls_are_refused() {
     let mut program = Program::new();
-    assert_eq!(program.call("socket", &[2, STREAM, 0, NEW]), AFNOSUPPORT);
+    assert_eq!(program.call("socket", &[3, STREAM, 0, NEW]), AFNOSUPPORT);
     assert_eq!(program.call("socket", &[1, 4, 0, NEW]), 66);
     assert_eq!(program.call("socket", &[1, STREAM, 1, NEW]), INVAL);
     assert_eq!(program.call("socket", &[1, STREAM, 0, MEMORY as u64 - 3]), FAULT);
@@ -289,6 +344,11 @@ fn rules_decide_what_is_reached() {
         let sent = program.call("send_to", &[datagrams, list, count, 0, ADDRESS, RESULT]);
         assert_eq!(sent, if connect == ACCES { ACCES } else { 0 }, "{port}");
     }
+    // The rule is for IPv4.
+    program.ok("socket", &[2, STREAM, 0, NEW]);
+    let fd6 = u64::from(program.u32(NEW));
+    put_v6(&mut program, 9);
+    assert_eq!(program.call("connect", &[fd6, ADDRESS]), ACCES);
     // A port that the service chooses is not one to listen at.
     put_address(&mut program, 1, [127, 0, 0, 1], 0);
     assert_eq!(program.call("bind", &[fd, ADDRESS]), 0);

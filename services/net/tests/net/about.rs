@@ -1,7 +1,7 @@
 //! Duplicates, polls, names, options, flags, peeks.
 
 use crate::common::{Solo, connect, hasty, receive, token};
-use abi::net::{Errno, LOCALHOST, Op, Poll, Reply, Request, State, flag, option, ready, shut};
+use abi::net::{Errno, LOCALHOST, Op, Poll, Reply, Request, State, flag, option, ready, shut, v4};
 use zerocopy::{FromBytes, IntoBytes};
 
 fn ask(solo: &mut Solo, request: Request) -> Reply {
@@ -104,7 +104,7 @@ fn both_ends_have_names() {
     let peer = ask(&mut solo, Request::new(Op::Peer, near));
     assert_eq!((peer.address, peer.port), (LOCALHOST, port));
     assert_eq!(ask(&mut solo, Request::new(Op::Peer, listener)).errno(), Errno::Notconn);
-    let elsewhere = Request { address: [10, 0, 0, 1], ..Request::new(Op::Bind, near) };
+    let elsewhere = Request { address: v4([10, 0, 0, 1]), ..Request::new(Op::Bind, near) };
     assert_eq!(ask(&mut solo, elsewhere).errno(), Errno::Addrnotavail);
 }
 
@@ -177,7 +177,7 @@ fn options_are_kept_and_unknown_ones_refused() {
     assert_eq!(ask(&mut solo, get(option::RCVBUF, near)).value, net::budget::LARGEST as u64);
     assert_eq!(ask(&mut solo, get(option::ACCEPTCONN, listener)).value, 1);
     assert_eq!(ask(&mut solo, get(option::ERROR, near)).value, 0);
-    for option in [0, 9, 15, 16, u16::MAX] {
+    for option in [0, option::V6ONLY, 10, 15, 16, u16::MAX] {
         assert_eq!(ask(&mut solo, get(option, near)).errno(), Errno::Noprotoopt);
         assert_eq!(ask(&mut solo, set(option, 1)).errno(), Errno::Noprotoopt);
     }

@@ -37,11 +37,14 @@ pub struct Solo {
     pub now: u64,
     pub woken: Vec<Token>,
     pub timer: u64,
+    /// Whether clients use IPv6.
+    pub is_v6: bool,
 }
 
 impl Solo {
     pub fn new() -> Solo {
-        Solo { net: Net::start(1), now: 5_000, woken: Vec::new(), timer: u64::MAX }
+        let (net, woken) = (Net::start(1), Vec::new());
+        Solo { net, now: 5_000, woken, timer: u64::MAX, is_v6: false }
     }
 
     pub fn event(&mut self, event: Event<'_, Request>) -> Option<Reply> {
@@ -68,11 +71,14 @@ impl Solo {
 
     /// Calls the client as a caller that never waits.
     pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        let is_v6 = self.is_v6;
         let mut ask = |request: Request, bulk: &mut [u8]| {
             let reply = self.ask(token(0, 0), request, bulk);
             reply.unwrap_or(Reply::error(Errno::Again))
         };
-        what(&mut Client::hasty(&mut ask))
+        let mut client = Client::hasty(&mut ask);
+        client.is_v6 = is_v6;
+        what(&mut client)
     }
 
     /// Returns a listener, its port, and both ends of a connection: the connecting one, the

@@ -1,8 +1,7 @@
 //! Random bit patterns as requests. Each is answered, and all tables stay within their limits.
 
 use crate::common::{Solo, token};
-use abi::net::WAITS;
-use abi::net::{HANDLES, Op, Request};
+use abi::net::{ANY, ANY_V4, HANDLES, LOCALHOST, LOCALHOST_V6, Op, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use net::budget::SOCKETS;
@@ -32,11 +31,13 @@ impl Attack {
         }
         request.op = 1 + self.random.below(Op::ALL.len() as u64) as u16;
         request.handle = self.handle();
-        request.flags &= [0, 1, 3, 4][self.random.below(4) as usize];
+        request.flags &= [0, 1, 3, 4, 8][self.random.below(5) as usize];
         request.option &= 15;
         request.tree &= 3;
         if self.random.chance(3, 4) {
-            (request.address, request.port) = ([127, 0, 0, 1], self.random.below(6) as u16);
+            let known = [LOCALHOST, LOCALHOST, LOCALHOST_V6, ANY, ANY_V4];
+            request.address = known[self.random.below(5) as usize];
+            request.port = self.random.below(6) as u16;
         }
         request.backlog = self.random.below(12) as u16;
         request.length = match self.random.below(8) {

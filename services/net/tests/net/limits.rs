@@ -1,7 +1,7 @@
 //! Every table has a limit, and reaching it is an error.
 
 use crate::common::{Solo, connect, hasty, token};
-use abi::net::{BACKLOG, Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES};
+use abi::net::{BACKLOG, Errno, HANDLES, LOCALHOST, Op, Request, State, TREE_HANDLES, v4};
 use net::budget::SOCKETS;
 use net::client::Client;
 use net::listener::RESERVED;
@@ -35,14 +35,14 @@ fn a_connect_without_a_listener_or_with_a_full_backlog_is_refused() {
     solo.with(|c| c.close(listener)).unwrap();
     assert_eq!(solo.state(fresh), State::Reset);
     assert_eq!(solo.with(|c| c.receive(fresh, &mut [0; 4])), Err(Errno::Connreset));
-    assert_eq!(solo.with(|c| c.send(fresh, &mut [0; 4])), Err(Errno::Connreset));
+    assert_eq!(solo.with(|c| c.send(fresh, &mut [0; 4])), Err(Errno::Pipe));
 }
 
 #[test]
 fn other_hosts_are_unreachable() {
     let mut solo = Solo::new();
     let fresh = solo.ask(token(0, 0), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
-    let elsewhere = Request { address: [10, 0, 0, 1], ..connect(fresh, 80) };
+    let elsewhere = Request { address: v4([10, 0, 0, 1]), ..connect(fresh, 80) };
     let reply = solo.ask(token(0, 0), elsewhere, &mut []).unwrap();
     assert_eq!(reply.errno(), Errno::Netunreach);
     assert_eq!(solo.state(fresh), State::Fresh);
@@ -86,7 +86,7 @@ fn fill(solo: &mut Solo, open: impl Fn(&mut Client<'_>) -> Result<u64, Errno>) -
 fn a_full_table_is_an_error_and_usable_afterwards() {
     let mut solo = Solo::new();
     let (datagrams, full) = fill(&mut solo, |c| c.udp(0));
-    assert!(full == Errno::Nobufs && datagrams > 70, "{datagrams} {full:?}");
+    assert!(full == Errno::Nobufs && datagrams > 95, "{datagrams} {full:?}");
     assert_eq!(fill(&mut solo, |c| c.listen(0, 1)), (SOCKETS, Errno::Nfile));
     solo.connection();
 }
@@ -210,7 +210,7 @@ fn a_tree_leaves_memory_for_the_datagrams_of_others() {
     let (greedy, full) = bind(&mut solo, 7);
     assert!(full == Errno::Nobufs && greedy > 60, "{greedy} {full:?}");
     let (modest, full) = bind(&mut solo, 8);
-    assert_eq!((modest, full), (8, Errno::Nobufs));
+    assert!(full == Errno::Nobufs && (8..10).contains(&modest), "{modest} {full:?}");
     // Streams find memory in any case.
     let listener = of_tree(&mut solo, 7, Request::new(Op::Tcp, 0)).unwrap();
     let listen = Request { port: 80, backlog: 1, ..Request::new(Op::Listen, listener) };

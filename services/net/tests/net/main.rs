@@ -3,9 +3,11 @@
 
 mod about;
 mod common;
+mod families;
 mod hostile;
 mod limits;
 mod model;
 mod moves;
 mod parking;
+mod posix;
 mod waits;

@@ -1,5 +1,5 @@
-//! Random operations against a model: one queue of bytes for each direction predicts what is
-//! received.
+//! Random operations by both families against a model: one queue of bytes for each direction
+//! predicts what is received.
 
 use crate::common::Solo;
 use abi::net::{DATAGRAM, Errno};
@@ -25,6 +25,7 @@ struct Pair {
     port: u16,
     own: u16,
     under_way: VecDeque<Vec<u8>>,
+    is_v6: bool,
 }
 
 struct Trial {
@@ -37,6 +38,7 @@ struct Trial {
 
 impl Trial {
     fn open(&mut self) {
+        self.solo.is_v6 = self.random.chance(1, 2);
         if self.ways.len() < 16 && self.random.chance(1, 2) {
             let (listener, _, near, far) = self.solo.connection();
             self.solo.with(|c| c.close(listener)).unwrap();
@@ -46,7 +48,8 @@ impl Trial {
         } else if self.pairs.len() < 4 {
             let (from, to) = self.solo.with(|c| (c.udp(0).unwrap(), c.udp(0).unwrap()));
             let (own, port) = self.solo.with(|c| (c.port(from).unwrap(), c.port(to).unwrap()));
-            self.pairs.push(Pair { from, to, port, own, under_way: VecDeque::new() });
+            let (under_way, is_v6) = (VecDeque::new(), self.solo.is_v6);
+            self.pairs.push(Pair { from, to, port, own, under_way, is_v6 });
         }
     }
 
@@ -101,6 +104,7 @@ impl Trial {
         let mut bytes = self.piece(DATAGRAM as u64);
         let most = self.random.below(DATAGRAM as u64 + 1) as usize;
         let pair = &mut self.pairs[at];
+        self.solo.is_v6 = pair.is_v6;
         if pair.under_way.len() < UNDER_WAY && self.random.chance(1, 2) {
             self.solo.with(|c| c.send_to(pair.from, pair.port, &mut bytes)).unwrap();
             pair.under_way.push_back(bytes);

@@ -1,15 +1,15 @@
 //! Kernels that die between steps and within them, while the network outside is in use.
 
-use crate::world::{Faults, World, device};
-use abi::net::{Errno, Op, Request};
+use crate::world::{Faults, Hosts, V4, V6, World, device};
+use abi::net::{Errno, Op, Request, flag};
 use base::prng::Prng;
 use share::Event;
 use smoltcp::socket::tcp;
 
 /// Serves one client of the peer, from a listener on, through a fresh connection.
-fn serve(world: &mut World<'_>, port: u16) {
+fn serve(world: &mut World<'_>, hosts: Hosts, port: u16) {
     let listener = loop {
-        let handle = world.ask(Request::new(Op::Tcp, 0), &mut []);
+        let handle = world.ask(Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) }, &mut []);
         let request = |handle| Request { port: 7, backlog: 4, ..Request::new(Op::Listen, handle) };
         match handle
             .and_then(|reply| world.ask(request(reply.handle), &mut []).map(|_| reply.handle))
@@ -19,7 +19,7 @@ fn serve(world: &mut World<'_>, port: u16) {
         }
     };
     world.until(200, |it| it.net.addresses().is_some());
-    let far = world.peer.connect(7, port);
+    let far = world.peer.connect(hosts, 7, port);
     let (accept, mut near) = (Request::new(Op::Accept, listener), 0);
     world.until(2000, |it| it.ask(accept, &mut []).map(|reply| near = reply.handle).is_ok());
     assert_eq!(world.send(near, &mut [port as u8; 500]), Ok(500));
@@ -36,16 +36,17 @@ fn a_lost_state_opens_the_device_again_and_serves() {
         let mut world = World::open(&fake, seed);
         let loses = if seed % 3 == 0 { 50 } else { 0 };
         world.faults = Faults { loses, ..Faults::default() };
-        serve(&mut world, 2000);
+        let hosts = if random.chance(1, 2) { V4 } else { V6 };
+        serve(&mut world, hosts, 2000);
         let victim = random.below(2) as usize;
         world.die_after(victim, random.below(40) as u32);
         // Something happens in which it dies, or dies not.
-        let far = world.peer.connect(7, 3000);
+        let far = world.peer.connect(hosts, 7, 3000);
         world.run(random.below(20) as usize);
         world.event(victim, Event::Device);
         world.die_after(victim, u32::MAX);
         world.peer.sockets.remove(far);
-        serve(&mut world, 4000);
+        serve(&mut world, hosts, 4000);
     }
 }
 
@@ -54,7 +55,7 @@ fn frames_of_an_earlier_life_do_not_reach_the_next() {
     let fake = device();
     let mut world = World::open(&fake, 1);
     let listener = world.listen(7, 4);
-    let far = world.peer.connect(7, 2000);
+    let far = world.peer.connect(V6, 7, 2000);
     let accept = Request::new(Op::Accept, listener);
     let mut near = 0;
     world.until(100, |it| it.ask(accept, &mut []).map(|reply| near = reply.handle).is_ok());

@@ -1,7 +1,7 @@
 //! Streams over a cable that loses, repeats, reorders, delays and corrupts frames, with every byte
 //! compared.
 
-use crate::world::{Faults, PEER, World, device};
+use crate::world::{Faults, Hosts, V4, V6, World, device};
 use abi::net::{Errno, Op, Request, shut};
 use base::prng::Prng;
 use smoltcp::iface::SocketHandle;
@@ -123,15 +123,21 @@ impl Pair {
     }
 }
 
-fn connected(world: &mut World<'_>, listener: u64, at: u16, out: bool) -> (u64, SocketHandle) {
+fn connected(
+    world: &mut World<'_>,
+    hosts: Hosts,
+    listener: u64,
+    at: u16,
+    out: bool,
+) -> (u64, SocketHandle) {
     if out {
         let far = world.peer.listen(1000 + at);
         let near = world.socket(Op::Tcp);
-        assert_eq!(world.connect(near, PEER, 1000 + at), Err(Errno::Inprogress));
+        assert_eq!(world.connect(near, hosts.peer, 1000 + at), Err(Errno::Inprogress));
         world.until(5000, |it| it.peer.stream(far).state() == tcp::State::Established);
         return (near, far);
     }
-    let far = world.peer.connect(7, 2000 + at);
+    let far = world.peer.connect(hosts, 7, 2000 + at);
     let (accept, mut near) = (Request::new(Op::Accept, listener), 0);
     world.until(5000, |it| it.ask(accept, &mut []).map(|reply| near = reply.handle).is_ok());
     (near, far)
@@ -156,7 +162,8 @@ fn transfer(seed: u64) -> bool {
     let mut pairs = Vec::new();
     for at in 0..1 + random.below(3) as u16 {
         let is_out = random.chance(1, 2);
-        let (near, far) = connected(&mut world, listener, at, is_out);
+        let hosts = if random.chance(1, 2) { V4 } else { V6 };
+        let (near, far) = connected(&mut world, hosts, listener, at, is_out);
         let (out, back) = (Way::new(&mut random), Way::new(&mut random));
         // The peer has the same smoltcp, without our workaround (`patience.rs`).
         world.peer.stream(far).set_keep_alive(Some(smoltcp::time::Duration::from_secs(5)));

@@ -2,8 +2,8 @@
 //! bounds.
 
 use crate::frames::{checksum, noise};
-use crate::world::{Faults, OURS, PEER, World, config, configure, device};
-use abi::net::{Errno, LOCALHOST, Op, Request, option};
+use crate::world::{Faults, Hosts, OURS, PEER, V4, V6, World, config, configure, device};
+use abi::net::{ANY, ANY_V4, Address, Errno, Op, Request, flag, option, to_v4, v4};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
 use net::budget::{LARGEST, OUTSIDE};
@@ -17,7 +17,7 @@ fn loopback_works(world: &mut World<'_>) -> bool {
     let listener = world.listen(0, 1);
     let port = world.ask(Request::new(Op::State, listener), &mut []).unwrap().port;
     let near = world.socket(Op::Tcp);
-    assert_eq!(world.connect(near, LOCALHOST, port), Ok(()));
+    assert_eq!(world.connect(near, V4.localhost, port), Ok(()));
     let far = world.ask(Request::new(Op::Accept, listener), &mut []).unwrap().handle;
     assert_eq!(world.send(near, &mut [1, 2, 3]), Ok(3));
     let works = world.receive(far, &mut [0; 9]) == Ok(3);
@@ -35,7 +35,7 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     let bind = Request { port: 7, ..Request::new(Op::Bind, world.socket(Op::Udp)) };
     world.ask(bind, &mut []).unwrap();
     for _ in 0..60_000 {
-        world.inject(noise(&mut random, OURS));
+        world.inject(noise(&mut random));
         if random.chance(1, 4) {
             world.round(world.now + random.below(1 << 32));
         }
@@ -49,8 +49,7 @@ fn no_frame_makes_a_step_panic_or_fills_a_table() {
     assert!(world.net.frames().received > 50_000);
 }
 
-#[test]
-fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
+fn changed_frames_of_connections_with_right_checksums_harm_no_other(hosts: Hosts) {
     for seed in 0..40 {
         let fake = device();
         let mut world = World::open(&fake, seed);
@@ -58,10 +57,10 @@ fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
         world.faults = Faults { forges: 200, ..Faults::default() };
         let mut streams = Vec::new();
         for port in 0..30 {
-            let far = world.peer.connect(7, 2000 + port);
+            let far = world.peer.connect(hosts, 7, 2000 + port);
             let near = world.socket(Op::Tcp);
             world.peer.listen(3000 + port);
-            let _ = world.connect(near, PEER, 3000 + port);
+            let _ = world.connect(near, hosts.peer, 3000 + port);
             streams.push(near);
             for _ in 0..20 {
                 while let Ok(reply) = world.ask(Request::new(Op::Accept, listener), &mut []) {
@@ -81,61 +80,75 @@ fn changed_frames_of_connections_with_right_checksums_harm_no_other() {
         world.faults = Faults::default();
         streams.iter().for_each(|&near| world.close(near).unwrap());
         assert!(loopback_works(&mut world));
-        let far = world.peer.connect(7, 999);
+        let far = world.peer.connect(hosts, 7, 999);
         let accept = Request::new(Op::Accept, listener);
         let mut is_last = |it: &mut World<'_>| {
             let accepted = it.ask(accept, &mut []);
-            accepted.is_ok_and(|reply| reply.port == 999 && reply.address == PEER)
+            accepted.is_ok_and(|reply| reply.port == 999 && reply.address == hosts.peer)
         };
         world.until(2000, &mut is_last);
         world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
     }
 }
 
-#[test]
-fn strangers_fill_neither_loopback_nor_what_is_reserved() {
+fn strangers_fill_neither_loopback_nor_what_is_reserved(hosts: Hosts) {
     let fake = device();
     let mut world = World::open(&fake, 79);
     for port in 0..8 {
         world.listen(7000 + port, 128);
     }
     for number in 0..700 {
-        world.peer.connect(7000 + number % 8, 10_000 + number);
+        world.peer.connect(hosts, 7000 + number % 8, 10_000 + number);
         for _ in 0..5 {
             world.round(world.now + 1_000_000);
         }
     }
     let [_, sockets, ..] = world.net.census();
     assert!((OUTSIDE - 100..=OUTSIDE).contains(&sockets), "{sockets}");
-    let tree = |op, handle| Request { tree: 5, ..Request::new(op, handle) };
+    let tree = |op, handle| Request { tree: 5, flags: flag::V6, ..Request::new(op, handle) };
     let near = world.ask(tree(Op::Tcp, 0), &mut []).unwrap().handle;
-    let connect = Request { address: PEER, port: 80, ..tree(Op::Connect, near) };
+    let connect = Request { address: hosts.peer, port: 80, flags: 0, ..tree(Op::Connect, near) };
     assert_eq!(world.ask(connect, &mut []).err(), Some(Errno::Inprogress));
     let near = world.ask(tree(Op::Udp, 0), &mut []).unwrap().handle;
-    let send = Request { address: PEER, port: 53, length: 4, ..tree(Op::Send, near) };
+    let send =
+        Request { address: hosts.peer, port: 53, length: 4, flags: 0, ..tree(Op::Send, near) };
     assert!(world.ask(send, &mut [0; 4]).is_ok());
     let listener = world.listen(1, 1);
     let near = world.socket(Op::Tcp);
-    assert_eq!(world.connect(near, LOCALHOST, 1), Ok(()));
+    assert_eq!(world.connect(near, hosts.localhost, 1), Ok(()));
     let size = Request { option: option::SNDBUF, ..Request::new(Op::GetOption, near) };
     assert!(world.ask(size, &mut []).unwrap().value >= LARGEST as u64 / 2);
     assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
 }
 
-#[test]
-fn a_frame_from_no_host_outside_is_dropped() {
+/// Sources that no host outside has.
+const NONE_V4: [Address; 6] =
+    [V4.ours, V4.localhost, ANY_V4, v4([10, 0, 2, 255]), v4([244, 1, 1, 1]), v4([224, 0, 0, 1])];
+const NONE_V6: [Address; 5] = [
+    V6.ours,
+    V6.localhost,
+    ANY,
+    [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+];
+
+fn a_frame_from_no_host_outside_is_dropped(hosts: Hosts) {
     let (fake, mut random) = (device(), Prng::new(78));
     let mut world = World::open(&fake, 78);
     world.listen(7, 128);
     let mut count = 0;
     while count < 100 {
-        let mut frame = noise(&mut random, OURS);
-        if frame.len() < 60 || frame[13] != 0 || frame[23] != 6 || frame[14] != 0x45 {
+        let mut frame = noise(&mut random);
+        let is_v4 = to_v4(hosts.ours).is_some();
+        let (first, protocol, begin): (&[u8], usize, usize) =
+            if is_v4 { (&[8, 0, 0x45], 23, 26) } else { (&[0x86, 0xdd, 0x60], 20, 22) };
+        if frame.len() < 80 || !frame[12..].starts_with(first) || frame[protocol] != 6 {
             continue;
         }
-        let none = [OURS, LOCALHOST, [0; 4], [10, 0, 2, 255], [244, 1, 1, 1], [224, 0, 0, 1]];
+        let none = if is_v4 { &NONE_V4[..] } else { &NONE_V6 };
         let from = none[count % none.len()];
-        frame[26..30].copy_from_slice(&from);
+        let from = if is_v4 { &from[12..] } else { &from[..] };
+        frame[begin..begin + from.len()].copy_from_slice(from);
         checksum(&mut frame);
         world.inject(frame);
         count += 1;
@@ -173,7 +186,7 @@ fn no_device_makes_a_step_panic() {
                 1 => drop(world.event(who, Event::Timer)),
                 _ => {
                     let near = world.socket(Op::Tcp);
-                    let _ = world.connect(near, [10, 0, 2, 9], 9);
+                    let _ = world.connect(near, v4([10, 0, 2, 9]), 9);
                     world.close(near).unwrap();
                 }
             }
@@ -196,13 +209,16 @@ fn no_configuration_makes_a_step_panic() {
         }
         if random.chance(1, 2) {
             wrong.addresses.prefix_v4 = random.below(34) as u8;
+            wrong.addresses.prefix_v6 = random.below(132) as u8;
         }
         configure(&fake, &wrong);
         let mut world = World::new(&fake, seed);
         world.event(0, Event::Device);
         world.run(20);
         let near = world.socket(Op::Tcp);
-        let reached = world.connect(near, [random.next() as u8; 4], 9);
+        let byte = random.next() as u8;
+        let to = if random.chance(1, 2) { v4([byte; 4]) } else { [byte; 16] };
+        let reached = world.connect(near, to, 9);
         assert!(matches!(reached, Err(Errno::Netunreach | Errno::Inprogress | Errno::Connrefused)));
         assert!(loopback_works(&mut world));
     }
@@ -213,9 +229,9 @@ fn a_segment_to_the_broadcast_and_a_fragment_are_dropped() {
     let (fake, mut random) = (device(), Prng::new(80));
     let mut world = World::open(&fake, 80);
     world.seen = Some(Vec::new());
-    let mut segment = noise(&mut random, OURS);
-    while segment.len() < 54 || segment[14] != 0x45 || segment[23] != 6 {
-        segment = noise(&mut random, OURS);
+    let mut segment = noise(&mut random);
+    while segment.len() < 54 || segment[13] != 0 || segment[14] != 0x45 || segment[23] != 6 {
+        segment = noise(&mut random);
     }
     segment[20..22].fill(0);
     segment[26..30].copy_from_slice(&PEER);
@@ -277,7 +293,7 @@ fn hosts_connect_during_a_flood_of_syns() {
         match far {
             None if ms >= begun => {
                 port += 1;
-                far = Some(world.peer.connect(7, port));
+                far = Some(world.peer.connect(V4, 7, port));
             }
             Some(handle) if world.peer.stream(handle).state() == tcp::State::Established => {
                 world.peer.stream(handle).abort();
@@ -289,4 +305,10 @@ fn hosts_connect_during_a_flood_of_syns() {
     }
     let late = took.iter().filter(|ms| **ms > 1500).count();
     assert!(took.len() > 60 && late <= took.len() / 5, "{took:?} ms");
+}
+
+for_both_families! {
+    changed_frames_of_connections_with_right_checksums_harm_no_other
+    strangers_fill_neither_loopback_nor_what_is_reserved
+    a_frame_from_no_host_outside_is_dropped
 }

@@ -2,6 +2,18 @@
 //! the other end.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+/// Makes a test of each function, for each family.
+macro_rules! for_both_families {
+    ($($name:ident)*) => {
+        mod v4 {
+            $(#[test] fn $name() { super::$name(crate::world::V4); })*
+        }
+        mod v6 {
+            $(#[test] fn $name() { super::$name(crate::world::V6); })*
+        }
+    };
+}
+
 mod basics;
 mod deaths;
 mod faults;

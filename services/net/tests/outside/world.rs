@@ -1,21 +1,22 @@
 //! The service with a simulated network device, another stack of smoltcp at the other end of the
 //! cable, and a cable that loses, repeats, reorders, delays and corrupts frames.
 
-use super::frames::forge;
+use super::frames::{forge, headers};
 use abi::ethernet::{Addresses, Config, DEVICE_ID, FEATURES, HEADER, LINK_UP};
-use abi::net::{Errno, Op, Reply, Request, flag};
+use abi::net::{Address, Errno, LOCALHOST, LOCALHOST_V6, Op, Reply, Request, flag, v4};
 use abi::soc::DeviceRegisters;
 use base::id::{DomainId, Epoch};
 use base::port::Words;
 use base::prng::Prng;
 use net::Net;
+use net::addresses::to_ip;
 use net::nic::MEMORY;
 use share::{Answer, Device, Effects, Event, Service, Token};
 use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
+use smoltcp::wire::{EthernetAddress, IpCidr};
 use std::collections::VecDeque;
 use std::mem::offset_of;
 use virtio::fake::{Fake, Model, View};
@@ -23,8 +24,51 @@ use zerocopy::IntoBytes;
 
 pub const OURS: [u8; 4] = [10, 0, 2, 15];
 pub const PEER: [u8; 4] = [10, 0, 2, 2];
-/// Beyond the gateway, which is the peer; the peer answers for it.
 pub const FAR: [u8; 4] = [93, 184, 216, 34];
+
+/// The addresses of one family.
+#[derive(Clone, Copy, Debug)]
+pub struct Hosts {
+    pub ours: Address,
+    pub peer: Address,
+    /// Beyond the gateway, which is the peer; the peer answers for it.
+    pub far: Address,
+    /// A neighbour that is not there.
+    pub silent: Address,
+    pub localhost: Address,
+}
+
+impl Hosts {
+    /// Returns the neighbour with this number.
+    #[allow(dead_code, reason = "a part of this file is used")]
+    pub fn neighbour(&self, number: u8) -> Address {
+        let mut address = self.ours;
+        address[15] = number;
+        address
+    }
+}
+
+pub const V4: Hosts = Hosts {
+    ours: v4(OURS),
+    peer: v4(PEER),
+    far: v4(FAR),
+    silent: v4([10, 0, 2, 77]),
+    localhost: LOCALHOST,
+};
+
+pub const V6: Hosts = Hosts {
+    ours: v6(0xfec0, 0x15),
+    peer: v6(0xfec0, 2),
+    far: v6(0x2001, 34),
+    silent: v6(0xfec0, 77),
+    localhost: LOCALHOST_V6,
+};
+
+const fn v6(first: u16, last: u8) -> Address {
+    let [a, b] = first.to_be_bytes();
+    [a, b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]
+}
+
 const KERNELS: usize = 2;
 /// Time that a step takes, in ns.
 const STEP: u64 = 2_000;
@@ -139,8 +183,9 @@ impl Peer {
         let mut socket = Socket::default();
         let mut interface = Interface::new(config, &mut socket, Instant::from_micros(0));
         interface.update_ip_addrs(|list| {
-            list.push(IpCidr::new(IpAddress::Ipv4(PEER.into()), 24)).unwrap();
-            list.push(IpCidr::new(IpAddress::Ipv4(FAR.into()), 32)).unwrap();
+            for (address, prefix) in [(V4.peer, 24), (V4.far, 32), (V6.peer, 64), (V6.far, 128)] {
+                list.push(IpCidr::new(to_ip(address), prefix)).unwrap();
+            }
         });
         Peer { interface, sockets: SocketSet::new(Vec::new()), socket }
     }
@@ -179,9 +224,9 @@ impl Peer {
         handle
     }
 
-    pub fn connect(&mut self, port: u16, from: u16) -> SocketHandle {
+    pub fn connect(&mut self, hosts: Hosts, port: u16, from: u16) -> SocketHandle {
         let handle = self.tcp();
-        let to = (IpAddress::Ipv4(Ipv4Address::from(OURS)), port);
+        let to = (to_ip(hosts.ours), port);
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
         socket.connect(self.interface.context(), to, from).unwrap();
         handle
@@ -231,6 +276,10 @@ pub fn config() -> Config {
         gateway_v4: PEER,
         names_v4: [10, 0, 2, 3],
         prefix_v4: 24,
+        v6: V6.ours,
+        gateway_v6: V6.peer,
+        names_v6: v6(0xfec0, 3),
+        prefix_v6: 64,
         ..Addresses::default()
     };
     let (mac, status) = ([2, 0, 0, 0, 0, 1], LINK_UP.into());
@@ -355,8 +404,9 @@ impl<'a> World<'a> {
         if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }
 
+    /// Returns a new socket of IPv6, which reaches both families.
     pub fn socket(&mut self, op: Op) -> u64 {
-        self.ask(Request::new(op, 0), &mut []).unwrap().handle
+        self.ask(Request { flags: flag::V6, ..Request::new(op, 0) }, &mut []).unwrap().handle
     }
 
     pub fn listen(&mut self, port: u16, backlog: u16) -> u64 {
@@ -366,7 +416,7 @@ impl<'a> World<'a> {
         handle
     }
 
-    pub fn connect(&mut self, handle: u64, address: [u8; 4], port: u16) -> Result<(), Errno> {
+    pub fn connect(&mut self, handle: u64, address: Address, port: u16) -> Result<(), Errno> {
         let request = Request { address, port, ..Request::new(Op::Connect, handle) };
         self.ask(request, &mut []).map(|_| ())
     }
@@ -393,9 +443,11 @@ impl<'a> World<'a> {
             return;
         }
         let copies = if random.chance(repeats, 1000) { 2 } else { 1 };
-        // Ethernet protects its own header, and ARP has no other checksum.
-        if random.chance(corrupts, 1000) && frame[12..14] == [8, 0] {
-            let at = 14 + random.below(frame.len() as u64 - 14) as usize;
+        // Ethernet protects its own header, and ARP has no other checksum, nor the header of IPv6.
+        if random.chance(corrupts, 1000)
+            && let Some(first) = headers(&frame)
+        {
+            let at = first + random.below((frame.len() - first) as u64) as usize;
             frame[at] ^= 1 << random.below(8);
         }
         if forges != 0 && random.chance(forges, 1000) {

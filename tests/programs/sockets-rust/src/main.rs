@@ -3,7 +3,7 @@
 //! ```text
 //!   echo PORT COUNT    answers so many connections, one after the other
 //!   client PORT BYTES [HOST]  sends a pattern, and compares what comes back
-//!   all                both, and datagrams, in one process
+//!   all                both, and datagrams, in one process, by IPv4 and by IPv6
 //! ```
 
 use penumbra::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -11,20 +11,18 @@ use penumbra::ready::{self, Interest};
 use penumbra::{Errno, File};
 use std::error::Error;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-fn local(port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
-}
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn pattern(at: u32) -> u8 {
     (at.wrapping_mul(2_654_435_761) >> 24) as u8
 }
 
 /// Connects as soon as something listens there.
-fn reach(to: SocketAddrV4) -> Result<TcpStream, Errno> {
+fn reach(to: SocketAddr) -> Result<TcpStream, Errno> {
     loop {
         match TcpStream::connect(to) {
             Err(Errno::CONNREFUSED) => ready::sleep(10_000_000)?,
@@ -34,7 +32,7 @@ fn reach(to: SocketAddrV4) -> Result<TcpStream, Errno> {
 }
 
 fn echo(port: u16, count: u32) -> Outcome {
-    let listener = TcpListener::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?;
     for _ in 0..count {
         let (mut stream, peer) = listener.accept()?;
         assert_eq!(peer, stream.peer_addr()?);
@@ -51,7 +49,7 @@ fn echo(port: u16, count: u32) -> Outcome {
     Ok(())
 }
 
-fn client(to: SocketAddrV4, bytes: u32) -> Outcome {
+fn client(to: SocketAddr, bytes: u32) -> Outcome {
     let stream = reach(to)?;
     let (mut sent, mut received) = (0, 0);
     while received < bytes {
@@ -72,10 +70,10 @@ fn client(to: SocketAddrV4, bytes: u32) -> Outcome {
     Ok(())
 }
 
-fn all() -> Outcome {
-    let listener = TcpListener::bind(local(0))?;
+fn all(own: IpAddr) -> Outcome {
+    let listener = TcpListener::bind((own, 0))?;
     let port = listener.local_addr()?.port();
-    let near = TcpStream::connect(local(port))?;
+    let near = TcpStream::connect((own, port))?;
     let (far, peer) = listener.accept()?;
     assert_eq!(peer, near.local_addr()?);
     near.write_all(b"hello")?;
@@ -100,7 +98,7 @@ fn all() -> Outcome {
     assert_eq!(second.read(&mut data)?, 0);
     assert_eq!(second.take_error()?, None);
     println!("ok streams");
-    let (one, other) = (UdpSocket::bind(local(0))?, UdpSocket::bind(local(0))?);
+    let (one, other) = (UdpSocket::bind((own, 0))?, UdpSocket::bind((own, 0))?);
     one.send_to(b"datagram", other.local_addr()?)?;
     assert_eq!(other.recv_from(&mut data)?, (8, one.local_addr()?));
     one.connect(other.local_addr()?)?;
@@ -125,9 +123,9 @@ fn main() -> Outcome {
     match arguments.get(1).map(String::as_str) {
         Some("echo") => echo(number(2)? as u16, number(3)?),
         Some("client") => {
-            let host = arguments.get(4).map_or(Ok(Ipv4Addr::LOCALHOST), |text| text.parse())?;
-            client(SocketAddrV4::new(host, number(2)? as u16), number(3)?)
+            let host = arguments.get(4).map_or(Ok(LOCAL), |text| text.parse())?;
+            client(SocketAddr::new(host, number(2)? as u16), number(3)?)
         }
-        _ => all(),
+        _ => all(LOCAL).and_then(|()| all(Ipv6Addr::LOCALHOST.into())),
     }
 }

@@ -1,0 +1,82 @@
+//! What a socket is ready for, and how much it could transfer.
+
+use crate::budget::LARGEST;
+use crate::sockets::{Kind, is_connecting};
+use crate::stack::Stack;
+use abi::net::DATAGRAM;
+
+impl Kind {
+    /// Returns whether a receive or an accept would not wait.
+    pub fn readable(&self, stack: &Stack) -> bool {
+        match self {
+            Kind::Udp(own) => !own.inbox.is_empty(),
+            Kind::Listener(listener) => !listener.ready.is_empty(),
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                socket.can_recv() || !socket.may_recv() && !is_connecting(socket)
+            }
+            Kind::FreshUdp => false,
+            Kind::Fresh(_) | Kind::Ended(..) => true,
+        }
+    }
+
+    /// Returns whether a send or a connect would not wait.
+    pub fn writable(&self, stack: &Stack) -> bool {
+        match self {
+            // On loopback a datagram arrives at once, or is lost.
+            Kind::Udp(own) => own.outside.is_none_or(|it| stack.see_datagrams(it).can_send()),
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                socket.can_send() || !socket.may_send() && !is_connecting(socket)
+            }
+            Kind::Listener(_) => false,
+            Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,
+        }
+    }
+
+    /// Returns whether a stream has no direction left.
+    pub fn is_over(&self, stack: &Stack) -> bool {
+        match self {
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
+            }
+            Kind::Ended(_) => true,
+            Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
+        }
+    }
+
+    /// Returns how many bytes can be read, or connections accepted.
+    pub fn waiting(&self, stack: &Stack) -> usize {
+        match self {
+            Kind::FreshUdp | Kind::Fresh(_) => 0,
+            Kind::Udp(own) => own.inbox.bytes(),
+            Kind::Listener(listener) => listener.ready.len(),
+            Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
+            Kind::Ended(ended) => ended.rest.len(),
+        }
+    }
+
+    /// Returns how many bytes can be sent.
+    pub fn space(&self, stack: &Stack) -> usize {
+        match self {
+            Kind::Udp(..) | Kind::FreshUdp => DATAGRAM,
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                socket.send_capacity().saturating_sub(socket.send_queue())
+            }
+            Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => 0,
+        }
+    }
+
+    /// Returns the capacities of its buffers: to receive, and to send.
+    pub fn buffers(&self, stack: &Stack) -> (usize, usize) {
+        match self {
+            Kind::Stream(stream) => {
+                let socket = stack.see_stream(stream.socket);
+                (socket.recv_capacity(), socket.send_capacity())
+            }
+            _ => (LARGEST, LARGEST),
+        }
+    }
+}
