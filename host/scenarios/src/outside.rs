@@ -1,5 +1,5 @@
-//! The network outside: programs on each kernel serve clients of the host and connect to it, by IPv4
-//! and IPv6, also while and after the strong kernel dies.
+//! The network outside: programs on each kernel serve clients of the host and connect to it, by
+//! IPv4 and IPv6, also while and after the strong kernel dies.
 
 use super::machine::until;
 use super::peers::wait_for_domain;

@@ -1,7 +1,7 @@
 //! Sockets: streams ([`TcpListener`], [`TcpStream`]) and datagrams ([`UdpSocket`]).
 //!
-//! A socket is of the family of its address. One that is bound to `[::]` hears IPv4 as well, and has
-//! peers such as `[::ffff:10.0.2.2]:80` then. What can be reached is up to the board and the
+//! A socket is of the family of its address. One that is bound to `[::]` hears IPv4 as well, and
+//! has peers such as `[::ffff:10.0.2.2]:80` then. What can be reached is up to the board and the
 //! program's manifest. With the feature `std`, streams implement
 //! `std::io::Read` and `std::io::Write`.
 //!

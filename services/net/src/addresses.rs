@@ -21,6 +21,9 @@ const BITS: u8 = 128;
 /// Bits before those of an IPv4 address.
 const MAPPED: u8 = 96;
 
+/// Address and port of a peer.
+pub type Peer = (Address, u16);
+
 /// A network of one family that the interface is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {

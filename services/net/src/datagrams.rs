@@ -3,10 +3,10 @@
 //! On loopback a datagram is put into the receiver's inbox when it is sent; smoltcp has those of
 //! the outside only.
 
-use crate::addresses::{Local, Side, bytes_of, to_ip};
+use crate::addresses::{Local, Peer, Side, bytes_of, to_ip};
 use crate::operations::{at_port, filled, moved};
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Kind, Peer, Socket};
+use crate::sockets::{Datagrams, Kind, Socket};
 use crate::stack::SocketHandle;
 use abi::net::{ANY, DATAGRAM, Errno, Reply, flag};
 use smoltcp::socket::udp;

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Maximum size of a packet: a segment of a page, and the headers of IPv6 and TCP. Each packet costs
-/// the same, whatever its size.
+/// Maximum size of a packet: a segment of a page, and the headers of IPv6 and TCP. Each packet
+/// costs the same, whatever its size.
 pub const MTU: usize = 4096 + 40 + 20;
 /// Number of packet buffers.
 pub const PACKETS: usize = 12;

@@ -6,8 +6,7 @@
 //! Routers are not listened to: addresses and next hops are the board file's.
 
 use crate::addresses::{Addresses, is_link_local};
-use crate::ethernet::{EVERYBODY, Frame};
-use crate::neighbours::{Mac, is_station};
+use crate::neighbours::{EVERYBODY, Mac, is_station};
 use abi::ethernet::{Arp, Discovery, FRAME_HEADER, FrameHeader, Question, arp, discovery, kind};
 use abi::net::{ANY, ANY_V4, Address, to_v4, v4};
 use smoltcp::wire::{Icmpv6Packet, IpProtocol, Ipv6Address, Ipv6Packet, Ipv6Repr};
@@ -18,6 +17,14 @@ const IPV6_HEADER: usize = 40;
 const MOST: usize = FRAME_HEADER + IPV6_HEADER + size_of::<Discovery>();
 /// All hosts on the link.
 const ALL: Address = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+/// What a neighbour tells: its hardware address, and whether it asks for ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub address: Address,
+    pub mac: Mac,
+    pub asks: bool,
+}
 
 /// A frame with a message.
 pub struct Message {
@@ -51,28 +58,24 @@ pub fn is_group(mac: Mac, own: &Addresses) -> bool {
 }
 
 /// Reads a message of ARP.
-pub fn of_arp(payload: &[u8], own: &Addresses) -> Option<Frame> {
+pub fn of_arp(payload: &[u8], own: &Addresses) -> Option<Told> {
     let (message, _) = Arp::ref_from_prefix(payload).ok()?;
     let (from, mac) = (v4(message.from), message.from_mac);
     let asks = message.operation.get() == arp::REQUEST && own.is_own(v4(message.to));
     let is_valid = message.format == arp::FORMAT && own.is_neighbour(from);
     // A host that has no address yet may ask as well.
     let is_known = is_valid || asks && from == ANY_V4;
-    (is_known && is_station(mac)).then_some(Frame::Neighbour { address: from, mac, asks })
+    (is_known && is_station(mac)).then_some(Told { address: from, mac, asks })
 }
 
 /// Reads a packet of IPv6 from station `sender`. Returns `None` if it is not about discovery, and
 /// `Some(None)` if it is to be ignored.
-pub fn of_packet(
-    packet: &Ipv6Packet<&[u8]>,
-    sender: Mac,
-    own: &Addresses,
-) -> Option<Option<Frame>> {
+pub fn of_packet(packet: &Ipv6Packet<&[u8]>, sender: Mac, own: &Addresses) -> Option<Option<Told>> {
     let kind = packet.payload().first().filter(|_| packet.next_header() == IpProtocol::Icmpv6)?;
     discovery::ALL.contains(kind).then(|| read(packet, sender, own))
 }
 
-fn read(packet: &Ipv6Packet<&[u8]>, sender: Mac, own: &Addresses) -> Option<Frame> {
+fn read(packet: &Ipv6Packet<&[u8]>, sender: Mac, own: &Addresses) -> Option<Told> {
     let (from, to) = (packet.src_addr(), packet.dst_addr());
     let payload = packet.payload();
     let (message, options) = Question::ref_from_prefix(payload).ok()?;
@@ -89,13 +92,13 @@ fn read(packet: &Ipv6Packet<&[u8]>, sender: Mac, own: &Addresses) -> Option<Fram
             let is_host = from == ANY || own.is_neighbour(from) || is_link_local(from);
             let mac = option(options, discovery::SOURCE)?.unwrap_or(sender);
             let is_valid = is_ours && is_to_us && is_host && is_station(mac);
-            is_valid.then_some(Frame::Neighbour { address: from, mac, asks: true })
+            is_valid.then_some(Told { address: from, mac, asks: true })
         }
         discovery::ADVERTISEMENT => {
             let is_to_us = own.is_own(to) || to == ALL;
             let mac = option(options, discovery::TARGET)??;
             let is_valid = is_to_us && own.is_neighbour(message.target) && is_station(mac);
-            is_valid.then_some(Frame::Neighbour { address: message.target, mac, asks: false })
+            is_valid.then_some(Told { address: message.target, mac, asks: false })
         }
         _ => None,
     }
@@ -198,6 +201,7 @@ fn message_of_v6(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ethernet::Frame;
     use abi::ethernet::Config;
 
     const MAC: Mac = [2, 0, 0, 0, 0, 1];
@@ -222,19 +226,19 @@ mod tests {
             let question = question(&us, other).unwrap();
             assert!(question.to == EVERYBODY || question.to == [0x33, 0x33, 0xff, 0x34, 0x56, 2]);
             let heard = Frame::of(question.bytes(), &them);
-            assert_eq!(heard, Frame::Neighbour { address: own, mac: MAC, asks: true });
+            assert_eq!(heard, Frame::Neighbour(Told { address: own, mac: MAC, asks: true }));
             let third = Frame::of(question.bytes(), &host(OTHER, 3));
-            assert!(!matches!(third, Frame::Neighbour { asks: true, .. }));
+            assert!(!matches!(third, Frame::Neighbour(Told { asks: true, .. })));
             let answer = answer(&them, own, MAC).unwrap();
             assert_eq!(answer.to, MAC);
             let heard = Frame::of(answer.bytes(), &us);
-            assert_eq!(heard, Frame::Neighbour { address: other, mac: OTHER, asks: false });
+            assert_eq!(heard, Frame::Neighbour(Told { address: other, mac: OTHER, asks: false }));
         }
         // One that has no address yet is answered so that it hears it.
         let answer = answer(&us, ANY, OTHER).unwrap();
         assert_eq!(answer.to, [0x33, 0x33, 0, 0, 0, 1]);
         let heard = Frame::of(answer.bytes(), &them);
-        assert_eq!(heard, Frame::Neighbour { address: v6(1), mac: MAC, asks: false });
+        assert_eq!(heard, Frame::Neighbour(Told { address: v6(1), mac: MAC, asks: false }));
     }
 
     #[test]
@@ -242,7 +246,7 @@ mod tests {
         let (us, them) = (host(MAC, 1), host(OTHER, 2));
         for message in [question(&us, v6(2)).unwrap(), answer(&us, v6(2), OTHER).unwrap()] {
             let whole = message.bytes();
-            assert!(matches!(Frame::of(whole, &them), Frame::Neighbour { .. }));
+            assert!(matches!(Frame::of(whole, &them), Frame::Neighbour(_)));
             for length in 0..whole.len() {
                 let cut = Frame::of(&whole[..length], &them);
                 assert!(matches!(cut, Frame::Foreign | Frame::Other), "{length}");
@@ -251,7 +255,7 @@ mod tests {
             for at in (FRAME_HEADER + 7..whole.len()).filter(|at| *at != FRAME_HEADER + 6) {
                 let mut wrong = whole.to_vec();
                 wrong[at] ^= 1;
-                assert!(!matches!(Frame::of(&wrong, &them), Frame::Neighbour { .. }), "{at}");
+                assert!(!matches!(Frame::of(&wrong, &them), Frame::Neighbour(_)), "{at}");
             }
         }
         for options in [&[1u8, 0, 0, 0][..], &[1, 2, 0, 0, 0, 0, 0, 0], &[5, 1, 0], &[7]] {

@@ -1,21 +1,17 @@
 //! The interface to Ethernet, and what a frame is before smoltcp reads it.
 
 use crate::addresses::{Addresses, bytes_of};
-use crate::discovery;
-use crate::neighbours::{Mac, Neighbours};
+use crate::discovery::{self, Told};
+use crate::neighbours::{EVERYBODY, Mac, Neighbours};
 use crate::nic::{Counts, Nic};
 use crate::patience::Stalls;
 use abi::ethernet::{FrameHeader, kind};
-use abi::net::Address;
 use alloc::boxed::Box;
 use base::prng::Prng;
 use smoltcp::iface::Interface;
 use smoltcp::wire::{IpAddress, IpEndpoint};
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
 use zerocopy::FromBytes;
-
-/// The address of all stations.
-pub const EVERYBODY: Mac = [0xff; 6];
 
 /// The interface, once the device has opened and given it addresses.
 pub(crate) struct Attached {
@@ -41,12 +37,16 @@ pub enum Frame {
     /// Not for this chip, or its source is no host outside that could be answered: an address of
     /// this chip, a broadcast, or none.
     Foreign,
-    /// A neighbour tells its address, and may ask for ours.
-    Neighbour { address: Address, mac: Mac, asks: bool },
+    /// A neighbour tells its address.
+    Neighbour(Told),
     /// Begins a connection with this chip.
     Syn { from: IpEndpoint, to: IpEndpoint },
     /// Another packet.
     Other,
+}
+
+fn told(message: Option<Told>) -> Frame {
+    message.map_or(Frame::Foreign, Frame::Neighbour)
 }
 
 impl Frame {
@@ -58,7 +58,7 @@ impl Frame {
         let is_for_us = header.to == own.mac || header.to == EVERYBODY;
         match header.kind.get() {
             kind::IPV4 if is_for_us => Frame::of_v4(payload, own),
-            kind::ARP if is_for_us => discovery::of_arp(payload, own).unwrap_or(Frame::Foreign),
+            kind::ARP if is_for_us => told(discovery::of_arp(payload, own)),
             kind::IPV6 if is_for_us || discovery::is_group(header.to, own) => {
                 Frame::of_v6(payload, header.from, own)
             }
@@ -87,7 +87,7 @@ impl Frame {
         let Ok(packet) = Ipv6Packet::new_checked(payload) else { return Frame::Other };
         let (from, to) = (packet.src_addr(), packet.dst_addr());
         if let Some(found) = discovery::of_packet(&packet, mac, own) {
-            return found.unwrap_or(Frame::Foreign);
+            return told(found);
         }
         match packet.next_header() {
             _ if !is_between(from.into(), to.into(), own) => Frame::Foreign,

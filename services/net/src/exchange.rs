@@ -60,9 +60,7 @@ impl Net {
     fn take(&mut self, device: &Device<'_>, frame: Frame) {
         match frame {
             Frame::Foreign => self.stack.ignore(),
-            Frame::Neighbour { address, mac, asks } => {
-                self.stack.hear(device, (address, mac), asks);
-            }
+            Frame::Neighbour(told) => self.stack.hear(device, told),
             Frame::Other => self.stack.take(device),
             Frame::Syn { from, to } => {
                 if self.admit(from, to) {

@@ -2,12 +2,10 @@
 //!
 //! Contract: at most [`WAITING`] datagrams with [`LARGEST`] bytes together wait at a socket; a
 //! further one is lost. What a socket does not hear, or a connected one gets from others than its
-//! peer, is refused before it takes room ([`Datagrams::hears`]).
+//! peer, is refused before it takes room (`Datagrams::hears`).
 
-use crate::addresses::bytes_of;
+use crate::addresses::Peer;
 use crate::budget::{LARGEST, WAITING};
-use crate::sockets::{Datagrams, Peer};
-use crate::stack::Stack;
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 
@@ -83,27 +81,6 @@ impl Inbox {
                 self.heads.push_back(head);
             } else {
                 self.bytes.drain(..length);
-            }
-        }
-    }
-}
-
-impl Datagrams {
-    /// Returns whether a datagram to `to` from `from` is for this socket, whose only peer is
-    /// `peer`.
-    pub fn hears(&self, to: Peer, from: Peer, peer: Option<Peer>) -> bool {
-        let (address, port) = to;
-        self.port == port && self.local.hears(address) && peer.is_none_or(|peer| peer == from)
-    }
-
-    /// Takes what has come from outside.
-    pub fn collect(&mut self, stack: &mut Stack, peer: Option<Peer>) {
-        let Some(outside) = self.outside else { return };
-        let socket = stack.datagrams(outside);
-        while let Ok((datagram, about)) = socket.recv() {
-            let from = (bytes_of(about.endpoint.addr), about.endpoint.port);
-            if peer.is_none_or(|peer| peer == from) {
-                self.inbox.push(from, datagram);
             }
         }
     }

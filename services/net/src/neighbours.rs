@@ -1,5 +1,5 @@
-//! Neighbours on the Ethernet and their hardware addresses, of both families: `discovery.rs` has the
-//! messages, which are ARP's or those of IPv6's neighbour discovery.
+//! Neighbours on the Ethernet and their hardware addresses, of both families. The messages are in
+//! `discovery.rs`: ARP's, or those of IPv6's neighbour discovery.
 //!
 //! Contract: packets to a neighbour whose address is not known are held here until the neighbour
 //! answers, at most [`HELD`] bytes for each neighbour; the oldest make room for newer ones. It is
@@ -18,6 +18,9 @@ use smoltcp::time::{Duration, Instant};
 
 /// An address on the Ethernet.
 pub type Mac = [u8; 6];
+
+/// The address of all stations.
+pub const EVERYBODY: Mac = [0xff; 6];
 
 /// Returns whether `mac` can be the address of one station.
 pub fn is_station(mac: Mac) -> bool {

@@ -139,7 +139,7 @@ impl Net {
 
     pub(crate) fn do_connect(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
-            // Another caller was told that it was refused.
+            // Another caller knows already that it was refused.
             (_, Kind::Fresh(_)) if call.again => return Err(Errno::Connrefused.into()),
             (place, &mut Kind::Fresh(bound)) => (place, self.begin(call, place, bound)?),
             (place, &mut Kind::Stream(stream)) => (place, stream),

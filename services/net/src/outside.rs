@@ -16,13 +16,12 @@
 
 use crate::addresses::{Addresses, Network};
 use crate::budget::OUTSIDE;
-use crate::discovery;
+use crate::discovery::{self, Told};
 use crate::ethernet::{Attached, Frame, Outside};
-use crate::neighbours::{Mac, Neighbours};
+use crate::neighbours::Neighbours;
 use crate::nic::Port;
 use crate::patience;
 use crate::stack::{SOON, Stack, finish_closed, ns};
-use abi::net::Address;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -112,7 +111,8 @@ impl Stack {
     }
 
     /// A neighbour tells its address, and may ask for ours.
-    pub fn hear(&mut self, device: &Device<'_>, (address, mac): (Address, Mac), asks: bool) {
+    pub fn hear(&mut self, device: &Device<'_>, told: Told) {
+        let Told { address, mac, asks } = told;
         let Outside { nic, attached, .. } = &mut self.outside;
         let Some(attached) = attached else { return };
         for frame in attached.neighbours.tell(address, mac, self.now) {

@@ -13,7 +13,7 @@
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it ([`Owners`]). Handles are charged to the process tree that opened them.
 
-use crate::addresses::{Local, Side, bytes_of};
+use crate::addresses::{Local, Peer, Side, bytes_of};
 use crate::budget::{LARGEST, SOCKETS};
 use crate::inbox::Inbox;
 use crate::listener::{Listener, RESERVED};
@@ -83,9 +83,6 @@ pub enum Kind {
     /// A connection that has ended.
     Ended(Ended),
 }
-
-/// Address and port of a peer.
-pub type Peer = (Address, u16);
 
 /// A socket.
 #[derive(Debug)]
@@ -379,6 +376,27 @@ impl Handles {
 
     fn any(&self, is: impl Fn(&Socket) -> bool) -> bool {
         (0..self.places()).any(|place| self.socket(place).is_some_and(&is))
+    }
+}
+
+impl Datagrams {
+    /// Returns whether a datagram to `to` from `from` is for this socket, whose only peer is
+    /// `peer`.
+    pub fn hears(&self, to: Peer, from: Peer, peer: Option<Peer>) -> bool {
+        let (address, port) = to;
+        self.port == port && self.local.hears(address) && peer.is_none_or(|peer| peer == from)
+    }
+
+    /// Takes what has come from outside.
+    pub fn collect(&mut self, stack: &mut Stack, peer: Option<Peer>) {
+        let Some(outside) = self.outside else { return };
+        let socket = stack.datagrams(outside);
+        while let Ok((datagram, about)) = socket.recv() {
+            let from = (bytes_of(about.endpoint.addr), about.endpoint.port);
+            if peer.is_none_or(|peer| peer == from) {
+                self.inbox.push(from, datagram);
+            }
+        }
     }
 }
 

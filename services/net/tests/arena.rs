@@ -6,12 +6,16 @@
 #[path = "outside/frames.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod frames;
+#[path = "outside/hosts.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod hosts;
 #[path = "outside/world.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod world;
 
 use crate::frames::checksum;
-use crate::world::{OURS, Wire, config, device};
+use crate::hosts::OURS;
+use crate::world::{Wire, config, device};
 use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};

@@ -6,7 +6,8 @@
 //! again at once, and its reply is in [`Board::finished`].
 
 use super::cable::frames::sum;
-use super::cable::world::{OURS, Peer, V6, Wire, config};
+use super::cable::hosts::{OURS, V6};
+use super::cable::world::{Peer, Wire, config};
 use crate::ext2::{Own, Thread};
 use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS, flag};
 use base::id::{DomainId, Epoch};
@@ -455,8 +456,8 @@ fn checked_v6(frame: &[u8]) -> usize {
     kind
 }
 
-/// Checks a frame of the chip as a network would. Returns what it is: discovery of neighbours, ICMP,
-/// TCP or UDP.
+/// Checks a frame of the chip as a network would. Returns what it is: discovery of neighbours,
+/// ICMP, TCP or UDP.
 fn checked(frame: &[u8]) -> usize {
     assert!((42..=1514).contains(&frame.len()), "a frame of {} bytes", frame.len());
     assert_eq!(frame[6..12], config().mac, "another source");

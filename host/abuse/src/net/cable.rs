@@ -4,6 +4,8 @@
 
 #[path = "../../../../services/net/tests/outside/frames.rs"]
 pub mod frames;
+#[path = "../../../../services/net/tests/outside/hosts.rs"]
+pub mod hosts;
 #[path = "../../../../services/net/tests/outside/world.rs"]
 pub mod world;
 

@@ -1,7 +1,8 @@
 //! Frames of IPv4 to the chip, of hosts that keep to no protocol.
 
 use super::cable::frames::checksum;
-use super::cable::world::{OURS, config};
+use super::cable::hosts::OURS;
+use super::cable::world::config;
 
 /// Bits of TCP's flags.
 pub mod tcp {

@@ -5,7 +5,7 @@
 //! and numbers that were never handles, but not those of the bystander.
 
 use super::board::{Board, Caller};
-use super::cable::world::{V4, V6};
+use super::cable::hosts::{V4, V6};
 use super::strangers::PORTS;
 use crate::bytes::Bytes;
 use abi::net::{ANY, ANY_V4, Address, Errno, Op, Poll, Reply, Request, State, flag, v4};

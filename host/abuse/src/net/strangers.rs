@@ -6,7 +6,8 @@
 
 use super::board::Board;
 use super::cable::frames::{checksum, noise};
-use super::cable::world::{OURS, PEER, V4, V6, config};
+use super::cable::hosts::{OURS, PEER, V4, V6};
+use super::cable::world::config;
 use super::packets::{Segment, datagram, packet, tcp};
 use crate::bytes::Bytes;
 use crate::mutate;

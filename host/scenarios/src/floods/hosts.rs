@@ -11,7 +11,8 @@
 use super::attack::{Attack, Attackers, PORT};
 use crate::Failure;
 use abuse::net::cable::SocketHandle;
-use abuse::net::cable::world::{Peer, V4};
+use abuse::net::cable::hosts::V4;
+use abuse::net::cable::world::Peer;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;

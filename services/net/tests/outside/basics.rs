@@ -1,10 +1,10 @@
 //! One thing at a time, over a cable without faults.
 
-use crate::world::{Hosts, V4, V6, World, config, configure, device, token};
+use crate::hosts::{Hosts, V4, V6};
+use crate::world::{World, config, configure, device, token};
 use abi::ethernet::Config;
 use abi::net::{ANY, Address, Entry, Errno, Interface, LAST, Link, Op, Poll, Request, State, v4};
-use abi::net::{flag, option, ready, shut};
-use base::id::{DomainId, Epoch};
+use abi::net::{option, ready, shut};
 use net::addresses::to_ip;
 use net::listener::HALF_OPEN;
 use share::Event;
@@ -425,38 +425,6 @@ fn a_full_backlog_lets_connections_wait(hosts: Hosts) {
     }
 }
 
-#[test]
-fn a_flood_is_taken_in_several_steps() {
-    let fake = device();
-    let mut world = World::open(&fake, 15);
-    for _ in 0..200 {
-        world.inject(vec![0xff; 60]);
-    }
-    let mut most = 0;
-    let before = world.net.frames().received;
-    while world.net.frames().received < before + 200 {
-        let last = world.net.frames().received;
-        world.round(u64::MAX);
-        most = most.max(world.net.frames().received - last);
-    }
-    // An interrupt and a timer in a round.
-    assert!((1..=64).contains(&most), "{most}");
-}
-
-fn the_death_of_a_kernel_resets_its_connections_outside(hosts: Hosts) {
-    let fake = device();
-    let mut world = World::open(&fake, 16);
-    let far = world.peer.listen(80);
-    let request = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
-    let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
-    let near = world.event(1, event).unwrap().handle;
-    assert_eq!(world.connect(near, hosts.peer, 80), Err(Errno::Inprogress));
-    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
-    world.event(0, Event::Gone(DomainId(1), Epoch(1)));
-    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
-    assert_eq!(world.net.census(), [0; 4]);
-}
-
 fn the_interface_and_all_sockets_are_shown(hosts: Hosts) {
     let fake = device();
     let mut world = World::open(&fake, 17);
@@ -511,6 +479,5 @@ for_both_families! {
     connections_outlive_a_reset_of_the_device
     half_open_connections_do_not_keep_others_out
     a_full_backlog_lets_connections_wait
-    the_death_of_a_kernel_resets_its_connections_outside
     the_interface_and_all_sockets_are_shown
 }

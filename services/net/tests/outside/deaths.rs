@@ -1,7 +1,9 @@
 //! Kernels that die between steps and within them, while the network outside is in use.
 
-use crate::world::{Faults, Hosts, V4, V6, World, device};
+use crate::hosts::{Hosts, V4, V6};
+use crate::world::{Faults, World, device, token};
 use abi::net::{Errno, Op, Request, flag};
+use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use share::Event;
 use smoltcp::socket::tcp;
@@ -67,4 +69,22 @@ fn frames_of_an_earlier_life_do_not_reach_the_next() {
     world.peer.stream(far).send_slice(b"still there").unwrap();
     world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
     assert!(fake.resets.get() >= 2);
+}
+
+fn the_death_of_a_kernel_resets_its_connections_outside(hosts: Hosts) {
+    let fake = device();
+    let mut world = World::open(&fake, 16);
+    let far = world.peer.listen(80);
+    let request = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
+    let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
+    let near = world.event(1, event).unwrap().handle;
+    assert_eq!(world.connect(near, hosts.peer, 80), Err(Errno::Inprogress));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
+    world.event(0, Event::Gone(DomainId(1), Epoch(1)));
+    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Closed);
+    assert_eq!(world.net.census(), [0; 4]);
+}
+
+for_both_families! {
+    the_death_of_a_kernel_resets_its_connections_outside
 }

@@ -1,7 +1,8 @@
 //! Streams over a cable that loses, repeats, reorders, delays and corrupts frames, with every byte
 //! compared.
 
-use crate::world::{Faults, Hosts, V4, V6, World, device};
+use crate::hosts::{Hosts, V4, V6};
+use crate::world::{Faults, World, device};
 use abi::net::{Errno, Op, Request, shut};
 use base::prng::Prng;
 use smoltcp::iface::SocketHandle;

@@ -1,7 +1,7 @@
 //! Frames that strangers send: random ones that are nearly right, and changed ones with right
 //! checksums. The target `net` of host/abuse uses them as well.
 
-use super::world::{OURS, V6};
+use super::hosts::{OURS, V6};
 use base::prng::Prng;
 
 /// Returns the checksum of the Internet; `first` is the sum of what comes before.

@@ -2,7 +2,8 @@
 //! bounds.
 
 use crate::frames::{checksum, noise};
-use crate::world::{Faults, Hosts, OURS, PEER, V4, V6, World, config, configure, device};
+use crate::hosts::{Hosts, OURS, PEER, V4, V6};
+use crate::world::{Faults, World, config, configure, device};
 use abi::net::{ANY, ANY_V4, Address, Errno, Op, Request, flag, option, to_v4, v4};
 use abi::soc::DeviceRegisters;
 use base::prng::Prng;
@@ -305,6 +306,24 @@ fn hosts_connect_during_a_flood_of_syns() {
     }
     let late = took.iter().filter(|ms| **ms > 1500).count();
     assert!(took.len() > 60 && late <= took.len() / 5, "{took:?} ms");
+}
+
+#[test]
+fn a_flood_is_taken_in_several_steps() {
+    let fake = device();
+    let mut world = World::open(&fake, 15);
+    for _ in 0..200 {
+        world.inject(vec![0xff; 60]);
+    }
+    let mut most = 0;
+    let before = world.net.frames().received;
+    while world.net.frames().received < before + 200 {
+        let last = world.net.frames().received;
+        world.round(u64::MAX);
+        most = most.max(world.net.frames().received - last);
+    }
+    // An interrupt and a timer in a round.
+    assert!((1..=64).contains(&most), "{most}");
 }
 
 for_both_families! {

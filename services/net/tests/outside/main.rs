@@ -6,10 +6,10 @@
 macro_rules! for_both_families {
     ($($name:ident)*) => {
         mod v4 {
-            $(#[test] fn $name() { super::$name(crate::world::V4); })*
+            $(#[test] fn $name() { super::$name(crate::hosts::V4); })*
         }
         mod v6 {
-            $(#[test] fn $name() { super::$name(crate::world::V6); })*
+            $(#[test] fn $name() { super::$name(crate::hosts::V6); })*
         }
     };
 }
@@ -19,4 +19,5 @@ mod deaths;
 mod faults;
 mod frames;
 mod hostile;
+mod hosts;
 mod world;

@@ -1,6 +1,6 @@
-//! An echo server with nothing but Rust's standard library, at the listener that its manifest names,
-//! for `./pen test sockets.allowed`: `listener-rust COUNT` answers so many connections, one after
-//! the other.
+//! An echo server with nothing but Rust's standard library, at the listener that its manifest
+//! names, for `./pen test sockets.allowed`: `listener-rust COUNT` answers so many connections, one
+//! after the other.
 
 mod inherited;
 
