@@ -6,7 +6,7 @@ use mailin::{Action, Response, Session, SessionBuilder};
 use penumbra::Errno;
 use penumbra::net::TcpStream;
 use penumbra::ready::{self, Interest};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Longest line of a client. One that sends more without an end is left.
@@ -30,10 +30,10 @@ pub struct Connection {
 
 impl Connection {
     /// Greets a client.
-    pub fn new(stream: TcpStream, peer: Ipv4Addr, spool: &Rc<Spool>) -> Result<Connection, Errno> {
+    pub fn new(stream: TcpStream, peer: IpAddr, spool: &Rc<Spool>) -> Result<Connection, Errno> {
         stream.set_nonblocking(true)?;
         let name = SessionBuilder::new(spool.domain.as_str());
-        let session = name.build(peer.into(), Delivery::new(Rc::clone(spool)));
+        let session = name.build(peer, Delivery::new(Rc::clone(spool)));
         let greeting = session.greeting();
         let mut connection = Connection {
             stream,

@@ -41,7 +41,7 @@ fn serve(listener: &TcpListener, spool: &Rc<Spool>) -> Result<(), Box<dyn Error>
         }
         if ready.contains(&all.len()) {
             let (stream, peer) = listener.accept()?;
-            all.push(Connection::new(stream, *peer.ip(), spool)?);
+            all.push(Connection::new(stream, peer.ip(), spool)?);
         }
         all.retain(Connection::is_open);
     }
