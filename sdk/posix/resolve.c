@@ -1,5 +1,5 @@
-/* A resolver: a question for each family over UDP to the network's server of names, which is always at
- * 127.0.0.53, port 53. The system passes it to the server of the network outside; a program with
+/* A resolver: a question for each family over UDP to the network's server of names, which is always
+ * at 127.0.0.53, port 53. The system passes it to the server of the network outside; a program with
  * rules needs "connect:127.0.0.53:53". A and AAAA records; the server follows aliases.
  *
  * What the server sends is not trusted: the answer must repeat the question and its random number,
@@ -49,7 +49,7 @@ static uint8_t *put16(uint8_t *at, uint16_t value)
 }
 
 /* A name without an address of this family. It may have one of the other. */
-#define NO_ADDRESS 1
+#define WITHOUT_ADDRESS 1
 
 /* A question for the addresses of a name. */
 struct question {
@@ -148,7 +148,7 @@ static int read_answer(const uint8_t *message, size_t bytes, const struct questi
         at += length;
     }
     if (found == 0)
-        *error = NO_ADDRESS;
+        *error = WITHOUT_ADDRESS;
     return found;
 }
 
@@ -224,16 +224,16 @@ __attribute__((weak)) int penumbra_resolve(const char *name, int family,
         return 0;
     /* Connected, so that only the server's answers are received. */
     if (connect(fd, (struct sockaddr *)&server, sizeof server) == 0) {
-        *error = NO_ADDRESS;
+        *error = WITHOUT_ADDRESS;
         if (family != AF_INET6)
             found = resolve(fd, name, TYPE_A, addresses, error);
         /* A name that does not exist, or a server that is silent, is asked for once. */
-        if (family != AF_INET && (found > 0 || *error == NO_ADDRESS)) {
+        if (family != AF_INET && (found > 0 || *error == WITHOUT_ADDRESS)) {
             int second = 0;
             found += resolve(fd, name, TYPE_AAAA, addresses + found, &second);
             *error = second;
         }
-        if (*error == NO_ADDRESS)
+        if (*error == WITHOUT_ADDRESS)
             *error = EAI_NONAME;
     } else if (errno == ENETUNREACH) {
         *error = EAI_AGAIN;

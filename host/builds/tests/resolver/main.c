@@ -43,6 +43,8 @@ struct scene {
     /* How many sends have no room; errno of those after them, or 0. */
     int full, send_error;
     bool no_entropy;
+    /* Addresses of both families are asked for, not only those of IPv4. */
+    bool both;
     /* What is expected: number of addresses, error, and when, in ms. */
     int found, error;
     int64_t least_ms, most_ms;
@@ -50,6 +52,12 @@ struct scene {
 
 static const struct scene SCENES[] = {
     {.name = "an answer", .answer = 30000, .flags = 0x8180, .found = 1, .most_ms = 31},
+    {.name = "answers of both families", .both = true, .answer = 30000, .flags = 0x8180, .found = 2,
+     .most_ms = 31},
+    {.name = "no such name in either family", .both = true, .answer = 30000, .flags = 0x8183,
+     .error = EAI_NONAME, .most_ms = 31},
+    {.name = "silence for both families", .both = true, .answer = NEVER, .error = EAI_AGAIN,
+     .least_ms = 5900, .most_ms = 6100},
     {.name = "no such name", .answer = 30000, .flags = 0x8183, .error = EAI_NONAME, .most_ms = 31},
     {.name = "a server that fails", .answer = 30000, .flags = 0x8182, .error = EAI_FAIL,
      .most_ms = 31},
@@ -74,6 +82,7 @@ static const struct scene SCENES[] = {
 };
 
 static const uint8_t ADDRESS[] = {192, 0, 2, 7};
+static const uint8_t ADDRESS6[] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
 
 static const struct scene *scene;
 static int64_t now_us, next_noise;
@@ -171,17 +180,21 @@ static int poll(struct pollfd *fds, nfds_t count, int timeout)
     return 1;
 }
 
-/* Writes an answer with one address. */
+/* Writes an answer with one address, of the family that was asked for. */
 static size_t write_answer(uint8_t *to)
 {
-    static const uint8_t RECORD[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4};
+    uint8_t record[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, sizeof ADDRESS};
+    bool is_v4 = question[asked - 3] == 1;
+    size_t bytes = is_v4 ? sizeof ADDRESS : sizeof ADDRESS6;
+    record[3] = question[asked - 3];
+    record[11] = (uint8_t)bytes;
     memcpy(to, question, asked);
     to[2] = (uint8_t)(scene->flags >> 8);
     to[3] = (uint8_t)scene->flags;
     to[7] = 1;
-    memcpy(to + asked, RECORD, sizeof RECORD);
-    memcpy(to + asked + sizeof RECORD, ADDRESS, sizeof ADDRESS);
-    return asked + sizeof RECORD + sizeof ADDRESS;
+    memcpy(to + asked, record, sizeof record);
+    memcpy(to + asked + sizeof record, is_v4 ? ADDRESS : ADDRESS6, bytes);
+    return asked + sizeof record + bytes;
 }
 
 static ssize_t recv(int fd, void *data, size_t bytes, int flags)
@@ -213,15 +226,18 @@ static ssize_t recv(int fd, void *data, size_t bytes, int flags)
 int main(void)
 {
     for (size_t index = 0; index < sizeof SCENES / sizeof *SCENES; index++) {
-        struct in_addr addresses[RESOLVED];
+        struct host_address addresses[RESOLVED];
         int error = 0;
         scene = &SCENES[index];
         now_us = next_noise = asked = sends = 0;
-        int found = penumbra_resolve("host.example", addresses, &error);
+        int family = scene->both ? AF_UNSPEC : AF_INET;
+        int found = penumbra_resolve("host.example", family, addresses, &error);
         if (found != scene->found || (found == 0 && error != scene->error))
             wrong("another result");
-        if (found == 1 && memcmp(addresses, ADDRESS, sizeof ADDRESS) != 0)
+        if (found > 0 && memcmp(&addresses[0].v4, ADDRESS, sizeof ADDRESS) != 0)
             wrong("another address");
+        if (found > 1 && memcmp(&addresses[1].v6, ADDRESS6, sizeof ADDRESS6) != 0)
+            wrong("another address of IPv6");
         if (now_us / 1000 < scene->least_ms || now_us / 1000 > scene->most_ms)
             wrong("it took another time");
     }
