@@ -88,7 +88,7 @@ impl Serving {
         port: u16,
     ) -> Result<Serving, Failure> {
         let running = Running::of(&rig.instance, Line::on(kernel, program, arguments), b"");
-        until(rig, "sockets", &format!("0.0.0.0:{port} "))?;
+        until(rig, "sockets", &format!(":{port} "))?;
         let host_port = publish(rig, port)?;
         let (kernel, program) = (kernel.to_string(), program.to_string());
         Ok(Serving { running, kernel, program, port, host_port })
