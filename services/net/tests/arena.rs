@@ -9,13 +9,16 @@ mod frames;
 #[path = "outside/hosts.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod hosts;
+#[path = "outside/lent.rs"]
+mod lent;
 #[path = "outside/world.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod world;
 
 use crate::frames::checksum;
 use crate::hosts::OURS;
-use crate::world::{Wire, config, device};
+use crate::lent::{Apart, Lent};
+use crate::world::{config, device};
 use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS};
 use base::id::{DomainId, Epoch};
 use base::port::{Exclusive, Words};
@@ -23,9 +26,7 @@ use net::Net;
 use net::check::check;
 use net::client::Client;
 use net::nic::MEMORY;
-use share::{
-    Answer, Arena, Current, Custody, Device, Effects, Event, Instance, Outbox, Routed, Token,
-};
+use share::{Answer, Arena, Current, Custody, Device, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 use virtio::fake::View;
@@ -162,60 +163,18 @@ fn full_tables_fit_the_arena_and_free_all_memory() {
     assert!(kernel.used() < before + 250_000, "{before} bytes before, {} now", kernel.used());
 }
 
-/// The device's words. What the simulation allocates for an access is not the service's.
-struct Outer<'a>(&'a View<'a, Wire>);
-
-impl Outer<'_> {
-    fn apart<T>(&self, access: impl FnOnce(&View<'_, Wire>) -> T) -> T {
-        let heap = Thread::set_heap(0);
-        let result = access(self.0);
-        Thread::set_heap(heap);
-        result
-    }
-}
-
-impl Words for Outer<'_> {
-    fn load(&self, at: usize) -> u64 {
-        self.apart(|view| view.load(at))
-    }
-    fn store(&self, at: usize, value: u64) {
-        self.apart(|view| view.store(at, value));
-    }
-    fn barrier(&self) {
-        self.apart(|view| view.barrier());
-    }
-}
-
-/// The effects of a step that is lent the device.
-struct Lent<'a>(Outbox, Device<'a>);
-
-impl Effects for Lent<'_> {
-    fn wake(&mut self, token: Token) {
-        self.0.wake(token);
-    }
-    fn wake_all(&mut self) {
-        self.0.wake_all();
-    }
-    fn timer(&mut self, at: u64) {
-        Effects::timer(&mut self.0, at);
-    }
-    fn device(&self) -> Option<Device<'_>> {
-        Some(self.1)
-    }
-}
-
 #[test]
 fn full_tables_outside_fit_the_arena() {
     let (kernel, fake) = (Kernel::new(WHOLE / 4096 * 4096), device());
     // It works between steps: what it allocates is not the service's.
     fake.eager.set(false);
     let view = View::new(&fake);
-    let words = Outer(&view);
+    let words = Apart::<Thread>::new(&view);
     let mut now = 7;
     let mut step = |event: Event<'_, Request>| {
         now += 1000;
         let device = Device { words: &words, ..view.device(MEMORY, &|_| {}) };
-        let mut lent = Lent(Outbox::new(), device);
+        let mut lent = Lent { outbox: Outbox::new(), device, seed: 0 };
         let answer = kernel.0.step(now, event, &mut lent).unwrap();
         view.barrier();
         fake.turn();

@@ -7,7 +7,9 @@
 
 use super::cable::frames::sum;
 use super::cable::hosts::{OURS, V6};
+use super::cable::lent::{Apart, Lent};
 use super::cable::world::{Peer, Wire, config};
+use super::packets::told_mac;
 use crate::ext2::{Own, Thread};
 use abi::net::{Errno, HANDLES, Op, Reply, Request, WAITS, flag};
 use base::id::{DomainId, Epoch};
@@ -16,7 +18,7 @@ use base::prng::Prng;
 use net::Net;
 use net::budget::{OUTSIDE, SOCKETS};
 use net::nic::MEMORY;
-use share::{Answer, Current, Device, Effects, Event, Instance, Outbox, Service, Token};
+use share::{Answer, Device, Effects, Event, Instance, Outbox, Service, Token};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,51 +78,6 @@ impl Service for Watched {
         let answer = self.0.step(now, event, effects);
         CENSUS.set(self.0.census());
         answer
-    }
-}
-
-/// The device's words. What the simulation allocates for an access is not the service's.
-struct Apart<'a>(&'a View<'a, Wire>);
-
-impl Apart<'_> {
-    fn apart<T>(&self, access: impl FnOnce(&View<'_, Wire>) -> T) -> T {
-        let heap = Thread::set_heap(0);
-        let result = access(self.0);
-        Thread::set_heap(heap);
-        result
-    }
-}
-
-impl Words for Apart<'_> {
-    fn load(&self, at: usize) -> u64 {
-        self.apart(|view| view.load(at))
-    }
-    fn store(&self, at: usize, value: u64) {
-        self.apart(|view| view.store(at, value));
-    }
-    fn barrier(&self) {
-        self.apart(|view| view.barrier());
-    }
-}
-
-/// The effects of a step that is lent the device.
-struct Lent<'a>(Outbox, Device<'a>, u64);
-
-impl Effects for Lent<'_> {
-    fn wake(&mut self, token: Token) {
-        self.0.wake(token);
-    }
-    fn wake_all(&mut self) {
-        self.0.wake_all();
-    }
-    fn timer(&mut self, at: u64) {
-        Effects::timer(&mut self.0, at);
-    }
-    fn seed(&self) -> u64 {
-        self.2
-    }
-    fn device(&self) -> Option<Device<'_>> {
-        Some(self.1)
     }
 }
 
@@ -216,9 +173,9 @@ impl<'a> Board<'a> {
     fn step(&mut self, event: Event<'_, Request>) -> Answer<Reply> {
         self.now += STEP;
         let seed = self.random.next();
-        let (words, view) = (Apart(&self.view), &self.view);
+        let (words, view) = (Apart::<Thread>::new(&self.view), &self.view);
         let device = Device { words: &words, ..view.device(MEMORY, &|_| {}) };
-        let mut lent = Lent(Outbox::new(), device, seed);
+        let mut lent = Lent { outbox: Outbox::new(), device, seed };
         let answer = self.kernel.step(self.now, event, &mut lent).expect("the state is whole");
         self.view.barrier();
         let used = self.kernel.usage().used;
@@ -227,7 +184,7 @@ impl<'a> Board<'a> {
         assert!(handles <= HANDLES as usize && sockets <= SOCKETS && ending <= sockets);
         assert!(waits <= WAITS, "{waits} waits");
         assert!(ending <= SOCKETS.max(OUTSIDE), "{ending} sockets that end");
-        let outbox = lent.0;
+        let outbox = lent.outbox;
         self.timer = self.timer.min(outbox.timer().unwrap_or(u64::MAX));
         if !self.is_deaf {
             // Also of the caller of this step, which is not in the list yet.
@@ -420,19 +377,6 @@ fn keep(list: &mut Vec<Vec<u8>>, frame: &[u8]) {
         list.remove(0);
     }
     list.push(frame.to_vec());
-}
-
-/// Returns the answer of a host to a question about its hardware address.
-fn told_mac(question: &[u8]) -> Vec<u8> {
-    let mac = [2, 0, 0, 0, 1, question[41]];
-    let mut answer = question.to_vec();
-    answer[..6].copy_from_slice(&question[6..12]);
-    answer[6..12].copy_from_slice(&mac);
-    answer[21] = 2;
-    answer[22..28].copy_from_slice(&mac);
-    answer[28..32].copy_from_slice(&question[38..42]);
-    answer[32..42].copy_from_slice(&question[22..32]);
-    answer
 }
 
 /// The same of a packet of IPv6.

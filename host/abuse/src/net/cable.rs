@@ -6,6 +6,8 @@
 pub mod frames;
 #[path = "../../../../services/net/tests/outside/hosts.rs"]
 pub mod hosts;
+#[path = "../../../../services/net/tests/outside/lent.rs"]
+pub mod lent;
 #[path = "../../../../services/net/tests/outside/world.rs"]
 pub mod world;
 

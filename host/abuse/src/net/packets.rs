@@ -13,6 +13,19 @@ pub mod tcp {
     pub const ACK: u8 = 16;
 }
 
+/// Returns the answer of a host to a question about its hardware address.
+pub fn told_mac(question: &[u8]) -> Vec<u8> {
+    let mac = [2, 0, 0, 0, 1, question[41]];
+    let mut answer = question.to_vec();
+    answer[..6].copy_from_slice(&question[6..12]);
+    answer[6..12].copy_from_slice(&mac);
+    answer[21] = 2;
+    answer[22..28].copy_from_slice(&mac);
+    answer[28..32].copy_from_slice(&question[38..42]);
+    answer[32..42].copy_from_slice(&question[22..32]);
+    answer
+}
+
 /// Returns the frame of a packet of IPv4 to the chip.
 pub fn packet(from: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 34];

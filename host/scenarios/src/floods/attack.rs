@@ -1,6 +1,6 @@
 //! Hosts that attack a server: with SYNs, with connections that they hold, or by reading slowly.
 
-use abuse::net::packets::{Segment, packet, tcp};
+use abuse::net::packets::{Segment, packet, tcp, told_mac};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What they do.
@@ -155,17 +155,4 @@ impl Attackers {
             self.answers.push_back(segment(end, numbers, tcp::ACK, window, &[]));
         }
     }
-}
-
-/// Returns the answer of a host to a question about its hardware address.
-fn told_mac(question: &[u8]) -> Vec<u8> {
-    let mac = [2, 0, 0, 0, 1, question[41]];
-    let mut answer = question.to_vec();
-    answer[..6].copy_from_slice(&question[6..12]);
-    answer[6..12].copy_from_slice(&mac);
-    answer[21] = 2;
-    answer[22..28].copy_from_slice(&mac);
-    answer[28..32].copy_from_slice(&question[38..42]);
-    answer[32..42].copy_from_slice(&question[22..32]);
-    answer
 }
