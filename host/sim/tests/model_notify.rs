@@ -1,5 +1,6 @@
 //! Model check of `notify` over a ring: a sender that rings only when no core attends, two cores of
-//! one target that start and stop attending, weak memory. No core sleeps while a message waits.
+//! one target that start and stop attending, weak memory. No core sleeps while a message waits, and
+//! the cores do not keep each other from leaving.
 
 use abi::msg::{MAX_PAYLOAD, kind};
 use base::id::{CoreId, Epoch};
@@ -22,8 +23,15 @@ enum Op {
     Send,
     Enter,
     Poll,
-    /// With `true`, the other core held the lock when this one wanted to look.
-    Leave(bool),
+    Leave(Found),
+}
+
+/// How a core that leaves finds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Found {
+    Free,
+    /// Another core holds it; this one does not wait. A mistake.
+    Taken,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +40,8 @@ struct Core {
     /// It has polled to the end since it started attending, so it may stop.
     polled: bool,
     visits: u8,
+    /// How often it has tried to leave since it started attending.
+    leaves: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +68,8 @@ struct Notify {
     messages: u8,
     /// Number of times that a core returns to kernel code without a doorbell.
     visits: u8,
+    /// A core that leaves does not wait for the lock: if it is taken, a message may have arrived.
+    tries: bool,
     missing: fn(Access) -> bool,
 }
 
@@ -85,11 +97,10 @@ impl Notify {
             return (rung || core.visits > 0).then_some(Op::Enter);
         }
         let free = state.lock.is_none_or(|holder| holder == agent);
-        match core.polled {
-            true => Some(Op::Leave(!free)),
-            false if free => Some(Op::Poll),
-            // Another core polls: this one continues to leave, and looks again.
-            false => Some(Op::Leave(true)),
+        match (core.polled, free) {
+            (true, true) => Some(Op::Leave(Found::Free)),
+            (true, false) => self.tries.then_some(Op::Leave(Found::Taken)),
+            (false, _) => free.then_some(Op::Poll),
         }
     }
 
@@ -107,7 +118,8 @@ impl Notify {
             }
             Op::Enter => {
                 state.cores[agent - 1].attendance.enter(&windows.at(PAGE));
-                state.cores[agent - 1].polled = false;
+                let core = &mut state.cores[agent - 1];
+                (core.polled, core.leaves) = (false, 0);
             }
             Op::Poll => {
                 let mut buffer = [0; MAX_PAYLOAD];
@@ -116,13 +128,14 @@ impl Notify {
                 state.received += u8::from(got);
                 state.cores[agent - 1].polled = !got;
             }
-            Op::Leave(locked) => {
+            Op::Leave(found) => {
                 let State { consumer, cores, .. } = &mut state;
                 let wires = ends(windows, 1);
-                let waiting = || locked || consumer.is_waiting(&wires);
+                let waiting = || found == Found::Taken || consumer.is_waiting(&wires);
                 let core = &mut cores[agent - 1];
                 core.attendance.leave(&windows.at(PAGE), waiting);
                 core.polled = false;
+                core.leaves = core.leaves.saturating_add(1);
             }
         }
         After { state, rang }
@@ -132,7 +145,7 @@ impl Notify {
         match op {
             Op::Enter if agent == 1 && state.bell => state.bell = false,
             Op::Enter => state.cores[agent - 1].visits -= 1,
-            Op::Poll | Op::Leave(false) => state.lock = Some(agent),
+            Op::Poll | Op::Leave(Found::Free) => state.lock = Some(agent),
             _ => {}
         }
     }
@@ -159,7 +172,7 @@ impl Model for Notify {
         });
         let core = |id| {
             let attendance = Attendance::new(CoreId(id));
-            Core { attendance, polled: false, visits: self.visits }
+            Core { attendance, polled: false, visits: self.visits, leaves: 0 }
         };
         let cores = (0..self.cores as u8).map(core).collect();
         let (doing, lock, bell) = (vec![None; 1 + self.cores], None, false);
@@ -210,6 +223,10 @@ impl Model for Notify {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
+            // Each message keeps a core from leaving once at most, nothing else does.
+            Property::always("every core gets away", |model: &Notify, state: &State| {
+                state.cores.iter().all(|core| core.leaves <= model.messages + 1)
+            }),
             Property::always("no message is slept through", |model: &Notify, state: &State| {
                 let mut actions = vec![];
                 model.actions(state, &mut actions);
@@ -231,12 +248,12 @@ fn check(name: &str, model: Notify) {
 
 #[test]
 fn one_core_sleeps_through_nothing() {
-    check("one core", Notify { cores: 1, messages: 3, visits: 3, missing: none });
+    check("one core", Notify { cores: 1, messages: 3, visits: 3, tries: false, missing: none });
 }
 
 #[test]
 fn two_cores_sleep_through_nothing() {
-    check("two cores", Notify { cores: 2, messages: 2, visits: 1, missing: none });
+    check("two cores", Notify { cores: 2, messages: 2, visits: 1, tries: false, missing: none });
 }
 
 #[test]
@@ -244,9 +261,17 @@ fn without_either_barrier_a_message_is_slept_through() {
     let sender = |access| matches!(access, Access::Store(at) if at < LINK && at % LINK == 0);
     let core = |access| matches!(access, Access::Store(at) if at >= PAGE);
     for (name, missing) in [("sender", sender as fn(Access) -> bool), ("core", core)] {
-        let model = Notify { cores: 1, messages: 1, visits: 1, missing };
+        let model = Notify { cores: 1, messages: 1, visits: 1, tries: false, missing };
         let checker = model.checker().threads(2).spawn_bfs().join();
         let found = checker.discovery("no message is slept through");
         assert!(found.is_some(), "the {name}'s barrier is not needed?");
     }
+}
+
+#[test]
+fn cores_that_do_not_wait_for_the_lock_keep_each_other_from_leaving() {
+    let model = Notify { cores: 2, messages: 0, visits: 1, tries: true, missing: none };
+    // The number of attempts has no bound, nor has the number of states.
+    let checker = model.checker().target_max_depth(40).threads(2).spawn_bfs().join();
+    assert!(checker.discovery("every core gets away").is_some());
 }

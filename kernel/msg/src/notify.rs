@@ -72,10 +72,11 @@ impl Attendance {
         }
     }
 
-    /// Reports that the core is about to leave kernel code, with interrupts masked. `waiting` polls
-    /// the rings and replies of all peers, and returns true if a lock keeps it from polling. If the
-    /// result is [`Presence::Attending`], the core polls and tries again; if it is
-    /// [`Presence::Away`], it may leave.
+    /// Reports that the core is about to leave kernel code, with interrupts masked. `waiting` looks
+    /// at the rings and replies of all peers. It waits for their locks: if a lock that is taken
+    /// counted as a message, cores that leave at the same time could keep each other polling
+    /// without end. If the result is [`Presence::Attending`], the core polls and tries again; if it
+    /// is [`Presence::Away`], it may leave.
     pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Presence {
         page.store(self.word, 0);
         // The store comes before the poll; pairs with the barrier after each publish.

@@ -218,19 +218,10 @@ impl Peers {
         }
     }
 
-    /// Returns whether a message may have arrived; true for a peer whose lock is taken. For a core
-    /// that is about to sleep.
+    /// Returns whether a message has arrived. For a core that is about to sleep or to leave kernel
+    /// code; the locks are waited for ([`kernel_msg::notify::Attendance::leave`]).
     pub fn is_waiting(&self) -> bool {
-        self.are_served()
-            && self.iter().any(|peer| {
-                let urgent = peer
-                    .server
-                    .try_lock()
-                    .is_none_or(|server| server.is_waiting(&peer.wires, Class::Urgent));
-                let answered =
-                    peer.caller.try_lock().is_none_or(|caller| caller.is_waiting(&peer.wires));
-                urgent || answered || peer.blockable_waits()
-            })
+        self.are_served() && self.iter().any(Peer::is_waiting)
     }
 
     /// Returns whether a call to a peer is in progress.
@@ -369,10 +360,19 @@ impl Peer {
         }
     }
 
-    /// Returns whether a blockable request may have arrived; true if another core has the lock.
+    /// Returns whether a request or an answer has arrived.
+    fn is_waiting(&self) -> bool {
+        let is_requested = {
+            let server = self.server.lock();
+            server.is_waiting(&self.wires, Class::Urgent)
+                || server.is_waiting(&self.wires, Class::Blockable)
+        };
+        is_requested || self.caller.lock().is_waiting(&self.wires)
+    }
+
+    /// Returns whether a blockable request has arrived.
     fn blockable_waits(&self) -> bool {
-        let server = self.server.try_lock();
-        server.is_none_or(|server| server.is_waiting(&self.wires, Class::Blockable))
+        self.server.lock().is_waiting(&self.wires, Class::Blockable)
     }
 
     /// Wakes the threads whose calls have ended, and those that wait for room.
