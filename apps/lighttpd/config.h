@@ -37,6 +37,7 @@
 #define HAVE_GETENTROPY 1
 #define HAVE_GMTIME_R 1
 #define HAVE_INET_PTON 1
+#define HAVE_IPV6 1
 #define HAVE_LOCALTIME_R 1
 #define HAVE_LSTAT 1
 #define HAVE_MEMPCPY 1

@@ -16,8 +16,8 @@ use workbench::network::Forward;
 
 /// The addresses of the host's loopback, and what the chip calls them.
 const HOSTS: [(IpAddr, &str); 2] = [(LOCAL, "10.0.2.2"), (LOCAL6, "fec0::2")];
-const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(super) const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// The programs, and how each answers clients of both families.
 const PROGRAMS: [(&str, &str); 2] = [("sockets", "echo6"), ("sockets-rust", "echo")];
 const KERNELS: [&str; 2] = ["main", "shadow"];
@@ -27,12 +27,12 @@ const BYTES: usize = 100_000;
 const PORT: u16 = 80;
 
 /// Returns whether the host has this address: a container may have no IPv6.
-fn has(address: IpAddr) -> bool {
+pub(super) fn has(address: IpAddr) -> bool {
     TcpListener::bind((address, 0)).is_ok()
 }
 
 /// Publishes a port of the chip at a free port of an address of the host. Returns that.
-fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<SocketAddr, Failure> {
+pub(super) fn publish_at(rig: &Rig, address: IpAddr, port: u16) -> Result<SocketAddr, Failure> {
     let free = TcpListener::bind((address, 0))?.local_addr()?;
     rig.instance
         .publish(&[forward(free, port)])
@@ -50,7 +50,7 @@ pub(super) fn unpublish(rig: &Rig, host_port: u16, port: u16) -> Result<(), Fail
     unpublish_at(rig, SocketAddr::new(LOCAL, host_port), port)
 }
 
-fn unpublish_at(rig: &Rig, host: SocketAddr, port: u16) -> Result<(), Failure> {
+pub(super) fn unpublish_at(rig: &Rig, host: SocketAddr, port: u16) -> Result<(), Failure> {
     let done = rig.instance.unpublish(forward(host, port));
     done.map_err(|why| wrong("unpublish", why.to_string()))
 }

@@ -20,14 +20,17 @@ impl Kind {
         }
     }
 
-    /// Returns whether a send or a connect would not wait.
+    /// Returns whether a send or a connect is worth a wake: it would not wait, and a stream has room
+    /// for a third of its buffer. So a peer that takes a few bytes at a time does not wake the
+    /// sender for each of them.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
             // On loopback a datagram arrives at once, or is lost.
             Kind::Udp(own) => own.outside.is_none_or(|it| stack.see_datagrams(it).can_send()),
             Kind::Stream(stream) => {
                 let socket = stack.see_stream(stream.socket);
-                socket.can_send() || !socket.may_send() && !is_connecting(socket)
+                let is_roomy = 3 * self.space(stack) >= socket.send_capacity();
+                socket.can_send() && is_roomy || !socket.may_send() && !is_connecting(socket)
             }
             Kind::Listener(_) => false,
             Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,

@@ -1,8 +1,10 @@
 //! curl on the host, as a client of servers.
 
 use crate::host::pattern;
+use crate::outside::LOCAL;
 use crate::programs::wrong;
 use crate::{Failure, PATIENCE, Rig};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -22,9 +24,14 @@ pub struct Client {
 impl Client {
     /// A client of the server at this port of the host.
     pub fn new(rig: &Rig, port: u16) -> Result<Client, Failure> {
+        Client::at(rig, SocketAddr::new(LOCAL, port))
+    }
+
+    /// A client of the server at this address. For one of IPv6, requests need `--globoff`.
+    pub fn at(rig: &Rig, server: SocketAddr) -> Result<Client, Failure> {
         let folder = rig.instance.path("fetched");
         std::fs::create_dir_all(&folder)?;
-        Ok(Client { base: format!("http://127.0.0.1:{port}"), folder })
+        Ok(Client { base: format!("http://{server}"), folder })
     }
 
     /// Returns the address of a path.

@@ -4,6 +4,7 @@ use super::curl::{CLIENTS, Client, LARGE, SHARED, connections};
 use super::{Serving, TERMINATED, begin, needs};
 use crate::disk::{done, off_and_clean};
 use crate::host::{pattern, pull, push};
+use crate::outside::{LOCAL6, has, publish_at, unpublish_at};
 use crate::programs::wrong;
 use crate::threads::put;
 use crate::{Failure, PATIENCE, Rig};
@@ -69,6 +70,7 @@ fn serve(rig: &mut Rig, kernel: &str, index: &[u8]) -> Result<(), Failure> {
     files(&client, index)?;
     refusals(&client)?;
     connections(&client)?;
+    by_ipv6(rig, index)?;
     logged(rig, &format!("127.0.0.1:{} ", serving.host_port))?;
     let found = serving.end(rig)?;
     let said = String::from_utf8_lossy(&found.err);
@@ -76,6 +78,16 @@ fn serve(rig: &mut Rig, kernel: &str, index: &[u8]) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(wrong(&format!("lighttpd on {kernel}"), (found.code, said))),
     }
+}
+
+/// A file through a published port of IPv6, to a listener of IPv6, if the host has IPv6.
+fn by_ipv6(rig: &Rig, index: &[u8]) -> Result<(), Failure> {
+    if !has(LOCAL6) {
+        return Ok(());
+    }
+    let host = publish_at(rig, LOCAL6, PORT)?;
+    Client::at(rig, host)?.gets("/index.html", &["--globoff"], "200", index)?;
+    unpublish_at(rig, host, PORT)
 }
 
 /// Whole files, a part, what has not changed, only the head, an index, and a list.

@@ -1,11 +1,12 @@
 //! Waiting callers in two kernels: wake, cancel, death, restart.
 
 use crate::common::{Solo, connect, hasty, receive, send, token};
-use abi::net::{Errno, Op, Request, State};
+use abi::net::{Errno, Op, Poll, Request, State, ready};
 use base::id::{DomainId, Epoch};
 use net::Net;
 use net::budget::LARGEST;
 use share::{Event, Service};
+use zerocopy::IntoBytes;
 
 #[test]
 fn waiters_are_woken_in_order_and_the_first_to_ask_gets_the_data() {
@@ -82,6 +83,25 @@ fn a_full_stream_waits_until_the_peer_reads() {
     }
     assert!(received <= sent);
     assert_eq!(solo.again(weak, send(near, 100), &mut bulk).unwrap().value, 100);
+}
+
+#[test]
+fn a_peer_that_reads_little_does_not_wake_the_sender_each_time() {
+    let mut solo = Solo::new();
+    let (_, _, near, far) = solo.connection();
+    while solo.with(|c| c.send(near, &mut [3; 5000])).is_ok() {}
+    let room = |solo: &mut Solo| {
+        let mut poll = Poll { handle: near, want: ready::WRITE, ..Poll::default() };
+        let request = Request { length: size_of::<Poll>() as u32, ..Request::new(Op::Poll, 0) };
+        solo.ask(token(1, 1), request, poll.as_mut_bytes()).unwrap();
+        if poll.got == ready::WRITE { poll.bytes } else { 0 }
+    };
+    let mut reads = 0;
+    while room(&mut solo) == 0 {
+        assert_eq!(solo.with(|c| c.receive(far, &mut [0; 7])), Ok(7));
+        reads += 1;
+    }
+    assert!(room(&mut solo) >= LARGEST as u64 / 3 && reads > 300, "{reads}");
 }
 
 #[test]
