@@ -29,7 +29,8 @@ pub struct Parcel<'a> {
     pub inline: usize,
     /// Length of the block; 0 without one.
     pub block: usize,
-    /// The endpoints that it carries.
+    /// The endpoints that it carries. The caller makes sure that nothing was sent on their channels
+    /// yet: their receivers begin in the start state.
     pub endpoints: &'a [Carried],
 }
 
