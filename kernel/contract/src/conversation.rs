@@ -27,8 +27,8 @@ pub struct Conversation {
 pub struct Parcel<'a> {
     /// Number of inline bytes.
     pub inline: usize,
-    /// Length of the block; 0 without one.
-    pub block: usize,
+    /// Length of the block, which may be 0; `None` without a block.
+    pub block: Option<usize>,
     /// The endpoints that it carries. The caller makes sure that nothing was sent on their channels
     /// yet: their receivers begin in the start state.
     pub endpoints: &'a [Carried],
@@ -45,7 +45,7 @@ pub enum Breach {
     NotAllowed,
     /// It has another number of inline bytes.
     Inline,
-    /// Its block is too long, or must not be there.
+    /// Its block is too long, is missing, or must not be there.
     Block,
     /// Other endpoints than those of the contract.
     Endpoints,
@@ -96,7 +96,8 @@ impl Conversation {
         if parcel.inline != message.inline {
             return Err(Breach::Inline);
         }
-        if parcel.block > message.block {
+        let has_block = message.block > 0;
+        if parcel.block.is_some() != has_block || parcel.block > Some(message.block) {
             return Err(Breach::Block);
         }
         let is_right = |(index, carried)| automaton.carried(&message, index) == Some(carried);

@@ -2,7 +2,9 @@
 
 mod random;
 
-use kernel_contract::{Automaton, Bound, Breach, Carried, Conversation, Parcel, Side};
+use kernel_contract::{
+    Automaton, Bound, Breach, Carried, Conversation, Parcel, Shape, Side, Tables, Turn,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,8 +25,8 @@ impl Channel {
     fn send(&mut self, automaton: &Bytes, from: Side, tag: u16) -> Result<(), Breach> {
         let carried = carried(automaton, tag);
         let message = automaton.message(tag).ok_or(Breach::UnknownMessage)?;
-        let (inline, block) = (message.inline, message.block);
-        let parcel = Parcel { inline, block, endpoints: &carried };
+        let block = (message.block > 0).then_some(message.block);
+        let parcel = Parcel { inline: message.inline, block, endpoints: &carried };
         self.conversation.send(automaton, from, tag, &parcel)?;
         self.queues[usize::from(from.number())].push_back(tag);
         Ok(())
@@ -136,7 +138,8 @@ fn each_breach_is_refused() {
     let other = (0..8).find(|&tag| automaton.next(start, tag).is_none()).expect("one is not used");
     let message = automaton.message(tag).expect("it exists");
     let endpoints = carried(&automaton, tag);
-    let good = Parcel { inline: message.inline, block: message.block, endpoints: &endpoints };
+    let block = Some(message.block);
+    let good = Parcel { inline: message.inline, block, endpoints: &endpoints };
     let mut turned = endpoints.clone();
     turned[0].side = turned[0].side.other();
 
@@ -152,8 +155,9 @@ fn each_breach_is_refused() {
     assert_eq!(send(Side::Client, other, good), Err(Breach::NotAllowed));
     let inline = message.inline + 1;
     assert_eq!(send(Side::Client, tag, Parcel { inline, ..good }), Err(Breach::Inline));
-    let block = message.block + 1;
-    assert_eq!(send(Side::Client, tag, Parcel { block, ..good }), Err(Breach::Block));
+    for block in [Some(message.block + 1), None] {
+        assert_eq!(send(Side::Client, tag, Parcel { block, ..good }), Err(Breach::Block));
+    }
     let fewer = Parcel { endpoints: &endpoints[1..], ..good };
     assert_eq!(send(Side::Client, tag, fewer), Err(Breach::Endpoints));
     let turned = Parcel { endpoints: &turned, ..good };
@@ -169,4 +173,23 @@ fn each_breach_is_refused() {
     assert_eq!(fresh.receive(&automaton, Side::Client, tag), Err(Breach::NothingSent));
     assert_eq!(conversation.receive(&automaton, Side::Server, tag), Ok(()));
     assert_eq!(conversation.view(Side::Client), conversation.view(Side::Server));
+}
+
+#[test]
+fn a_message_without_a_block_carries_not_even_an_empty_one() {
+    let message = |block| Shape { from: Side::Client, inline: 0, block, endpoints: vec![] };
+    let turn = |side| Turn { side, may_close: false };
+    let tables = Tables {
+        states: vec![turn(Some(Side::Client)), turn(None)],
+        messages: vec![message(0), message(1)],
+        transitions: vec![(0, 0, 1), (0, 1, 1)],
+        ..Tables::default()
+    };
+    let automaton = Automaton::parse(tables.encode()).expect("it is valid");
+    let send = |tag, block| {
+        let parcel = Parcel { block, ..Parcel::default() };
+        Conversation::start(&automaton).send(&automaton, Side::Client, tag, &parcel)
+    };
+    assert_eq!([send(0, None), send(0, Some(0))], [Ok(()), Err(Breach::Block)]);
+    assert_eq!([send(1, Some(0)), send(1, None)], [Ok(()), Err(Breach::Block)]);
 }

@@ -88,7 +88,7 @@ impl Transport for End {
         let channel = &mut *self.channel.borrow_mut();
         let parcel = Parcel {
             inline: bytes.len(),
-            block: block.as_ref().map_or(0, Vec::len),
+            block: block.as_ref().map(Vec::len),
             endpoints: &carried,
         };
         if channel.conversation.send(&channel.automaton, self.side, tag, &parcel).is_err() {
