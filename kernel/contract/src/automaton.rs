@@ -6,7 +6,7 @@
 //! 3. An end state has no next states, any other state has at least one, and all are reachable.
 //! 4. No cycle consists of messages of one side only, so queues are bounded.
 
-use crate::bounds::{Graph, bounds, reachable};
+use crate::bounds::{bounds, reachable};
 use crate::types::{Bound, Carried, Hash, Invalid, Message, Side, State};
 use crate::{
     BLOCK, BYTES, ENDPOINT, ENDPOINTS, HEAD, INLINE, MAGIC, MESSAGE, MESSAGES, NO_SIDE, NONE,
@@ -243,28 +243,6 @@ impl<B: AsRef<[u8]>> Automaton<B> {
         }
         let table = HEAD + STATE * self.states + MESSAGE * self.messages + ENDPOINT * self.carried;
         self.bytes.as_ref().get(table + row * self.messages + column).copied()
-    }
-}
-
-impl<B: AsRef<[u8]>> Graph for Automaton<B> {
-    fn start(&self) -> State {
-        self.start
-    }
-
-    fn states(&self) -> usize {
-        self.states
-    }
-
-    fn side(&self, state: State) -> Option<Side> {
-        Automaton::side(self, state)
-    }
-
-    fn next(&self, state: State, tag: u16) -> Option<State> {
-        Automaton::next(self, state, tag)
-    }
-
-    fn message(&self, tag: u16) -> Option<Message> {
-        Automaton::message(self, tag)
     }
 }
 

@@ -3,29 +3,26 @@
 //! A side may send only while all that it was sent is received (`conversation`). So the unreceived
 //! messages of a side are always a path of the automaton on which only that side sends. If no such
 //! path is a cycle, the longest one bounds the queue.
+//!
+//! [`Automaton::parse`] calls this once states, messages and next states are valid.
 
-use crate::types::{Bound, Invalid, Message, Side, State};
+use crate::automaton::Automaton;
+use crate::types::{Bound, Invalid, Side, State};
 use crate::{MESSAGES, STATES};
 
 // A path has fewer messages than there are states, so no sum overflows.
 const _: () = assert!(STATES * crate::BLOCK <= u32::MAX as usize);
 
-/// An automaton whose states, messages and next states are valid.
-pub(crate) trait Graph {
-    fn start(&self) -> State;
-    fn states(&self) -> usize;
-    fn side(&self, state: State) -> Option<Side>;
-    fn next(&self, state: State, tag: u16) -> Option<State>;
-    fn message(&self, tag: u16) -> Option<Message>;
-}
-
 /// Iterates over the messages that are allowed in `state`: tags and next states.
-fn transitions(automaton: &impl Graph, state: State) -> impl Iterator<Item = (u16, State)> {
+fn transitions<B: AsRef<[u8]>>(
+    automaton: &Automaton<B>,
+    state: State,
+) -> impl Iterator<Item = (u16, State)> {
     (0..MESSAGES as u16).filter_map(move |tag| Some((tag, automaton.next(state, tag)?)))
 }
 
 /// Returns the states that conversations reach, as a bit mask.
-pub(crate) fn reachable(automaton: &impl Graph) -> u64 {
+pub(crate) fn reachable<B: AsRef<[u8]>>(automaton: &Automaton<B>) -> u64 {
     let mut seen = 1 << automaton.start().0;
     let mut todo: u64 = seen;
     while todo != 0 {
@@ -43,7 +40,10 @@ pub(crate) fn reachable(automaton: &impl Graph) -> u64 {
 ///
 /// Visits the states of that side in an order in which every state follows those that lead to it.
 /// If states are left over, they are on a cycle.
-pub(crate) fn bounds(automaton: &impl Graph, from: Side) -> Result<Bound, Invalid> {
+pub(crate) fn bounds<B: AsRef<[u8]>>(
+    automaton: &Automaton<B>,
+    from: Side,
+) -> Result<Bound, Invalid> {
     let is_ours = |state: State| automaton.side(state) == Some(from);
     let ours = || (0..automaton.states() as u8).map(State).filter(|&state| is_ours(state));
     let mut arrows = [0u16; STATES];
@@ -74,7 +74,7 @@ pub(crate) fn bounds(automaton: &impl Graph, from: Side) -> Result<Bound, Invali
 }
 
 /// Returns a path's sums with the message `tag` added.
-fn longer(automaton: &impl Graph, path: Bound, tag: u16) -> Bound {
+fn longer<B: AsRef<[u8]>>(automaton: &Automaton<B>, path: Bound, tag: u16) -> Bound {
     let Some(message) = automaton.message(tag) else { return path };
     Bound {
         messages: path.messages + 1,

@@ -15,7 +15,7 @@
 use crate::automaton::Automaton;
 use crate::types::{Carried, Side, State};
 
-/// The state of a channel. All-copy, so that a kernel can keep it wherever the channel is.
+/// The state of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversation {
     client: State,
@@ -47,9 +47,9 @@ pub enum Breach {
     Inline,
     /// Its block is too long, is missing, or must not be there.
     Block,
-    /// Other endpoints than those of the contract.
+    /// Its endpoints are not those of the contract.
     Endpoints,
-    /// There is nothing that this message could have been sent by.
+    /// The other side does not have the turn here, so no message of it can be on its way.
     NothingSent,
 }
 

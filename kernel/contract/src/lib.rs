@@ -73,4 +73,4 @@ const NO_SIDE: u8 = 2;
 /// In place of a next state: the message is not allowed.
 const NONE: u8 = u8::MAX;
 
-const _: () = assert!(STATES < NONE as usize && BYTES <= 12 << 10);
+const _: () = assert!(STATES < NONE as usize && BYTES <= 10 << 10);

@@ -1,4 +1,4 @@
-//! The words of contracts: sides, states, messages, hashes, bounds, and what can be wrong.
+//! Sides, states, messages, hashes, bounds, and the reasons to refuse an automaton.
 
 /// The name of a contract in binary form: equal hashes are equal contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,7 +74,7 @@ pub struct Carried {
     pub side: Side,
 }
 
-/// Why bytes are no automaton.
+/// Why bytes are not a valid automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// They do not begin with [`crate::MAGIC`].
