@@ -1,6 +1,6 @@
 //! Why a contract was rejected, always with file, line, what is wrong and what to do.
 
-use kernel_contract::{ENDPOINTS, INLINE, MESSAGES, STATES, Side};
+use kernel_contract::{ENDPOINTS, INLINE, Side};
 use thiserror::Error;
 
 /// An error in the file of a contract.
@@ -19,19 +19,22 @@ pub struct ContractError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The file cannot be read.
-    #[error("cannot read the contract: {0}")]
+    #[error(
+        "cannot read the contract: {0}; name a file NAME.vN.toml, or make one with `./pen new \
+         contract NAME`"
+    )]
     Unreadable(String),
     /// The file is not named after its contract.
     #[error(
-        "\"{0}\" is no name of a contract: call the file NAME.vN.toml, NAME being {NAMES}, and N \
-         a number from 1 to 65535"
+        "\"{0}\" is not the file of a contract: call it NAME.vN.toml, where NAME has {NAMES}, and \
+         N is a number from 1 to 65535"
     )]
     FileName(String),
     /// It is not TOML, or a key is unknown or missing.
-    #[error("{0}")]
+    #[error("{0} (docs/reference/contracts.md describes the format)")]
     Syntax(String),
     /// A name with other characters.
-    #[error("\"{name}\" is no name of a {what}: use {NAMES}")]
+    #[error("\"{name}\" is not a valid {what} name: use {NAMES}")]
     Name {
         /// The named thing.
         what: &'static str,
@@ -69,8 +72,8 @@ pub enum Reason {
     },
     /// A field of an unknown type.
     #[error(
-        "\"{0}\" is no type of a field: use u8, u16, u32, u64, i8, i16, i32, i64, u8[N] (N bytes) \
-         or bytes[N] (0 to N bytes)"
+        "\"{0}\" is not a field type: use u8, u16, u32, u64, i8, i16, i32, i64, u8[N] (N bytes) or \
+         bytes[N] (0 to N bytes)"
     )]
     Type(String),
     /// A message that is too long.
@@ -85,7 +88,10 @@ pub enum Reason {
         bytes: usize,
     },
     /// A block of an invalid length.
-    #[error("\"{0}\" is no length of a block: write \"N B\", \"N KiB\" or \"N MiB\", up to 16 MiB")]
+    #[error(
+        "\"{0}\" is not a valid block length: write \"N B\", \"N KiB\" or \"N MiB\", from 1 B to \
+         16 MiB"
+    )]
     Block(String),
     /// Too many endpoints.
     #[error(
@@ -93,7 +99,7 @@ pub enum Reason {
     )]
     Endpoints(String),
     /// The contract of a carried endpoint has no valid name.
-    #[error("\"{0}\" is no contract: write NAME.vN, as its file is called without .toml")]
+    #[error("\"{0}\" is not the name of a contract: write NAME.vN, its file name without .toml")]
     NoContract(String),
     /// Contracts that carry endpoints of each other.
     #[error(
@@ -101,7 +107,12 @@ pub enum Reason {
          make one contract of them, or carry the endpoint in one direction only"
     )]
     Circle(String),
-    /// A message or state that is not defined.
+    /// Too many contracts that each carry an endpoint of the next.
+    #[error(
+        "more than {0} contracts in a row each carry an endpoint of the next: make the row shorter"
+    )]
+    Chain(usize),
+    /// A message, state or contract that is not defined.
     #[error("there is no {what} \"{name}\": define it, or use one of: {known}")]
     Undefined {
         /// What is missing.
@@ -168,8 +179,6 @@ pub enum Reason {
 
 /// The rule for names.
 const NAMES: &str = "at most 31 of a-z, 0-9 and '_', in words that begin with a letter";
-
-const _: () = assert!(STATES == 64 && MESSAGES == 64);
 
 /// Returns a side as it is written in contracts.
 pub fn side_name(side: Side) -> &'static str {

@@ -1,5 +1,6 @@
 //! A contract after all checks: what the generators read.
 
+use crate::names;
 use kernel_contract::{Automaton, Endpoint as Carried, Hash, Side};
 
 /// A valid contract.
@@ -138,14 +139,10 @@ impl Type {
     /// Parses `u32`, `u8[N]`, `bytes[N]`.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some((kind, rest)) = text.split_once('[') {
-            let count = rest.strip_suffix(']')?;
-            let number: u16 = count.parse().ok()?;
-            if number == 0 || number.to_string() != count {
-                return None;
-            }
+            let count: u16 = names::number(rest.strip_suffix(']')?)?.try_into().ok()?;
             return match kind {
-                "u8" => Some(Type::Array(number.into())),
-                "bytes" => Some(Type::Bytes(number.into())),
+                "u8" => Some(Type::Array(count.into())),
+                "bytes" => Some(Type::Bytes(count.into())),
                 _ => None,
             };
         }

@@ -43,9 +43,15 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Reason> {
 /// Splits `NAME.vN`, which both a file's stem and a carried endpoint's contract are.
 pub fn contract(text: &str) -> Option<(&str, u16)> {
     let (name, version) = text.split_once(".v")?;
-    let number: u16 = version.parse().ok()?;
-    let is_plain = number > 0 && number.to_string() == version;
-    (is_plain && check("contract", name).is_ok()).then_some((name, number))
+    let version = number(version)?.try_into().ok()?;
+    check("contract", name).ok()?;
+    Some((name, version))
+}
+
+/// Parses a positive number without a sign or leading zeros, so that it is written in one way.
+pub fn number(text: &str) -> Option<u32> {
+    let number: u32 = text.parse().ok()?;
+    (number > 0 && number.to_string() == text).then_some(number)
 }
 
 /// Returns `two_words` as `TwoWords`.

@@ -9,103 +9,119 @@ use crate::error::{ContractError, Place, Reason};
 use crate::file::{self, File};
 use crate::model::{Contract, Draft, Endpoint, Field, Message, State, Type};
 use crate::names;
-use kernel_contract::{BLOCK, ENDPOINTS, INLINE, MESSAGES, STATES};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use kernel_contract::{BLOCK, ENDPOINTS, Hash, INLINE, MESSAGES, STATES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use toml::Spanned;
+
+/// Maximum number of contracts of which each carries an endpoint of the next.
+const CHAIN: usize = 16;
 
 impl Contract {
     /// Reads and checks the contract in the file at `path`.
     pub fn read(path: &Path) -> Result<Self, ContractError> {
-        Reader { path, around: &[] }.read()
+        Reader::default().read(path)
     }
 
     /// Checks the text of a contract. `path` is its file, which need not exist; the contracts of
     /// carried endpoints are read from the same folder.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ContractError> {
-        Reader { path, around: &[] }.parse(text)
+        Reader::default().parse(path, text)
     }
 }
 
-/// Reads one file.
-struct Reader<'a> {
-    path: &'a Path,
-    /// The contracts that carry this one's endpoints and are being read, outermost first.
-    around: &'a [String],
+/// Reads a contract, and those whose endpoints it carries.
+#[derive(Default)]
+struct Reader {
+    /// The contracts that are being read; each carries an endpoint of the next.
+    chain: Vec<String>,
+    /// Hashes of the contracts that have been read, so that each is read once.
+    hashes: BTreeMap<String, Hash>,
 }
 
-impl Reader<'_> {
-    fn read(&self) -> Result<Contract, ContractError> {
-        let shown = self.path.display().to_string();
-        let text = std::fs::read_to_string(self.path)
-            .map_err(|e| ContractError::at(&shown, "", (0, Reason::Unreadable(e.to_string()))))?;
-        self.parse(&text)
+impl Reader {
+    fn read(&mut self, path: &Path) -> Result<Contract, ContractError> {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            let reason = Reason::Unreadable(e.to_string());
+            ContractError::at(&path.display().to_string(), "", (0, reason))
+        })?;
+        self.parse(path, &text)
     }
 
-    fn parse(&self, text: &str) -> Result<Contract, ContractError> {
-        let shown = self.path.display().to_string();
+    fn parse(&mut self, path: &Path, text: &str) -> Result<Contract, ContractError> {
+        let shown = path.display().to_string();
         let wrong = |wrong| ContractError::at(&shown, text, wrong);
-        let stem = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let stem = stem.strip_suffix(".toml").unwrap_or(&stem);
-        let named = names::contract(stem);
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        let named = file_name.strip_suffix(".toml").and_then(names::contract);
         let (name, version) =
-            named.ok_or_else(|| wrong((0, Reason::FileName(stem.to_string()))))?;
+            named.ok_or_else(|| wrong((0, Reason::FileName(file_name.to_string()))))?;
         let file = file::read(text).map_err(wrong)?;
         let mut draft = draft(name, version, &file).map_err(wrong)?;
-        self.carry(&mut draft, &file, wrong)?;
+        self.carry(path, &mut draft, &file, wrong)?;
         check::check(&draft).map_err(wrong)?;
         Ok(encode::finish(draft))
     }
 
     /// Finds the hashes of the contracts of carried endpoints.
     fn carry(
-        &self,
+        &mut self,
+        path: &Path,
         draft: &mut Draft,
         file: &File,
         wrong: impl Fn((usize, Reason)) -> ContractError,
     ) -> Result<(), ContractError> {
         let own = format!("{}.v{}", draft.name, draft.version);
+        self.chain.push(own.clone());
         let written = file.message.iter().flat_map(|message| &message.endpoints);
         let endpoints = draft.messages.iter_mut().flat_map(|message| &mut message.endpoints);
         for (endpoint, written) in endpoints.zip(written) {
-            let (at, name) = (written.contract.span().start, &endpoint.contract);
-            if *name == own {
-                continue;
+            if endpoint.contract != own {
+                let at = written.contract.span().start;
+                endpoint.hash = Some(self.hash(path, &endpoint.contract, |it| wrong((at, it)))?);
             }
-            let around = [self.around, std::slice::from_ref(&own)].concat();
-            if around.contains(name) {
-                let circle = [&around[..], std::slice::from_ref(name)].concat().join(" -> ");
-                return Err(wrong((at, Reason::Circle(circle))));
-            }
-            let path = self.sibling(name);
-            if !path.exists() {
-                let known = self.siblings().join(", ");
-                let what = "contract in this folder";
-                return Err(wrong((at, Reason::Undefined { what, name: name.clone(), known })));
-            }
-            let other = Reader { path: &path, around: &around }.read()?;
-            endpoint.hash = Some(other.hash());
         }
+        self.chain.pop();
         Ok(())
     }
 
-    fn sibling(&self, name: &str) -> PathBuf {
-        self.path.with_file_name(format!("{name}.toml"))
+    /// Returns the hash of the contract `name` in the folder of the file `beside`.
+    fn hash(
+        &mut self,
+        beside: &Path,
+        name: &str,
+        wrong: impl Fn(Reason) -> ContractError,
+    ) -> Result<Hash, ContractError> {
+        if let Some(hash) = self.hashes.get(name) {
+            return Ok(*hash);
+        }
+        if self.chain.iter().any(|it| it == name) {
+            return Err(wrong(Reason::Circle(format!("{} -> {name}", self.chain.join(" -> ")))));
+        }
+        if self.chain.len() == CHAIN {
+            return Err(wrong(Reason::Chain(CHAIN)));
+        }
+        let path = beside.with_file_name(format!("{name}.toml"));
+        if !path.exists() {
+            let (name, known) = (name.to_string(), siblings(beside).join(", "));
+            return Err(wrong(Reason::Undefined { what: "contract", name, known }));
+        }
+        let hash = self.read(&path)?.hash();
+        self.hashes.insert(name.to_string(), hash);
+        Ok(hash)
     }
+}
 
-    /// Returns the names of the contracts in the same folder.
-    fn siblings(&self) -> Vec<String> {
-        let folder = self.path.parent().map(Path::to_path_buf).unwrap_or_default();
-        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let name = |entry: std::fs::DirEntry| {
-            let name = entry.file_name().to_string_lossy().strip_suffix(".toml")?.to_string();
-            names::contract(&name).is_some().then_some(name)
-        };
-        let mut names: Vec<String> = entries.filter_map(name).collect();
-        names.sort();
-        names
-    }
+/// Returns the names of the contracts in the folder of the file `beside`.
+fn siblings(beside: &Path) -> Vec<String> {
+    let folder = beside.parent().filter(|it| !it.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().strip_suffix(".toml")?.to_string();
+        names::contract(&name).is_some().then_some(name)
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
+    names.sort();
+    names
 }
 
 fn draft(name: &str, version: u16, file: &File) -> Place<Draft> {
@@ -133,7 +149,7 @@ fn draft(name: &str, version: u16, file: &File) -> Place<Draft> {
             about: written.about.clone(),
             side: first.map(|message| message.from),
             may_close: written.close,
-            perpetual: written.perpetual.clone(),
+            perpetual: written.perpetual.clone().filter(|why| !why.trim().is_empty()),
             transitions,
             at: written.name.span().start,
         })
@@ -181,7 +197,6 @@ fn index(names: &[String], what: &'static str, name: &str, at: usize) -> Place<u
 fn message(written: &file::Message) -> Place<Message> {
     let (at, name) = (written.name.span().start, written.name.get_ref().clone());
     checked("field", written.fields.iter().map(|field| &field.name))?;
-    lengths(written)?;
     checked("endpoint", written.endpoints.iter().map(|endpoint| &endpoint.name))?;
     if written.endpoints.len() > ENDPOINTS {
         return Err((at, Reason::Endpoints(name)));
@@ -190,6 +205,7 @@ fn message(written: &file::Message) -> Place<Message> {
     if inline > INLINE {
         return Err((at, Reason::Inline { message: name, bytes: inline }));
     }
+    lengths(written)?;
     Ok(Message {
         name,
         about: written.about.clone(),
@@ -243,9 +259,8 @@ fn block(written: &Spanned<String>) -> Place<u32> {
         "MiB" => 1 << 20,
         _ => return Err(wrong()),
     };
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(unit).ok_or_else(wrong)?;
-    if (1..=BLOCK).contains(&(bytes as usize)) { Ok(bytes) } else { Err(wrong()) }
+    let bytes = names::number(number).and_then(|number| number.checked_mul(unit));
+    bytes.filter(|&bytes| bytes as usize <= BLOCK).ok_or_else(wrong)
 }
 
 fn endpoint(written: &file::Endpoint) -> Place<Endpoint> {

@@ -94,7 +94,7 @@ fn both_sides_may_not_send_in_one_state() {
 fn a_message_leads_to_one_state() {
     assert_eq!(
         refused("on.ask = \"asked\"", "on.ask = \"asked\"\non.ask = \"over\""),
-        "18: duplicate key"
+        "18: duplicate key (docs/reference/contracts.md describes the format)"
     );
 }
 
@@ -137,6 +137,10 @@ fn ends_are_marked_and_reached_or_explained() {
     assert_eq!(
         refused("on.tell = \"idle\"", "on.tell = \"idle\"\nperpetual = \"why not\""),
         "20: an end can be reached from state \"asked\": remove `perpetual`"
+    );
+    assert!(
+        refused("end = true", "on.leave = \"idle\"\nperpetual = \" \"").contains("say why"),
+        "an empty reason is none"
     );
 }
 
@@ -200,27 +204,30 @@ fn what_is_named_exists_once() {
 fn names_are_identifiers() {
     assert_eq!(
         refused("name = \"n\"", "name = \"Größe\""),
-        "6: \"Größe\" is no name of a field: use at most 31 of a-z, 0-9 and '_', in words that \
+        "6: \"Größe\" is not a valid field name: use at most 31 of a-z, 0-9 and '_', in words that \
          begin with a letter"
     );
     assert_eq!(
         refused("name = \"n\"", "name = \"type\""),
         "6: \"type\" is a word of Rust, C or the generated code: rename the field"
     );
-    let path = Path::new("Test.toml");
-    assert_eq!(
-        Contract::parse(path, GOOD).unwrap_err().to_string(),
-        "Test.toml:1: \"Test\" is no name of a contract: call the file NAME.vN.toml, NAME being \
-         at most 31 of a-z, 0-9 and '_', in words that begin with a letter, and N a number from 1 \
-         to 65535"
-    );
+    for name in ["test.toml", "Test.v1.toml", "test.v1", "test.v0.toml"] {
+        assert_eq!(
+            Contract::parse(Path::new(name), GOOD).unwrap_err().to_string(),
+            format!(
+                "{name}:1: \"{name}\" is not the file of a contract: call it NAME.vN.toml, where \
+                 NAME has at most 31 of a-z, 0-9 and '_', in words that begin with a letter, and N \
+                 is a number from 1 to 65535"
+            )
+        );
+    }
 }
 
 #[test]
 fn messages_have_limits() {
     assert_eq!(
         refused("u32", "u128"),
-        "6: \"u128\" is no type of a field: use u8, u16, u32, u64, i8, i16, i32, i64, u8[N] (N \
+        "6: \"u128\" is not a field type: use u8, u16, u32, u64, i8, i16, i32, i64, u8[N] (N \
          bytes) or bytes[N] (0 to N bytes)"
     );
     for bad in ["u8[]", "u8[0]", "u8[01]", "u16[4]", "bytes", "bytes[70000]", "u8[4", "", "f32"] {
@@ -230,12 +237,12 @@ fn messages_have_limits() {
         refused("u32", "u8[2049]"),
         "4: message \"ask\" has 2049 inline bytes, 2048 are the most: move what is long to a block"
     );
-    for bad in ["17 MiB", "0 B", "4KiB", "4 KB", "-1 B", "5000 MiB"] {
+    for bad in ["17 MiB", "0 B", "4KiB", "4 KB", "-1 B", "+1 B", "01 B", "5000 MiB"] {
         assert_eq!(
             refused("4 KiB", bad),
             format!(
-                "7: \"{bad}\" is no length of a block: write \"N B\", \"N KiB\" or \"N MiB\", up \
-                 to 16 MiB"
+                "7: \"{bad}\" is not a valid block length: write \"N B\", \"N KiB\" or \"N MiB\", \
+                 from 1 B to 16 MiB"
             )
         );
     }
@@ -279,14 +286,21 @@ fn keys_are_known_and_complete() {
         unknown.starts_with("1: unknown field `aboot`, expected one of `about`, `start`"),
         "{unknown}"
     );
-    assert_eq!(refused("start = \"idle\"\n", ""), "1: missing field `start`");
+    assert_eq!(
+        refused("start = \"idle\"\n", ""),
+        "1: missing field `start` (docs/reference/contracts.md describes the format)"
+    );
     assert_eq!(
         refused("\"tell\"\nfrom = \"server\"", "\"tell\"\nfrom = \"both\""),
-        "10: unknown variant `both`, expected `client` or `server`"
+        "10: unknown variant `both`, expected `client` or `server` (docs/reference/contracts.md \
+         describes the format)"
     );
     let missing = Contract::read(Path::new("none.v1.toml")).unwrap_err().to_string();
     assert!(
-        missing.starts_with("none.v1.toml:1: cannot read the contract: No such file"),
+        missing.starts_with("none.v1.toml:1: cannot read the contract: No such file")
+            && missing.ends_with(
+                "; name a file NAME.vN.toml, or make one with `./pen new contract NAME`"
+            ),
         "{missing}"
     );
 }
@@ -319,12 +333,47 @@ fn carried_contracts_exist_and_do_not_carry_each_other() {
     write("two.v1", "three.v1");
     assert_eq!(
         shown(&one),
-        "two.v1.toml:11: there is no contract in this folder \"three.v1\": define it, or use one \
-         of: one.v1, two.v1"
+        "two.v1.toml:11: there is no contract \"three.v1\": define it, or use one of: one.v1, two.v1"
     );
     write("two.v1", "two");
     assert_eq!(
         shown(&two),
-        "two.v1.toml:11: \"two\" is no contract: write NAME.vN, as its file is called without .toml"
+        "two.v1.toml:11: \"two\" is not the name of a contract: write NAME.vN, its file name without .toml"
     );
+}
+
+/// Each of these carries 8 endpoints of the next one: to read it for each would take 8^15 readings.
+#[test]
+fn each_carried_contract_is_read_once_and_rows_of_them_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |index: usize| folder.path().join(format!("c{index}.v1.toml"));
+    let text = |next: usize| {
+        let tell = |name: &str| {
+            let endpoint = |at| {
+                let letter = char::from(b'a' + at);
+                format!("{{ name = \"{letter}\", contract = \"c{next}.v1\", side = \"client\" }}")
+            };
+            let endpoints: Vec<String> = (0..4).map(endpoint).collect();
+            let endpoints = endpoints.join(", ");
+            format!(
+                "[[message]]\nname = \"{name}\"\nfrom = \"server\"\nendpoints = [{endpoints}]\n"
+            )
+        };
+        format!(
+            "about = \"A row.\"\nstart = \"idle\"\n{}{}[[state]]\nname = \"idle\"\n\
+             on.tell = \"over\"\non.more = \"over\"\n[[state]]\nname = \"over\"\nend = true\n",
+            tell("tell"),
+            tell("more")
+        )
+    };
+    for index in 0..17 {
+        std::fs::write(path(index), text((index + 1).min(16))).unwrap();
+    }
+    Contract::read(&path(1)).unwrap();
+    let wrong = Contract::read(&path(0)).unwrap_err();
+    assert_eq!(
+        wrong.reason.to_string(),
+        "more than 16 contracts in a row each carry an endpoint of the next: make the row shorter"
+    );
+    assert!(wrong.file.ends_with("c15.v1.toml"), "{}", wrong.file);
 }
