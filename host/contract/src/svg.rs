@@ -253,10 +253,13 @@ fn drawn(
     let height = LINE * arrow.labels.len() as i32;
     let (x, mut y) = curve.label;
     let area = |y: i32| (x - half, y - LINE + 4, x + half, y - LINE + 4 + height);
-    while let Some(other) = taken.iter().find(|other| overlaps(area(y), **other)) {
-        y = other.3 + LINE - 4;
+    // In the order of their tops, so a label that was passed is never covered later.
+    for other in taken.iter() {
+        if overlaps(area(y), *other) {
+            y = other.3 + LINE - 4;
+        }
     }
-    taken.push(area(y));
+    taken.insert(taken.partition_point(|other| other.1 <= area(y).1), area(y));
     *right = (*right).max(x + half);
     *depth = (*depth).max(area(y).3);
     for (index, label) in arrow.labels.iter().enumerate() {
