@@ -1,33 +1,39 @@
-//! The pages in `docs/reference/contracts` are what the generator makes of the contracts now, and
-//! drawings are complete.
-//!
-//! After a change, for each: `./pen contract draw contracts/NAME.vN.toml -o PAGE`.
+//! Each contract of the tree has its page in `docs/reference/contracts`, which is what the generator
+//! makes of it now; and drawings are complete.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use contract::{Contract, drawing, page};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-const PAGES: &str = "../../docs/reference/contracts";
+const PAGES: &str = "docs/reference/contracts";
+
+/// Returns the names of the files in a folder of the tree.
+fn names(folder: &str) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(Path::new("../..").join(folder)).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
 
 #[test]
-fn pages_are_up_to_date() {
-    let mut count = 0;
-    for entry in std::fs::read_dir(PAGES).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|it| it != "md") {
-            continue;
-        }
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let source = format!("contracts/{name}.toml");
+fn each_contract_has_an_up_to_date_page_and_drawing() {
+    let mut expected = BTreeSet::new();
+    for file in names("contracts") {
+        let source = format!("contracts/{file}");
         let contract = Contract::read(&Path::new("../..").join(&source)).unwrap();
-        let advice = format!("draw it again: `./pen contract draw {source} -o {}`", path.display());
-        let text = page(&contract, &source, &format!("{name}.svg"));
-        assert!(std::fs::read_to_string(&path).unwrap() == text, "{advice}");
-        let svg = std::fs::read_to_string(path.with_extension("svg")).unwrap();
-        assert!(svg == drawing(&contract), "{advice}");
-        count += 1;
+        let name = contract.full_name();
+        let (markdown, svg) = (format!("{name}.md"), format!("{name}.svg"));
+        let text = page(&contract, &source, &svg);
+        for (file, content) in [(markdown, text), (svg, drawing(&contract))] {
+            let stored = std::fs::read_to_string(Path::new("../..").join(PAGES).join(&file));
+            assert!(
+                stored.is_ok_and(|stored| stored == content),
+                "{PAGES}/{file} is missing or old: \
+                 `./pen contract draw {source} -o {PAGES}/{name}.md`"
+            );
+            expected.insert(file);
+        }
     }
-    assert!(count >= 3, "{count} pages");
+    assert_eq!(names(PAGES), expected, "remove what belongs to no contract");
 }
 
 #[test]
