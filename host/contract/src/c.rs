@@ -13,9 +13,10 @@ pub fn header(contract: &Contract, source: &str) -> String {
     let (name, symbol) = (contract.full_name(), contract.symbol());
     let upper = symbol.to_uppercase();
     let mut code = format!(
-        "/* Contract {name}, made by `./pen contract c {source}`; do not edit.\n * {} */\n\n\
+        "/* Contract {name}, made by `./pen contract c {}`; do not edit.\n * {} */\n\n\
          #ifndef PENUMBRA_{upper}_H\n#define PENUMBRA_{upper}_H\n\n\
          #include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n\n",
+        inside(source),
         inside(&contract.about)
     );
     let hash = contract.hash().0.map(|byte| format!("{byte:#04x}"));
@@ -39,9 +40,11 @@ pub fn header(contract: &Contract, source: &str) -> String {
     code
 }
 
-/// Returns a text that can be inside of a comment.
+/// Returns a text as it can be in a comment: on one line, because a compiler joins the lines `*\`
+/// and `/` before it looks for the end of the comment.
 fn inside(text: &str) -> String {
-    text.replace("*/", "* /").replace("/*", "/ *")
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace("*/", "* /").replace("/*", "/ *")
 }
 
 fn states(contract: &Contract, upper: &str) -> String {

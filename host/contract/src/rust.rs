@@ -11,7 +11,6 @@
 mod messages;
 mod states;
 
-use crate::error::side_name;
 use crate::model::Contract;
 use kernel_contract::Side;
 use std::fmt::Write;
@@ -21,7 +20,8 @@ pub fn module(contract: &Contract, source: &str) -> String {
     let name = contract.full_name();
     let title = comment("", &format!("Contract `{name}`: {}", contract.about));
     // Writing to a String cannot fail.
-    let mut code = title.replace("///", "//!");
+    let mut code: String =
+        title.lines().map(|line| line.replacen("///", "//!", 1) + "\n").collect();
     let _ = write!(code, "//!\n//! Made by `./pen contract rust {source}`; do not edit.\n\n");
     let hash = contract.hash().0.map(|byte| format!("{byte:#04x}"));
     let (first, second) = hash.split_at(8);
@@ -39,11 +39,6 @@ pub fn module(contract: &Contract, source: &str) -> String {
         code += &states::module(contract, side);
     }
     code
-}
-
-/// Returns `side`, capitalized, with its article for the start of a sentence.
-fn the(side: Side) -> String {
-    format!("The {}", side_name(side))
 }
 
 /// Returns comment lines of at most 96 columns. Brackets in `text` are no links.

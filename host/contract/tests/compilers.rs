@@ -8,7 +8,7 @@ use contract::Contract;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Files for a compiler.
+/// A temporary folder with sources, and what compilers make of them.
 struct Workshop {
     folder: tempfile::TempDir,
 }
@@ -131,6 +131,7 @@ fn a_wrong_order_does_not_compile() {
         ),
         ("message", "E0308", "client::start(transport).send_bye(&ping)?.close();"),
         ("ignored", "unused", "client::start(transport).send_ping(&ping)?;"),
+        ("dropped", "unused", "client::start(transport).send_ping(&ping)?.receive()?;"),
     ] {
         let (compiles, errors) = compile(name, body);
         assert!(!compiles && errors.contains(error), "{name}: {errors}");
@@ -151,6 +152,24 @@ fn all_headers_compile_together_without_warnings() {
         source += &format!("#include \"{name}\"\n#include \"{name}\"\n");
     }
     assert_eq!(workshop.c(&(source + "int main(void) { return 0; }\n")), "");
+}
+
+/// Descriptions are text, whatever is in them.
+#[test]
+fn descriptions_do_not_become_code() {
+    let about = r"x ///y [z] */ int a; /* *\\\n/ int b; /*\n#error c\n.";
+    let file = random::contract(1).replace("\"Random.\"", &format!("\"{about}\""));
+    let file = file.replace("[[state]]\n", &format!("[[state]]\nabout = \"{about}\"\n"));
+    let file = file.replace("[[message]]\n", &format!("[[message]]\nabout = \"{about}\"\n"));
+    let file = file.replace("{ name", &format!("{{ about = \"{about}\", name"));
+    let contract = Contract::parse(Path::new("random.v1.toml"), &file).unwrap();
+    let workshop = Workshop::new();
+    let header = contract::header(&contract, "*/ int d; /*");
+    let probe = "static char a, b, d;\nint main(void) { return a + b + d; }\n";
+    assert_eq!(workshop.c(&(header + probe)), "");
+    let built =
+        workshop.rust("random", &format!("#![no_std]\n{}", contract::module(&contract, "")));
+    assert!(built.status.success(), "{}", text(&built));
 }
 
 #[rustfmt::skip]

@@ -3,11 +3,11 @@
 //! A state in which this side sends has a method for each message, one in which the other side
 //! sends has `receive`. Each consumes the state and returns the next one.
 
-use super::{comment, the};
+use super::comment;
 use crate::error::side_name;
 use crate::model::{Contract, Endpoint, Message, State};
 use crate::names::{camel, sentence};
-use kernel_contract::Side;
+use kernel_contract::{ENDPOINTS, Side};
 use std::fmt::Write;
 
 /// Returns the module of `side`.
@@ -15,12 +15,11 @@ pub fn module(contract: &Contract, side: Side) -> String {
     let start = camel(&contract.states[contract.start].name);
     let name = side_name(side);
     let mut code = format!(
-        "/// {}'s side of a channel: each state is a type.\n\
+        "/// The {name}'s side of a channel: each state is a type.\n\
          pub mod {name} {{\n    use super::message;\n    use penumbra::channel;\n\n\
          \x20   /// Begins a conversation over a new channel.\n\
          \x20   pub fn start<T: channel::Transport>(transport: T) -> {start}<T> {{\n\
-         \x20       {start}(transport)\n    }}\n",
-        the(side)
+         \x20       {start}(transport)\n    }}\n"
     );
     for state in &contract.states {
         code += "\n";
@@ -48,7 +47,7 @@ fn structure(contract: &Contract, state: &State, side: Side) -> String {
         ("", _) => format!("State `{}`", state.name),
         (about, _) => format!("State `{}`: {about}", state.name),
     };
-    let mut code = comment("    ", &format!("{about}."));
+    let mut code = comment("    ", &sentence(&about, ""));
     let _ = write!(
         code,
         "    #[derive(Debug)]\n\
@@ -90,7 +89,8 @@ fn send(message: &Message, next: &State) -> String {
         Some(endpoint) => format!("Some({})", endpoint.name),
         None => "None".to_string(),
     };
-    let endpoints = [0, 1, 2, 3].map(endpoint).join(", ");
+    let endpoints: [String; ENDPOINTS] = std::array::from_fn(endpoint);
+    let endpoints = endpoints.join(", ");
     let listed: String =
         parameters.iter().map(|parameter| format!("            {parameter},\n")).collect();
     let about = comment("        ", &sentence(&message.about, "Sends the message"));
@@ -177,7 +177,9 @@ fn alternatives(contract: &Contract, state: &State) -> String {
     let mut code = format!("        /// What can be received in state `{}`.\n", state.name);
     let _ = write!(
         code,
-        "        #[derive(Debug)]\n        pub enum {name}<T: channel::Transport> {{\n"
+        "        #[derive(Debug)]\n\
+         \x20       #[must_use = \"a conversation that is dropped is broken off\"]\n\
+         \x20       pub enum {name}<T: channel::Transport> {{\n"
     );
     for &(index, next) in &state.transitions {
         let message = &contract.messages[index];

@@ -240,6 +240,7 @@ pub mod client {
 
         /// What can be received in state `answering`.
         #[derive(Debug)]
+        #[must_use = "a conversation that is dropped is broken off"]
         pub enum Answering<T: channel::Transport> {
             /// A message.
             First {
@@ -252,6 +253,7 @@ pub mod client {
 
         /// What can be received in state `between`.
         #[derive(Debug)]
+        #[must_use = "a conversation that is dropped is broken off"]
         pub enum Between<T: channel::Transport> {
             /// A message.
             Second {
@@ -368,6 +370,7 @@ pub mod server {
 
         /// What can be received in state `sending`.
         #[derive(Debug)]
+        #[must_use = "a conversation that is dropped is broken off"]
         pub enum Sending<T: channel::Transport> {
             /// */ has every type of field, a block and two endpoints.
             All {

@@ -196,6 +196,7 @@ pub mod client {
 
         /// What can be received in state `asked`.
         #[derive(Debug)]
+        #[must_use = "a conversation that is dropped is broken off"]
         pub enum Asked<T: channel::Transport> {
             /// Answers the last ping.
             Pong {
@@ -283,6 +284,7 @@ pub mod server {
 
         /// What can be received in state `idle`.
         #[derive(Debug)]
+        #[must_use = "a conversation that is dropped is broken off"]
         pub enum Idle<T: channel::Transport> {
             /// Asks for an answer.
             Ping {
