@@ -94,7 +94,7 @@ fn one_sided(draft: &Draft) -> Place<()> {
     Ok(())
 }
 
-/// Returns the shortest way from `start` back to it on which only `side` sends, as transitions.
+/// Returns the shortest path from `start` back to it on which only `side` sends, as transitions.
 fn cycle(draft: &Draft, side: Side, start: usize) -> Option<Vec<(usize, usize)>> {
     let mut from: Vec<Option<(usize, usize)>> = vec![None; draft.states.len()];
     let mut todo = std::collections::VecDeque::from([start]);

@@ -49,7 +49,7 @@ proptest! {
     fn random_walks_reach_the_bounds_and_never_exceed_them(seed: u64, walk: u64) {
         let contract = parse(&random::contract(seed)).expect("a good contract");
         let bounds = [Side::Client, Side::Server].map(|side| contract.automaton.bound(side));
-        // At most 8 states with 3 ways: so long a walk takes every path of one side.
+        // At most 8 states with 3 transitions each: so long a walk takes every path of one side.
         let walked = walked(&contract, &mut Random(walk), 100_000);
         prop_assert_eq!(walked, bounds);
     }

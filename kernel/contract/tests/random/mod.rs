@@ -45,7 +45,7 @@ pub fn tables(seed: u64, most: usize) -> Tables {
             add(&mut random, &mut edges, &states, &messages, state, next);
         }
     }
-    // A state without a way on becomes an end state.
+    // A state without transitions becomes an end state.
     for (index, side) in states.iter_mut().enumerate() {
         if edges.iter().all(|edge| usize::from(edge.0) != index) {
             *side = None;
