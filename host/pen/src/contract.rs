@@ -71,8 +71,10 @@ pub fn contract(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
 /// Returns the files of all contracts of the tree.
 fn all(place: &Place) -> anyhow::Result<Vec<PathBuf>> {
     let folder = place.root.join(FOLDER);
-    let entries = std::fs::read_dir(&folder).context(folder.display().to_string())?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let cannot_list = || format!("cannot list {}", folder.display());
+    let entries = std::fs::read_dir(&folder).with_context(cannot_list)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = paths.collect::<std::io::Result<Vec<PathBuf>>>().with_context(cannot_list)?;
     files.retain(|file| file.extension().is_some_and(|it| it == "toml"));
     files.sort();
     Ok(files)
@@ -101,7 +103,9 @@ fn draw(place: &Place, file: &Path, output: Option<&Path>) -> anyhow::Result<()>
         return Ok(());
     };
     let write = |path: &Path, text: &str| {
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        std::fs::write(path, text).with_context(|| {
+            format!("cannot write {}: give --output a path that you may write", path.display())
+        })?;
         println!("{}", path.display());
         anyhow::Ok(())
     };

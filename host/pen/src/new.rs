@@ -135,14 +135,21 @@ fn inserted(before: &str, anchor: Anchor<'_>, text: &str) -> anyhow::Result<Stri
 /// `pen new`
 pub fn new(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
     let name = line.name.as_str();
-    let good = (1..=15).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    ensure!(good, "\"{name}\": use 1 to 15 of a-z, 0-9 and '-', beginning with a letter");
+    check_name(line.what, name)?;
     ensure!(!line.c || line.what == What::Program, "--c is for programs only");
     plan(place, line.what, name, line.c)?.write(place)?;
     println!("{}", next(line.what, name));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Words are joined by '-'; in contracts, whose names are those of generated code, by '_'.
+fn check_name(what: What, name: &str) -> anyhow::Result<()> {
+    let joint = if what == What::Contract { '_' } else { '-' };
+    let good = (1..=15).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == joint);
+    ensure!(good, "\"{name}\": use 1 to 15 of a-z, 0-9 and '{joint}', beginning with a letter");
+    Ok(())
 }
 
 fn next(what: What, name: &str) -> String {
@@ -367,6 +374,16 @@ mod tests {
         assert!(plan(&tree(), What::Service, "net", false).is_err());
         assert!(plan(&tree(), What::Scenario, "boot", false).is_err());
         assert!(plan(&tree(), What::Contract, "ping", false).is_err());
-        assert!(plan(&tree(), What::Contract, "a-b", false).is_err(), "no name of a contract");
+        assert!(plan(&tree(), What::Contract, "int", false).is_err(), "a keyword of C");
+    }
+
+    #[test]
+    fn the_rule_for_names_fits_what_is_made() {
+        assert!(check_name(What::Board, "a-b").is_ok() && check_name(What::Board, "a_b").is_err());
+        assert!(check_name(What::Contract, "a_b").is_ok());
+        for bad in ["a-b", "../b", "", "1a", "a234567890123456"] {
+            assert!(check_name(What::Contract, bad).is_err(), "{bad}");
+        }
+        assert!(plan(&tree(), What::Contract, "a_b", false).is_ok());
     }
 }
