@@ -27,7 +27,7 @@ pub enum Reason {
     /// The file is not named after its contract.
     #[error(
         "\"{0}\" is not the file of a contract: call it NAME.vN.toml, where NAME has {NAMES}, and \
-         N is a number from 1 to 65535"
+         is no keyword of Rust or C, and N is a number from 1 to 65535"
     )]
     FileName(String),
     /// It is not TOML, or a key is unknown or missing.

@@ -1,5 +1,5 @@
-//! Each contract of the tree has its page in `docs/reference/contracts`, which is what the generator
-//! makes of it now; and drawings are complete.
+//! Each contract of the tree has its page in `docs/reference/contracts`, which is what the
+//! generator makes of it now; and drawings are complete.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use contract::{Contract, drawing, page};

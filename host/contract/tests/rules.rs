@@ -211,13 +211,13 @@ fn names_are_identifiers() {
         refused("name = \"n\"", "name = \"type\""),
         "6: \"type\" is a word of Rust, C or the generated code: rename the field"
     );
-    for name in ["test.toml", "Test.v1.toml", "test.v1", "test.v0.toml"] {
+    for name in ["test.toml", "Test.v1.toml", "int.v1.toml", "test.v1", "test.v0.toml"] {
         assert_eq!(
             Contract::parse(Path::new(name), GOOD).unwrap_err().to_string(),
             format!(
                 "{name}:1: \"{name}\" is not the file of a contract: call it NAME.vN.toml, where \
-                 NAME has at most 31 of a-z, 0-9 and '_', in words that begin with a letter, and N \
-                 is a number from 1 to 65535"
+                 NAME has at most 31 of a-z, 0-9 and '_', in words that begin with a letter, and \
+                 is no keyword of Rust or C, and N is a number from 1 to 65535"
             )
         );
     }
@@ -333,43 +333,33 @@ fn carried_contracts_exist_and_do_not_carry_each_other() {
     write("two.v1", "three.v1");
     assert_eq!(
         shown(&one),
-        "two.v1.toml:11: there is no contract \"three.v1\": define it, or use one of: one.v1, two.v1"
+        "two.v1.toml:11: there is no contract \"three.v1\": define it, or use one of: one.v1, \
+         two.v1"
     );
     write("two.v1", "two");
     assert_eq!(
         shown(&two),
-        "two.v1.toml:11: \"two\" is not the name of a contract: write NAME.vN, its file name without .toml"
+        "two.v1.toml:11: \"two\" is not the name of a contract: write NAME.vN, its file name \
+         without .toml"
     );
 }
 
-/// Each of these carries 8 endpoints of the next one: to read it for each would take 8^15 readings.
+/// With 8 endpoints of the next contract each, reading one for each endpoint takes 8^15 readings.
 #[test]
 fn each_carried_contract_is_read_once_and_rows_of_them_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let path = |index: usize| folder.path().join(format!("c{index}.v1.toml"));
-    let text = |next: usize| {
-        let tell = |name: &str| {
-            let endpoint = |at| {
-                let letter = char::from(b'a' + at);
-                format!("{{ name = \"{letter}\", contract = \"c{next}.v1\", side = \"client\" }}")
-            };
-            let endpoints: Vec<String> = (0..4).map(endpoint).collect();
-            let endpoints = endpoints.join(", ");
-            format!(
-                "[[message]]\nname = \"{name}\"\nfrom = \"server\"\nendpoints = [{endpoints}]\n"
-            )
-        };
-        format!(
-            "about = \"A row.\"\nstart = \"idle\"\n{}{}[[state]]\nname = \"idle\"\n\
-             on.tell = \"over\"\non.more = \"over\"\n[[state]]\nname = \"over\"\nend = true\n",
-            tell("tell"),
-            tell("more")
-        )
-    };
     for index in 0..17 {
-        std::fs::write(path(index), text((index + 1).min(16))).unwrap();
+        let next = format!("c{}.v1", (index + 1).min(16));
+        let endpoint =
+            |name| format!(r#"{{ name = "{name}", contract = "{next}", side = "client" }}"#);
+        let endpoints = format!("endpoints = [{}]", ["a", "b", "c", "d"].map(endpoint).join(", "));
+        let text = GOOD.replace("block = \"4 KiB\"", &endpoints);
+        let own = GOOD.lines().find(|line| line.starts_with("endpoints")).unwrap();
+        std::fs::write(path(index), text.replace(own, &endpoints)).unwrap();
     }
-    Contract::read(&path(1)).unwrap();
+    let carried = Contract::read(&path(1)).unwrap().messages;
+    assert_eq!(carried.iter().map(|message| message.endpoints.len()).sum::<usize>(), 8);
     let wrong = Contract::read(&path(0)).unwrap_err();
     assert_eq!(
         wrong.reason.to_string(),

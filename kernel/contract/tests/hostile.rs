@@ -147,7 +147,7 @@ fn unreachable_states_and_endless_senders_are_refused() {
     assert_eq!(tables(&[(0, 0, 2), (1, 0, 2)]), Err(Invalid::Unreachable(1)));
     assert_eq!(tables(&[(0, 0, 1), (1, 0, 0)]), Err(Invalid::Unreachable(2)));
     assert_eq!(tables(&[(0, 0, 1), (1, 0, 0), (1, 1, 2)]), Err(Invalid::Unbounded(Side::Client)));
-    assert_eq!(tables(&[(0, 0, 1), (0, 1, 2)]), Err(Invalid::State(1)), "neither a transition nor an end");
+    assert_eq!(tables(&[(0, 0, 1), (0, 1, 2)]), Err(Invalid::State(1)), "no way on, no end");
     assert_eq!(
         tables(&[(0, 0, 1), (1, 0, 2), (2, 0, 1)]),
         Err(Invalid::Transition { state: 2, message: 0 })
