@@ -5,6 +5,7 @@
 mod bench;
 mod commands;
 mod console;
+mod contract;
 mod debug;
 mod doctor;
 mod forward;
@@ -139,8 +140,10 @@ enum Verb {
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
-    /// Create a program, a board, a scenario or a service from an example that works.
+    /// Create a program, a board, a scenario, a service or a contract from an example that works.
     New(new::Line),
+    /// Check contracts of channels, and make code and pages of them.
+    Contract(contract::Line),
     /// Check tools, disk space and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -215,6 +218,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Lab(line) => labrun::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
         Verb::New(line) => new::new(&place, &line),
+        Verb::Contract(line) => contract::contract(&place, &line),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }

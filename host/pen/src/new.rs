@@ -1,10 +1,12 @@
-//! `pen new WHAT NAME`: copies an example. The copy passes `./pen test NAME`.
+//! `pen new WHAT NAME`: copies an example. The copy passes `./pen test NAME`, and a contract
+//! `./pen contract check`.
 //!
 //! | what | copied from | to | named in |
 //! | --- | --- | --- | --- |
 //! | program | `examples/program-*` | `apps/NAME` | apps.toml; Rust: Cargo.toml, law.toml |
 //! | board | `examples/board.toml` | `boards/NAME.toml` | nowhere |
 //! | service | `examples/service` | `services/NAME` | Cargo.toml, law.toml |
+//! | contract | `examples/contract.v1.toml` | `contracts/NAME.v1.toml` | nowhere |
 //! | scenario | [`SCENARIO`] | `host/scenarios/src/NAME.rs` | `host/scenarios/src/lib.rs` |
 //!
 //! Everything is computed before anything is written, so an error leaves the tree unchanged.
@@ -25,6 +27,8 @@ pub enum What {
     Scenario,
     /// A service: state machine, client, and a test against a model.
     Service,
+    /// A contract: the messages of a channel, and their order.
+    Contract,
 }
 
 /// `pen new`
@@ -131,25 +135,37 @@ fn inserted(before: &str, anchor: Anchor<'_>, text: &str) -> anyhow::Result<Stri
 /// `pen new`
 pub fn new(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
     let name = line.name.as_str();
-    let good = (1..=15).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    ensure!(good, "\"{name}\": use 1 to 15 of a-z, 0-9 and '-', beginning with a letter");
+    check_name(line.what, name)?;
     ensure!(!line.c || line.what == What::Program, "--c is for programs only");
     plan(place, line.what, name, line.c)?.write(place)?;
-    println!("`./pen test {name}` tests it{}", next(line.what, name));
+    println!("{}", next(line.what, name));
     Ok(ExitCode::SUCCESS)
 }
 
+/// Words are joined by '-'; in contracts, whose names are those of generated code, by '_'.
+fn check_name(what: What, name: &str) -> anyhow::Result<()> {
+    let joint = if what == What::Contract { '_' } else { '-' };
+    let good = (1..=15).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == joint);
+    ensure!(good, "\"{name}\": use 1 to 15 of a-z, 0-9 and '{joint}', beginning with a letter");
+    Ok(())
+}
+
 fn next(what: What, name: &str) -> String {
-    match what {
+    let more = match what {
         What::Program => format!("; `./pen exec {name}` runs it; docs/howto/add-program.md"),
         What::Board => format!("; `./pen run {name}` boots it; docs/reference/boards.md"),
         What::Scenario => "; docs/howto/add-scenario.md".to_string(),
         What::Service => {
             "; how kernels come to have it: docs/tutorial/first-service.md".to_string()
         }
-    }
+        What::Contract => {
+            let file = format!("contracts/{name}.v1.toml");
+            return format!("`./pen contract check {file}` checks it; docs/reference/contracts.md");
+        }
+    };
+    format!("`./pen test {name}` tests it{more}")
 }
 
 fn plan(place: &Place, what: What, name: &str, c: bool) -> anyhow::Result<Plan> {
@@ -158,6 +174,7 @@ fn plan(place: &Place, what: What, name: &str, c: bool) -> anyhow::Result<Plan> 
         What::Board => board(place, name),
         What::Scenario => scenario(place, name),
         What::Service => service(place, name),
+        What::Contract => contract(place, name),
     }
 }
 
@@ -233,6 +250,16 @@ fn service(place: &Place, name: &str) -> anyhow::Result<Plan> {
     plan.insert(place, "Cargo.toml", (Anchor::After(LAST_SERVICE), &member))?;
     let layer = SERVICE_LAYER.trim_start().replace("permits", name);
     plan.insert(place, "tests/law.toml", (Anchor::After(SERVICE_LAYER), &layer))?;
+    Ok(plan)
+}
+
+fn contract(place: &Place, name: &str) -> anyhow::Result<Plan> {
+    let text = read(place, "examples/contract.v1.toml")?;
+    let start = text.find("# docs/").context("examples/contract.v1.toml names no page")?;
+    let mut plan = Plan::default();
+    let path = Path::new("contracts").join(format!("{name}.v1.toml"));
+    ::contract::Contract::parse(&path, &text[start..])?;
+    plan.create(place, path, text[start..].to_string())?;
     Ok(plan)
 }
 
@@ -329,11 +356,34 @@ mod tests {
     }
 
     #[test]
+    fn a_contract_is_one_file_that_passes_its_check() {
+        let files = planned(What::Contract, false);
+        assert_eq!((files.len(), files[0].0.as_str()), (1, "contracts/quux.v1.toml"));
+        assert!(!files[0].1.contains("xample"), "{}", files[0].1);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("quux.v1.toml");
+        std::fs::write(&path, &files[0].1).unwrap();
+        assert_eq!(::contract::Contract::read(&path).unwrap().full_name(), "quux.v1");
+    }
+
+    #[test]
     fn what_is_there_already_is_refused() {
         assert!(plan(&tree(), What::Program, "hello", false).is_err());
         assert!(plan(&tree(), What::Program, "ls", false).is_err(), "an applet");
         assert!(plan(&tree(), What::Board, "duo", false).is_err());
         assert!(plan(&tree(), What::Service, "net", false).is_err());
         assert!(plan(&tree(), What::Scenario, "boot", false).is_err());
+        assert!(plan(&tree(), What::Contract, "ping", false).is_err());
+        assert!(plan(&tree(), What::Contract, "int", false).is_err(), "a keyword of C");
+    }
+
+    #[test]
+    fn the_rule_for_names_fits_what_is_made() {
+        assert!(check_name(What::Board, "a-b").is_ok() && check_name(What::Board, "a_b").is_err());
+        assert!(check_name(What::Contract, "a_b").is_ok());
+        for bad in ["a-b", "../b", "", "1a", "a234567890123456"] {
+            assert!(check_name(What::Contract, bad).is_err(), "{bad}");
+        }
+        assert!(plan(&tree(), What::Contract, "a_b", false).is_ok());
     }
 }

@@ -7,6 +7,7 @@
 //! - [`File`]     an owned descriptor: pipes, duplicates, paths, readiness
 //! - [`net`]      sockets: streams and datagrams
 //! - [`light`]    threads on the weak kernel
+//! - [`channel`]  what generated code of contracts needs
 //! - [`layout`]   layouts of the structures that are passed to the system
 //!
 //! ```ignore
@@ -21,6 +22,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod channel;
 mod command;
 mod errno;
 #[allow(unsafe_code, reason = "the calls of the system; the one home of unsafe")]

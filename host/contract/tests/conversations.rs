@@ -1,0 +1,166 @@
+//! Conversations by generated code, over a transport that checks what a kernel will check.
+//!
+//! The files in `generated/` are what the generator prints. After a change of it:
+//! `./pen contract rust contracts/ping.v1.toml >host/contract/tests/generated/ping_v1.rs`, and
+//! `every_v1.rs` likewise from `host/contract/tests/contracts/every.v1.toml`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod memory;
+
+#[rustfmt::skip]
+#[path = "generated/every_v1.rs"]
+#[allow(dead_code, reason = "the test uses a part of it")]
+mod every_v1;
+#[rustfmt::skip]
+#[path = "generated/ping_v1.rs"]
+#[allow(dead_code, reason = "likewise")]
+mod ping_v1;
+
+use contract::Contract;
+use penumbra::channel::{Bytes, Error};
+use std::path::Path;
+
+const EVERY: &str = "host/contract/tests/contracts/every.v1.toml";
+const PING: &str = "contracts/ping.v1.toml";
+
+fn read(path: &str) -> Contract {
+    Contract::read(&Path::new("../..").join(path)).unwrap()
+}
+
+#[test]
+fn generated_code_is_what_the_generator_prints() {
+    for (source, code) in [
+        (EVERY, include_str!("generated/every_v1.rs")),
+        (PING, include_str!("generated/ping_v1.rs")),
+    ] {
+        let now = contract::module(&read(source), source);
+        assert!(now == code, "`./pen contract rust {source}` prints other code than is checked in");
+    }
+}
+
+#[test]
+fn a_client_pings_and_leaves() {
+    use ping_v1::client::received::Asked;
+    use ping_v1::server::received::Idle;
+    use ping_v1::{client, message, server};
+    let contract = read(PING);
+    assert_eq!((ping_v1::NAME, ping_v1::HASH), ("ping.v1", contract.hash().0));
+    let (here, there) = memory::channel(&contract);
+    let (mut client, mut server) = (client::start(here), server::start(there));
+    for sequence in 0..3 {
+        let asked = client.send_ping(&message::Ping { sequence }).unwrap();
+        let Idle::Ping { message, next } = server.receive().unwrap() else { panic!("no ping") };
+        let pong = message::Pong { sequence: message.sequence, time: 1 << 40 };
+        server = next.send_pong(&pong).unwrap();
+        let Asked::Pong { message, next } = asked.receive().unwrap();
+        assert_eq!(message, pong);
+        client = next;
+    }
+    let client = client.send_bye(&message::Bye {}).unwrap();
+    let Idle::Bye { next, .. } = server.receive().unwrap() else { panic!("no bye") };
+    client.close();
+    next.close();
+}
+
+#[test]
+fn a_side_closes_where_it_may_and_breaks_the_channel_elsewhere() {
+    use ping_v1::{client, message, server};
+    let (here, there) = memory::channel(&read(PING));
+    client::start(here).close();
+    let received = server::start(there).receive().unwrap();
+    assert!(matches!(received, server::received::Idle::Closed));
+
+    let (here, there) = memory::channel(&read(PING));
+    let asked = client::start(here).send_ping(&message::Ping { sequence: 1 }).unwrap();
+    let server::received::Idle::Ping { next, .. } = server::start(there).receive().unwrap() else {
+        panic!("no ping")
+    };
+    drop(next);
+    assert_eq!(asked.receive().err(), Some(Error::Broken), "the server owes an answer");
+}
+
+#[test]
+fn a_wrong_transport_is_an_error() {
+    use ping_v1::server;
+    for (tag, bytes, error) in [
+        (1, 16, Error::Malformed(1)),
+        (1, 8, Error::Unexpected(1)),
+        (9, 0, Error::Unexpected(9)),
+        (0, 7, Error::Malformed(0)),
+    ] {
+        let (here, there) = memory::channel(&read(PING));
+        here.forge(tag, &[0; 16][..bytes]);
+        assert_eq!(server::start(there).receive().err(), Some(error), "{tag} of {bytes}");
+    }
+}
+
+fn all() -> every_v1::message::All {
+    every_v1::message::All {
+        tiny: -2,
+        medium: 0x1234,
+        name: Bytes::new(b"abc").unwrap(),
+        large: -3,
+        key: [7, 8, 9],
+        small: 0x8765_4321,
+        flag: 1,
+        change: -300,
+        sum: u64::MAX - 1,
+        error: i32::MIN,
+    }
+}
+
+#[test]
+fn messages_have_blocks_and_endpoints() {
+    use every_v1::{client, message, server};
+    let contract = read(EVERY);
+    let other = read("host/contract/tests/contracts/other.v2.toml");
+    let (here, there) = memory::channel(&contract);
+    let (_again_client, again) = memory::channel(&contract);
+    let (other_client, _other) = memory::channel(&other);
+    let sending = client::start(here);
+    let answering = sending.send_all(&all(), vec![5; 3072], again, other_client).unwrap();
+    let received = server::start(there).receive().unwrap();
+    let server::received::Sending::All { message, block, again, other, next } = received else {
+        panic!("closed")
+    };
+    assert_eq!((message, block.len()), (all(), 3072));
+    assert_eq!(format!("{again:?} {other:?}"), "Server Client");
+    let between = next.send_first(&message::First {}).unwrap();
+    // A server may be ahead of its client: two messages are in the queue now.
+    let over = between.send_second(&message::Second {}, vec![1; 7]).unwrap();
+    let client::received::Answering::First { next, .. } = answering.receive().unwrap();
+    let client::received::Between::Second { block, next, .. } = next.receive().unwrap() else {
+        panic!("closed")
+    };
+    assert_eq!(block, [1; 7]);
+    next.close();
+    over.close();
+}
+
+#[test]
+fn what_the_types_do_not_catch_breaks_the_channel() {
+    let contract = read(EVERY);
+    let ends = || memory::channel(&contract);
+    let send = |block: usize, swap: bool| {
+        let ((here, _there), (again_client, again)) = (ends(), ends());
+        let (other, _other) = memory::channel(&read("host/contract/tests/contracts/other.v2.toml"));
+        let again = if swap { again_client } else { again };
+        let sent = every_v1::client::start(here).send_all(&all(), vec![0; block], again, other);
+        sent.map(|_| ()).err()
+    };
+    assert_eq!(send(3072, false), None);
+    assert_eq!(send(3073, false), Some(Error::Broken), "a long block");
+    assert_eq!(send(3072, true), Some(Error::Broken), "the wrong end of a channel");
+}
+
+#[test]
+fn decoding_reverses_encoding_and_accepts_no_other_lengths() {
+    use every_v1::message::All;
+    let bytes = all().encode();
+    assert_eq!(All::decode(&bytes), Some(all()));
+    assert_eq!(All::decode(&bytes[1..]), None);
+    assert_eq!(All::decode(&[&bytes[..], &[0]].concat()), None);
+    let mut long = bytes;
+    long[4] = 6;
+    assert_eq!(All::decode(&long), None, "the name has room for 5 bytes");
+}

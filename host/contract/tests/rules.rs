@@ -1,0 +1,369 @@
+//! Each rule of contracts has a file that breaks it, and one exact message.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use contract::{Contract, Type};
+use std::path::Path;
+
+/// A good contract. The bad ones differ from it in a line or two.
+const GOOD: &str = r#"about = "A test."
+start = "idle"
+[[message]]
+name = "ask"
+from = "client"
+fields = [{ name = "n", type = "u32" }]
+block = "4 KiB"
+[[message]]
+name = "tell"
+from = "server"
+endpoints = [{ name = "more", contract = "test.v1", side = "client" }]
+[[message]]
+name = "leave"
+from = "client"
+[[state]]
+name = "idle"
+on.ask = "asked"
+on.leave = "over"
+[[state]]
+name = "asked"
+on.tell = "idle"
+[[state]]
+name = "over"
+end = true
+"#;
+
+fn parse(text: &str) -> Result<Contract, String> {
+    Contract::parse(Path::new("test.v1.toml"), text).map_err(|wrong| wrong.to_string())
+}
+
+/// Returns the message for the good contract with a change.
+fn refused(from: &str, to: &str) -> String {
+    assert_eq!(GOOD.matches(from).count(), 1, "{from}");
+    match parse(&GOOD.replace(from, to)) {
+        Err(wrong) => wrong.strip_prefix("test.v1.toml:").unwrap_or(&wrong).to_string(),
+        Ok(_) => panic!("{to} is accepted"),
+    }
+}
+
+#[test]
+fn the_good_contract_and_those_of_the_tree_pass() {
+    let good = parse(GOOD).unwrap();
+    assert_eq!((good.full_name().as_str(), good.symbol().as_str()), ("test.v1", "test_v1"));
+    assert_eq!((good.messages[0].inline, good.messages[0].block), (4, Some(4096)));
+    let entries = std::fs::read_dir("../../contracts").unwrap();
+    let names: Vec<String> =
+        entries.map(|it| Contract::read(&it.unwrap().path()).unwrap().full_name()).collect();
+    assert!(names.contains(&"ping.v1".to_string()), "{names:?}");
+    Contract::read(Path::new("../../examples/contract.v1.toml")).unwrap();
+}
+
+#[test]
+fn the_hash_is_of_what_is_sent_and_not_of_descriptions() {
+    let hash = |from, to| parse(&GOOD.replace(from, to)).unwrap().hash();
+    let good = parse(GOOD).unwrap().hash();
+    assert_eq!(hash("A test.", "Another text."), good);
+    assert_eq!(hash("\nend", "\nabout = \"the end\"\nend"), good);
+    let changes = [
+        ("4 KiB", "8 KiB"),
+        ("u32", "i32"),
+        ("\"n\"", "\"m\""),
+        ("\"ask\"\n", "\"pose\"\n"),
+        ("\"more\"", "\"less\""),
+        ("side = \"client\"", "side = \"server\""),
+        ("\"idle\"\non.ask", "\"idle\"\nclose = true\non.ask"),
+    ];
+    for (from, to) in changes {
+        let text = GOOD
+            .replace(from, to)
+            .replace("on.ask", if to.contains("pose") { "on.pose" } else { "on.ask" });
+        assert_ne!(parse(&text).unwrap().hash(), good, "{to}");
+    }
+    let other = Contract::parse(Path::new("test.v2.toml"), &GOOD.replace("test.v1", "test.v2"));
+    assert_ne!(other.unwrap().hash(), good, "the version");
+}
+
+#[test]
+fn both_sides_may_not_send_in_one_state() {
+    assert_eq!(
+        refused("on.ask = \"asked\"", "on.ask = \"asked\"\non.tell = \"over\""),
+        "16: both sides may send in state \"idle\" (\"ask\" is the client's, \"tell\" the \
+         server's), so messages could cross: split it into two states"
+    );
+}
+
+#[test]
+fn a_message_leads_to_one_state() {
+    assert_eq!(
+        refused("on.ask = \"asked\"", "on.ask = \"asked\"\non.ask = \"over\""),
+        "18: duplicate key (docs/reference/contracts.md describes the format)"
+    );
+}
+
+#[test]
+fn states_are_reachable_and_messages_used() {
+    assert_eq!(
+        refused("on.leave = \"over\"\n", ""),
+        "22: no conversation reaches state \"over\": let a message lead to it \
+         (on.MESSAGE = \"over\"), or remove it"
+    );
+    assert_eq!(
+        refused(
+            "[[state]]\nname = \"idle\"",
+            "[[message]]\nname = \"nod\"\nfrom = \"client\"\n[[state]]\nname = \"idle\""
+        ),
+        "16: no state allows message \"nod\": add it to a state (on.nod = \"STATE\") or remove it"
+    );
+}
+
+#[test]
+fn ends_are_marked_and_reached_or_explained() {
+    assert_eq!(
+        refused("on.tell = \"idle\"", ""),
+        "20: state \"asked\" allows no message: add one (on.MESSAGE = \"STATE\"), or write \
+         `end = true`"
+    );
+    assert_eq!(
+        refused("on.tell = \"idle\"", "on.tell = \"idle\"\nend = true"),
+        "20: state \"asked\" is an end, but allows messages: remove them, or `end = true`"
+    );
+    assert_eq!(
+        refused("end = true", "end = true\nclose = true"),
+        "23: state \"over\" is an end, where both sides may close the channel: remove `close`"
+    );
+    assert_eq!(
+        refused("end = true", "on.leave = \"idle\""),
+        "16: no end can be reached from state \"idle\": add a message that leads to one, or say \
+         why there is none (perpetual = \"...\")"
+    );
+    assert_eq!(
+        refused("on.tell = \"idle\"", "on.tell = \"idle\"\nperpetual = \"why not\""),
+        "20: an end can be reached from state \"asked\": remove `perpetual`"
+    );
+    assert!(
+        refused("end = true", "on.leave = \"idle\"\nperpetual = \" \"").contains("say why"),
+        "an empty reason is none"
+    );
+}
+
+#[test]
+fn no_side_sends_forever() {
+    assert_eq!(
+        refused("on.leave = \"over\"", "on.leave = \"idle\""),
+        "23: no conversation reaches state \"over\": let a message lead to it \
+         (on.MESSAGE = \"over\"), or remove it"
+    );
+    assert_eq!(
+        refused(
+            "on.tell = \"idle\"",
+            "on.ask = \"idle\"\non.leave = \"last\"\n[[state]]\nname = \"last\"\non.tell = \"over\""
+        ),
+        "16: the client can send forever without an answer (idle -ask-> asked -ask-> idle), so no \
+         queue would be long enough: let the server answer on the way"
+    );
+    assert_eq!(
+        refused("on.ask = \"asked\"", "on.ask = \"idle\"").split(": let").next(),
+        Some("20: no conversation reaches state \"asked\"")
+    );
+}
+
+#[test]
+fn what_is_named_exists_once() {
+    let known = "define it, or use one of: idle, asked, over";
+    assert_eq!(
+        refused("start = \"idle\"", "start = \"off\""),
+        format!("2: there is no state \"off\": {known}")
+    );
+    assert_eq!(
+        refused("on.ask = \"asked\"", "on.ask = \"off\""),
+        format!("17: there is no state \"off\": {known}")
+    );
+    assert_eq!(
+        refused("on.ask = \"asked\"", "on.nod = \"asked\""),
+        "17: there is no message \"nod\": define it, or use one of: ask, tell, leave"
+    );
+    assert_eq!(
+        refused("\"over\"\nend", "\"idle\"\nend"),
+        "23: there are two states named \"idle\": rename one of them"
+    );
+    assert_eq!(
+        refused("\"leave\"\nfrom", "\"ask\"\nfrom"),
+        "13: there are two messages named \"ask\": rename one of them"
+    );
+    let two = refused("\"u32\" }", "\"u32\" }, { name = \"n\", type = \"u8\" }");
+    assert_eq!(two, "6: there are two fields named \"n\": rename one of them");
+    let length = refused(
+        "type = \"u32\" }",
+        "type = \"bytes[4]\" }, { name = \"n_length\", type = \"u8\" }",
+    );
+    assert_eq!(
+        length,
+        "6: \"n_length\" is what the length of another field is called in C: rename one of the two"
+    );
+}
+
+#[test]
+fn names_are_identifiers() {
+    assert_eq!(
+        refused("name = \"n\"", "name = \"Größe\""),
+        "6: \"Größe\" is not a valid field name: use at most 31 of a-z, 0-9 and '_', in words that \
+         begin with a letter"
+    );
+    assert_eq!(
+        refused("name = \"n\"", "name = \"type\""),
+        "6: \"type\" is a word of Rust, C or the generated code: rename the field"
+    );
+    for name in ["test.toml", "Test.v1.toml", "int.v1.toml", "test.v1", "test.v0.toml"] {
+        assert_eq!(
+            Contract::parse(Path::new(name), GOOD).unwrap_err().to_string(),
+            format!(
+                "{name}:1: \"{name}\" is not the file of a contract: call it NAME.vN.toml, where \
+                 NAME has at most 31 of a-z, 0-9 and '_', in words that begin with a letter, and \
+                 is no keyword of Rust or C, and N is a number from 1 to 65535"
+            )
+        );
+    }
+}
+
+#[test]
+fn messages_have_limits() {
+    assert_eq!(
+        refused("u32", "u128"),
+        "6: \"u128\" is not a field type: use u8, u16, u32, u64, i8, i16, i32, i64, u8[N] (N \
+         bytes) or bytes[N] (0 to N bytes)"
+    );
+    for bad in ["u8[]", "u8[0]", "u8[01]", "u16[4]", "bytes", "bytes[70000]", "u8[4", "", "f32"] {
+        assert_eq!(Type::parse(bad), None, "{bad}");
+    }
+    assert_eq!(
+        refused("u32", "u8[2049]"),
+        "4: message \"ask\" has 2049 inline bytes, 2048 are the most: move what is long to a block"
+    );
+    for bad in ["17 MiB", "0 B", "4KiB", "4 KB", "-1 B", "+1 B", "01 B", "5000 MiB"] {
+        assert_eq!(
+            refused("4 KiB", bad),
+            format!(
+                "7: \"{bad}\" is not a valid block length: write \"N B\", \"N KiB\" or \"N MiB\", \
+                 from 1 B to 16 MiB"
+            )
+        );
+    }
+    let endpoint = "{ name = \"more\", contract = \"test.v1\", side = \"client\" }";
+    let five: Vec<String> =
+        (0..5).map(|at| endpoint.replace("more", &format!("more{at}"))).collect();
+    assert_eq!(
+        refused(endpoint, &five.join(", ")),
+        "9: message \"tell\" carries more than 4 endpoints: send them in several messages"
+    );
+}
+
+#[test]
+fn there_are_one_to_64_states_and_messages() {
+    assert_eq!(
+        parse("about = \"\"\nstart = \"a\"").unwrap_err(),
+        "test.v1.toml:1: there are 0 messages: write 1 to 64"
+    );
+    let chain = |count: usize| {
+        let mut text = "about = \"\"\nstart = \"s0\"\n".to_string();
+        for side in ["client", "server"] {
+            text += &format!("[[message]]\nname = \"{side}\"\nfrom = \"{side}\"\n");
+        }
+        for state in 0..count - 1 {
+            let side = ["client", "server"][state % 2];
+            text += &format!("[[state]]\nname = \"s{state}\"\non.{side} = \"s{}\"\n", state + 1);
+        }
+        text + &format!("[[state]]\nname = \"s{}\"\nend = true\n", count - 1)
+    };
+    assert_eq!(parse(&chain(64)).unwrap().states.len(), 64);
+    assert_eq!(
+        parse(&chain(65)).unwrap_err(),
+        "test.v1.toml:1: there are 65 states: write 1 to 64"
+    );
+}
+
+#[test]
+fn keys_are_known_and_complete() {
+    let unknown = refused("about", "aboot");
+    assert!(
+        unknown.starts_with("1: unknown field `aboot`, expected one of `about`, `start`"),
+        "{unknown}"
+    );
+    assert_eq!(
+        refused("start = \"idle\"\n", ""),
+        "1: missing field `start` (docs/reference/contracts.md describes the format)"
+    );
+    assert_eq!(
+        refused("\"tell\"\nfrom = \"server\"", "\"tell\"\nfrom = \"both\""),
+        "10: unknown variant `both`, expected `client` or `server` (docs/reference/contracts.md \
+         describes the format)"
+    );
+    let missing = Contract::read(Path::new("none.v1.toml")).unwrap_err().to_string();
+    assert!(
+        missing.starts_with("none.v1.toml:1: cannot read the contract: No such file")
+            && missing.ends_with(
+                "; name a file NAME.vN.toml, or make one with `./pen new contract NAME`"
+            ),
+        "{missing}"
+    );
+}
+
+#[test]
+fn carried_contracts_exist_and_do_not_carry_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, carried: &str| {
+        let path = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&path, GOOD.replace("test.v1", carried)).unwrap();
+        path
+    };
+    let (one, two) = (write("one.v1", "two.v1"), write("two.v1", "two.v1"));
+    let shown = |path: &Path| {
+        let wrong = Contract::read(path).unwrap_err().to_string();
+        wrong.replace(&format!("{}/", folder.path().display()), "")
+    };
+    let before = Contract::read(&one).unwrap().hash();
+    let changed = std::fs::read_to_string(&two).unwrap().replace("4 KiB", "5 KiB");
+    std::fs::write(&two, changed).unwrap();
+    assert_ne!(Contract::read(&one).unwrap().hash(), before, "a hash covers carried contracts");
+
+    write("two.v1", "one.v1");
+    assert_eq!(
+        shown(&one),
+        "two.v1.toml:11: contracts carry endpoints of each other (one.v1 -> two.v1 -> one.v1), so \
+         neither has a hash before the other: make one contract of them, or carry the endpoint in \
+         one direction only"
+    );
+    write("two.v1", "three.v1");
+    assert_eq!(
+        shown(&one),
+        "two.v1.toml:11: there is no contract \"three.v1\": define it, or use one of: one.v1, \
+         two.v1"
+    );
+    write("two.v1", "two");
+    assert_eq!(
+        shown(&two),
+        "two.v1.toml:11: \"two\" is not the name of a contract: write NAME.vN, its file name \
+         without .toml"
+    );
+}
+
+/// With 8 endpoints of the next contract each, reading one for each endpoint takes 8^15 readings.
+#[test]
+fn each_carried_contract_is_read_once_and_rows_of_them_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |index: usize| folder.path().join(format!("c{index}.v1.toml"));
+    for index in 0..17 {
+        let next = format!("c{}.v1", (index + 1).min(16));
+        let endpoint =
+            |name| format!(r#"{{ name = "{name}", contract = "{next}", side = "client" }}"#);
+        let endpoints = format!("endpoints = [{}]", ["a", "b", "c", "d"].map(endpoint).join(", "));
+        let text = GOOD.replace("block = \"4 KiB\"", &endpoints);
+        let own = GOOD.lines().find(|line| line.starts_with("endpoints")).unwrap();
+        std::fs::write(path(index), text.replace(own, &endpoints)).unwrap();
+    }
+    let carried = Contract::read(&path(1)).unwrap().messages;
+    assert_eq!(carried.iter().map(|message| message.endpoints.len()).sum::<usize>(), 8);
+    let wrong = Contract::read(&path(0)).unwrap_err();
+    assert_eq!(
+        wrong.reason.to_string(),
+        "more than 16 contracts in a row each carry an endpoint of the next: make the row shorter"
+    );
+    assert!(wrong.file.ends_with("c15.v1.toml"), "{}", wrong.file);
+}
