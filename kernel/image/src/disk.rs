@@ -13,7 +13,8 @@ mod medium;
 
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
-use alloc::vec;
+use alloc::string::String;
+use alloc::{format, vec};
 use drivers::disk::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
@@ -89,6 +90,18 @@ struct Job {
     bytes: usize,
 }
 
+/// Says why a file system that needs `memory` bytes is not mounted, and what helps.
+fn text(why: Errno, memory: u64) -> String {
+    match why {
+        Errno::Nomem => format!(
+            "the file service has less than the {} KiB that it needs, mostly for inodes; \
+             make one with fewer inodes (mke2fs -N), or free files in memory",
+            memory.div_ceil(1024)
+        ),
+        _ => format!("{why:?}"),
+    }
+}
+
 /// The disk and its mount.
 struct Disk {
     kernel: &'static Kernel,
@@ -126,7 +139,7 @@ impl Disk {
                     Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => {
-                        return kernel_node::log!("{}: not mounted: {why:?}", self.name);
+                        return kernel_node::log!("{}: not mounted: {}", self.name, text(why, memory));
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}
