@@ -5,6 +5,7 @@
 //! 2. Every next state exists, and the message that leads to it is sent by the state's side.
 //! 3. An end state has no next states, any other state has at least one, and all are reachable.
 //! 4. No cycle consists of messages of one side only, so queues are bounded.
+//! 5. The level is at most 7, and 0 exactly if no endpoint is carried.
 
 mod parse;
 
@@ -21,6 +22,7 @@ pub struct Automaton<B> {
     messages: usize,
     carried: usize,
     start: State,
+    level: u8,
     hash: Hash,
     bounds: [Bound; 2],
 }
@@ -29,6 +31,12 @@ impl<B: AsRef<[u8]>> Automaton<B> {
     /// Returns the state in which a channel begins.
     pub fn start(&self) -> State {
         self.start
+    }
+
+    /// Returns the contract's level, at most [`crate::MAX_LEVEL`]. It is 0 exactly if no message
+    /// carries an endpoint.
+    pub fn level(&self) -> u8 {
+        self.level
     }
 
     /// Returns the number of states.
@@ -84,8 +92,7 @@ impl<B: AsRef<[u8]>> Automaton<B> {
         }
         let entry = self.endpoint_entry(message.first + index)?;
         let side = Side::of(entry[16])?;
-        let hash = Hash(core::array::from_fn(|at| entry[at]));
-        let contract = if entry[17] == 1 { self.hash } else { hash };
+        let contract = Hash(core::array::from_fn(|at| entry[at]));
         Some(Carried { contract, side })
     }
 
@@ -102,11 +109,6 @@ impl<B: AsRef<[u8]>> Automaton<B> {
     /// Returns the contract's name in binary form.
     pub fn hash(&self) -> Hash {
         self.hash
-    }
-
-    /// Returns the bytes that were parsed.
-    pub fn bytes(&self) -> &[u8] {
-        self.bytes.as_ref()
     }
 
     fn state_entry(&self, state: State) -> Option<[u8; STATE]> {

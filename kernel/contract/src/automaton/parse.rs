@@ -4,8 +4,8 @@ use super::{Automaton, field, number};
 use crate::bounds::{bounds, reachable};
 use crate::types::{Bound, Hash, Invalid, Side, State};
 use crate::{
-    BLOCK, BYTES, ENDPOINT, ENDPOINTS, HEAD, INLINE, MAGIC, MESSAGE, MESSAGES, NO_SIDE, NONE,
-    STATE, STATES, VERSION,
+    BLOCK, BYTES, ENDPOINT, ENDPOINTS, HEAD, INLINE, MAGIC, MAX_LEVEL, MESSAGE, MESSAGES, NO_SIDE,
+    NONE, STATE, STATES, VERSION,
 };
 
 impl<B: AsRef<[u8]>> Automaton<B> {
@@ -42,8 +42,9 @@ impl<B: AsRef<[u8]>> Automaton<B> {
         if !possible || carried > MESSAGES * ENDPOINTS || usize::from(head[8]) >= states {
             return Err(Invalid::Count);
         }
-        if head[9] != 0 {
-            return Err(Invalid::Reserved);
+        let level = head[9];
+        if level > MAX_LEVEL || (level == 0) != (carried == 0) {
+            return Err(Invalid::Level);
         }
         let length =
             HEAD + STATE * states + MESSAGE * messages + ENDPOINT * carried + states * messages;
@@ -53,7 +54,7 @@ impl<B: AsRef<[u8]>> Automaton<B> {
         }
         let start = State(head[8]);
         let (hash, bounds) = (Hash([0; 16]), [Bound::default(); 2]);
-        Ok(Self { bytes, states, messages, carried, start, hash, bounds })
+        Ok(Self { bytes, states, messages, carried, start, level, hash, bounds })
     }
 
     fn check_states(&self) -> Result<(), Invalid> {
@@ -87,10 +88,8 @@ impl<B: AsRef<[u8]>> Automaton<B> {
     fn check_endpoints(&self) -> Result<(), Invalid> {
         for index in 0..self.carried {
             let entry = self.endpoint_entry(index).ok_or(Invalid::Length)?;
-            let (hash, rest) = entry.split_at(16);
-            let [side, this, 0, 0] = *rest else { return Err(Invalid::Reserved) };
-            let has_hash = hash.iter().any(|&byte| byte != 0);
-            if Side::of(side).is_none() || this > 1 || (this == 1) == has_hash {
+            let [side, 0, 0, 0] = entry[16..] else { return Err(Invalid::Reserved) };
+            if Side::of(side).is_none() {
                 return Err(Invalid::Endpoint(index as u16));
             }
         }
