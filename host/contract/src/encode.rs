@@ -31,6 +31,7 @@ fn tables(draft: &Draft) -> Tables {
     });
     Tables {
         start: draft.start as u8,
+        level: draft.level(),
         names: digest(draft),
         states,
         messages: draft.messages.iter().map(shape).collect(),

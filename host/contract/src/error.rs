@@ -1,6 +1,6 @@
 //! Why a contract was rejected, always with file, line, what is wrong and what to do.
 
-use kernel_contract::{ENDPOINTS, INLINE, Side};
+use kernel_contract::{ENDPOINTS, INLINE, MAX_LEVEL, Side};
 use thiserror::Error;
 
 /// An error in the file of a contract.
@@ -101,17 +101,24 @@ pub enum Reason {
     /// The contract of a carried endpoint has no valid name.
     #[error("\"{0}\" is not the name of a contract: write NAME.vN, its file name without .toml")]
     NoContract(String),
+    /// A contract that carries its own endpoints.
+    #[error(
+        "{0} carries an endpoint of its own kind, and ends that are queued in each other could \
+         never be freed: carry it by a message of another contract"
+    )]
+    OwnKind(String),
     /// Contracts that carry endpoints of each other.
     #[error(
-        "contracts carry endpoints of each other ({0}), so neither has a hash before the other: \
-         make one contract of them, or carry the endpoint in one direction only"
+        "contracts carry endpoints of each other ({0}), and ends that are queued in each other \
+         could never be freed: carry the endpoint in one direction only"
     )]
     Circle(String),
-    /// Too many contracts that each carry an endpoint of the next.
+    /// A contract whose level would be too high.
     #[error(
-        "more than {0} contracts in a row each carry an endpoint of the next: make the row shorter"
+        "{0} would have a level above {MAX_LEVEL}, because more than {row} contracts in a row each \
+         carry an endpoint of the next: make the row shorter", row = MAX_LEVEL + 1
     )]
-    Chain(usize),
+    Level(String),
     /// A message, state or contract that is not defined.
     #[error("there is no {what} \"{name}\": define it, or use one of: {known}")]
     Undefined {

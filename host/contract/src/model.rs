@@ -1,7 +1,7 @@
 //! A contract after all checks: what the generators read.
 
 use crate::names;
-use kernel_contract::{Automaton, Endpoint as Carried, Hash, Side};
+use kernel_contract::{Automaton, Carried, Hash, Side};
 
 /// A valid contract.
 #[derive(Clone, Debug)]
@@ -81,8 +81,10 @@ pub struct Endpoint {
     pub about: String,
     /// Its contract, as `NAME.vN`.
     pub contract: String,
-    /// The contract's hash; `None` for the contract of the message.
-    pub hash: Option<Hash>,
+    /// The contract's hash.
+    pub hash: Hash,
+    /// The contract's level.
+    pub level: u8,
     /// Its side.
     pub side: Side,
 }
@@ -116,6 +118,14 @@ pub(crate) struct Draft {
     /// States that are marked as ends.
     pub ends: Vec<bool>,
     pub start: usize,
+}
+
+impl Draft {
+    /// Returns the level: one more than the highest of the carried endpoints' contracts.
+    pub fn level(&self) -> u8 {
+        let carried = self.messages.iter().flat_map(|message| &message.endpoints);
+        carried.map(|endpoint| endpoint.level + 1).max().unwrap_or(0)
+    }
 }
 
 impl Contract {

@@ -30,8 +30,12 @@ pub fn summary(contract: &Contract) -> String {
         let to = side_name(from.other());
         format!("to the {to} {messages} of {inline} bytes{blocks}")
     };
+    let level = match contract.automaton.level() {
+        0 => String::new(),
+        level => format!("; level {level}"),
+    };
     format!(
-        "{}: {} states, {} messages; most unreceived messages {}, {}; hash {hash}",
+        "{}: {} states, {} messages; most unreceived messages {}, {}{level}; hash {hash}",
         contract.full_name(),
         contract.states.len(),
         contract.messages.len(),
@@ -131,6 +135,11 @@ fn bounds(contract: &Contract) -> String {
         let Bound { messages, inline, block, endpoints } = contract.automaton.bound(side);
         let name = side_name(side);
         let _ = writeln!(text, "| {name} | {messages} | {inline} | {block} | {endpoints} |");
+    }
+    let level = contract.automaton.level();
+    if level > 0 {
+        let _ =
+            writeln!(text, "\nThe contract has level {level}: it carries ends of lower levels.");
     }
     text
 }

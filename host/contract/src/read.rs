@@ -1,7 +1,7 @@
 //! From the file to the contract: names are checked, and references resolved.
 //!
-//! A contract that carries endpoints of others needs their hashes, so their files, which lie in the
-//! same folder, are read too.
+//! A contract that carries endpoints of others needs their hashes and levels, so their files, which
+//! lie in the same folder, are read too.
 
 use crate::check;
 use crate::encode;
@@ -9,13 +9,10 @@ use crate::error::{ContractError, Place, Reason};
 use crate::file::{self, File};
 use crate::model::{Contract, Draft, Endpoint, Field, Message, State, Type};
 use crate::names;
-use kernel_contract::{BLOCK, ENDPOINTS, Hash, INLINE, MESSAGES, STATES};
+use kernel_contract::{BLOCK, ENDPOINTS, Hash, INLINE, MAX_LEVEL, MESSAGES, STATES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Spanned;
-
-/// Maximum number of contracts of which each carries an endpoint of the next.
-const CHAIN: usize = 16;
 
 impl Contract {
     /// Reads and checks the contract in the file at `path`.
@@ -35,8 +32,8 @@ impl Contract {
 struct Reader {
     /// The contracts that are being read; each carries an endpoint of the next.
     chain: Vec<String>,
-    /// Hashes of the contracts that have been read, so that each is read once.
-    hashes: BTreeMap<String, Hash>,
+    /// The contracts that have been read, so that each is read once: hash and level.
+    known: BTreeMap<String, (Hash, u8)>,
 }
 
 impl Reader {
@@ -56,58 +53,83 @@ impl Reader {
         let (name, version) =
             named.ok_or_else(|| wrong((0, Reason::FileName(file_name.to_string()))))?;
         let file = file::read(text).map_err(wrong)?;
-        let mut draft = draft(name, version, &file).map_err(wrong)?;
-        self.carry(path, &mut draft, &file, wrong)?;
+        self.chain.push(format!("{name}.v{version}"));
+        let carried = file.message.iter().map(|it| self.endpoints(path, it, wrong));
+        let carried = carried.collect::<Result<_, _>>()?;
+        self.chain.pop();
+        let draft = draft(name, version, &file, carried).map_err(wrong)?;
         check::check(&draft).map_err(wrong)?;
         Ok(encode::finish(draft))
     }
 
-    /// Finds the hashes of the contracts of carried endpoints.
-    fn carry(
+    /// Returns the endpoints that a message carries, of contracts beside the file `path`.
+    fn endpoints(
         &mut self,
         path: &Path,
-        draft: &mut Draft,
-        file: &File,
+        message: &file::Message,
         wrong: impl Fn((usize, Reason)) -> ContractError,
-    ) -> Result<(), ContractError> {
-        let own = format!("{}.v{}", draft.name, draft.version);
-        self.chain.push(own.clone());
-        let written = file.message.iter().flat_map(|message| &message.endpoints);
-        let endpoints = draft.messages.iter_mut().flat_map(|message| &mut message.endpoints);
-        for (endpoint, written) in endpoints.zip(written) {
-            if endpoint.contract != own {
-                let at = written.contract.span().start;
-                endpoint.hash = Some(self.hash(path, &endpoint.contract, |it| wrong((at, it)))?);
-            }
-        }
-        self.chain.pop();
-        Ok(())
+    ) -> Result<Vec<Endpoint>, ContractError> {
+        let endpoint = |written: &file::Endpoint| {
+            let (at, contract) = (written.contract.span().start, written.contract.get_ref());
+            let (hash, level) = self.carried(path, contract, |reason| wrong((at, reason)))?;
+            Ok(Endpoint {
+                name: written.name.get_ref().clone(),
+                about: written.about.clone(),
+                contract: contract.clone(),
+                hash,
+                level,
+                side: written.side.into(),
+            })
+        };
+        message.endpoints.iter().map(endpoint).collect()
     }
 
-    /// Returns the hash of the contract `name` in the folder of the file `beside`.
-    fn hash(
+    /// Returns hash and level of the contract `name`, beside the file `path`, of which the contract
+    /// that is being read carries an endpoint.
+    fn carried(
         &mut self,
-        beside: &Path,
+        path: &Path,
         name: &str,
         wrong: impl Fn(Reason) -> ContractError,
-    ) -> Result<Hash, ContractError> {
-        if let Some(hash) = self.hashes.get(name) {
-            return Ok(*hash);
+    ) -> Result<(Hash, u8), ContractError> {
+        if names::contract(name).is_none() {
+            return Err(wrong(Reason::NoContract(name.to_string())));
+        }
+        let known = match self.known.get(name) {
+            Some(&known) => known,
+            None => self.read_carried(path, name, &wrong)?,
+        };
+        match self.chain.last() {
+            Some(own) if known.1 == MAX_LEVEL => Err(wrong(Reason::Level(own.clone()))),
+            _ => Ok(known),
+        }
+    }
+
+    fn read_carried(
+        &mut self,
+        path: &Path,
+        name: &str,
+        wrong: impl Fn(Reason) -> ContractError,
+    ) -> Result<(Hash, u8), ContractError> {
+        if self.chain.last().is_some_and(|own| own == name) {
+            return Err(wrong(Reason::OwnKind(name.to_string())));
         }
         if self.chain.iter().any(|it| it == name) {
             return Err(wrong(Reason::Circle(format!("{} -> {name}", self.chain.join(" -> ")))));
         }
-        if self.chain.len() == CHAIN {
-            return Err(wrong(Reason::Chain(CHAIN)));
+        // A limit here also bounds the recursion.
+        if self.chain.len() > MAX_LEVEL.into() {
+            return Err(wrong(Reason::Level(self.chain[0].clone())));
         }
-        let path = beside.with_file_name(format!("{name}.toml"));
-        if !path.exists() {
-            let (name, known) = (name.to_string(), siblings(beside).join(", "));
+        let file = path.with_file_name(format!("{name}.toml"));
+        if !file.exists() {
+            let (name, known) = (name.to_string(), siblings(path).join(", "));
             return Err(wrong(Reason::Undefined { what: "contract", name, known }));
         }
-        let hash = self.read(&path)?.hash();
-        self.hashes.insert(name.to_string(), hash);
-        Ok(hash)
+        let contract = self.read(&file)?;
+        let known = (contract.hash(), contract.automaton.level());
+        self.known.insert(name.to_string(), known);
+        Ok(known)
     }
 }
 
@@ -124,7 +146,8 @@ fn siblings(beside: &Path) -> Vec<String> {
     names
 }
 
-fn draft(name: &str, version: u16, file: &File) -> Place<Draft> {
+/// Checks each part alone, and resolves names. `carried` has the endpoints of each message.
+fn draft(name: &str, version: u16, file: &File, carried: Vec<Vec<Endpoint>>) -> Place<Draft> {
     let messages = checked("message", file.message.iter().map(|it| &it.name))?;
     count("messages", messages.len(), MESSAGES)?;
     let states = checked("state", file.state.iter().map(|it| &it.name))?;
@@ -140,7 +163,9 @@ fn draft(name: &str, version: u16, file: &File) -> Place<Draft> {
         found.sort_unstable();
         Ok(found)
     };
-    let messages_read: Vec<Message> = file.message.iter().map(message).collect::<Place<_>>()?;
+    let read = file.message.iter().zip(carried);
+    let messages_read: Vec<Message> =
+        read.map(|(written, endpoints)| message(written, endpoints)).collect::<Place<_>>()?;
     let state = |written: &file::State| {
         let transitions = find(written)?;
         let first = transitions.first().and_then(|&(message, _)| messages_read.get(message));
@@ -194,11 +219,11 @@ fn index(names: &[String], what: &'static str, name: &str, at: usize) -> Place<u
     })
 }
 
-fn message(written: &file::Message) -> Place<Message> {
+fn message(written: &file::Message, endpoints: Vec<Endpoint>) -> Place<Message> {
     let (at, name) = (written.name.span().start, written.name.get_ref().clone());
     checked("field", written.fields.iter().map(|field| &field.name))?;
     checked("endpoint", written.endpoints.iter().map(|endpoint| &endpoint.name))?;
-    if written.endpoints.len() > ENDPOINTS {
+    if endpoints.len() > ENDPOINTS {
         return Err((at, Reason::Endpoints(name)));
     }
     let (fields, inline) = fields(written)?;
@@ -213,7 +238,7 @@ fn message(written: &file::Message) -> Place<Message> {
         fields,
         inline,
         block: written.block.as_ref().map(block).transpose()?,
-        endpoints: written.endpoints.iter().map(endpoint).collect::<Place<_>>()?,
+        endpoints,
         at,
     })
 }
@@ -261,18 +286,4 @@ fn block(written: &Spanned<String>) -> Place<u32> {
     };
     let bytes = names::number(number).and_then(|number| number.checked_mul(unit));
     bytes.filter(|&bytes| bytes as usize <= BLOCK).ok_or_else(wrong)
-}
-
-fn endpoint(written: &file::Endpoint) -> Place<Endpoint> {
-    let contract = written.contract.get_ref().clone();
-    if names::contract(&contract).is_none() {
-        return Err((written.contract.span().start, Reason::NoContract(contract)));
-    }
-    Ok(Endpoint {
-        name: written.name.get_ref().clone(),
-        about: written.about.clone(),
-        contract,
-        hash: None,
-        side: written.side.into(),
-    })
 }

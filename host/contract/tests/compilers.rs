@@ -65,9 +65,8 @@ fn contracts() -> Vec<Contract> {
         .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     let mut all: Vec<Contract> = files.map(|file| Contract::read(&file).unwrap()).collect();
     for seed in 0..8 {
-        let path = format!("random.v{}.toml", seed + 1);
-        let text = random::contract(seed).replace("random.v1", &format!("random.v{}", seed + 1));
-        all.push(Contract::parse(Path::new(&path), &text).unwrap());
+        let path = format!("tests/contracts/random.v{}.toml", seed + 1);
+        all.push(Contract::parse(Path::new(&path), &random::contract(seed)).unwrap());
     }
     all
 }
@@ -162,7 +161,8 @@ fn descriptions_do_not_become_code() {
     let file = file.replace("[[state]]\n", &format!("[[state]]\nabout = \"{about}\"\n"));
     let file = file.replace("[[message]]\n", &format!("[[message]]\nabout = \"{about}\"\n"));
     let file = file.replace("{ name", &format!("{{ about = \"{about}\", name"));
-    let contract = Contract::parse(Path::new("random.v1.toml"), &file).unwrap();
+    let path = Path::new("tests/contracts/random.v1.toml");
+    let contract = Contract::parse(path, &file).unwrap();
     let workshop = Workshop::new();
     let header = contract::header(&contract, "*/ int d; /*");
     let probe = "static char a, b, d;\nint main(void) { return a + b + d; }\n";

@@ -115,16 +115,16 @@ fn messages_have_blocks_and_endpoints() {
     let contract = read(EVERY);
     let other = read("host/contract/tests/contracts/other.v2.toml");
     let (here, there) = memory::channel(&contract);
-    let (_again_client, again) = memory::channel(&contract);
-    let (other_client, _other) = memory::channel(&other);
+    let (_client, served) = memory::channel(&other);
+    let (other_client, _server) = memory::channel(&other);
     let sending = client::start(here);
-    let answering = sending.send_all(&all(), vec![5; 3072], again, other_client).unwrap();
+    let answering = sending.send_all(&all(), vec![5; 3072], served, other_client).unwrap();
     let received = server::start(there).receive().unwrap();
-    let server::received::Sending::All { message, block, again, other, next } = received else {
+    let server::received::Sending::All { message, block, served, other, next } = received else {
         panic!("closed")
     };
     assert_eq!((message, block.len()), (all(), 3072));
-    assert_eq!(format!("{again:?} {other:?}"), "Server Client");
+    assert_eq!(format!("{served:?} {other:?}"), "Server Client");
     let between = next.send_first(&message::First {}).unwrap();
     // A server may be ahead of its client: two messages are in the queue now.
     let over = between.send_second(&message::Second {}, vec![1; 7]).unwrap();
@@ -140,12 +140,13 @@ fn messages_have_blocks_and_endpoints() {
 #[test]
 fn what_the_types_do_not_catch_breaks_the_channel() {
     let contract = read(EVERY);
-    let ends = || memory::channel(&contract);
+    let other = read("host/contract/tests/contracts/other.v2.toml");
     let send = |block: usize, swap: bool| {
-        let ((here, _there), (again_client, again)) = (ends(), ends());
-        let (other, _other) = memory::channel(&read("host/contract/tests/contracts/other.v2.toml"));
-        let again = if swap { again_client } else { again };
-        let sent = every_v1::client::start(here).send_all(&all(), vec![0; block], again, other);
+        let (here, _there) = memory::channel(&contract);
+        let ((client, served), (other, _server)) =
+            (memory::channel(&other), memory::channel(&other));
+        let served = if swap { client } else { served };
+        let sent = every_v1::client::start(here).send_all(&all(), vec![0; block], served, other);
         sent.map(|_| ()).err()
     };
     assert_eq!(send(3072, false), None);

@@ -15,7 +15,7 @@ block = "4 KiB"
 [[message]]
 name = "tell"
 from = "server"
-endpoints = [{ name = "more", contract = "test.v1", side = "client" }]
+endpoints = [{ name = "more", contract = "other.v2", side = "client" }]
 [[message]]
 name = "leave"
 from = "client"
@@ -31,8 +31,16 @@ name = "over"
 end = true
 "#;
 
+/// The folder that has `other.v2`.
+const FOLDER: &str = "tests/contracts/";
+
+fn parse_as(name: &str, text: &str) -> Result<Contract, String> {
+    let parsed = Contract::parse(&Path::new(FOLDER).join(name), text);
+    parsed.map_err(|wrong| wrong.to_string().replace(FOLDER, ""))
+}
+
 fn parse(text: &str) -> Result<Contract, String> {
-    Contract::parse(Path::new("test.v1.toml"), text).map_err(|wrong| wrong.to_string())
+    parse_as("test.v1.toml", text)
 }
 
 /// Returns the message for the good contract with a change.
@@ -77,8 +85,7 @@ fn the_hash_is_of_what_is_sent_and_not_of_descriptions() {
             .replace("on.ask", if to.contains("pose") { "on.pose" } else { "on.ask" });
         assert_ne!(parse(&text).unwrap().hash(), good, "{to}");
     }
-    let other = Contract::parse(Path::new("test.v2.toml"), &GOOD.replace("test.v1", "test.v2"));
-    assert_ne!(other.unwrap().hash(), good, "the version");
+    assert_ne!(parse_as("test.v2.toml", GOOD).unwrap().hash(), good, "the version");
 }
 
 #[test]
@@ -246,7 +253,7 @@ fn messages_have_limits() {
             )
         );
     }
-    let endpoint = "{ name = \"more\", contract = \"test.v1\", side = \"client\" }";
+    let endpoint = "{ name = \"more\", contract = \"other.v2\", side = \"client\" }";
     let five: Vec<String> =
         (0..5).map(|at| endpoint.replace("more", &format!("more{at}"))).collect();
     assert_eq!(
@@ -305,65 +312,106 @@ fn keys_are_known_and_complete() {
     );
 }
 
+/// A folder of contracts, each of which carries endpoints of others.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes the contract `name`, which carries four endpoints of each one in `carried`.
+    fn write(&self, name: &str, carried: &[&str]) {
+        let message = |(at, carried): (usize, &&str)| {
+            let endpoint =
+                |name| format!(r#"{{ name = "{name}", contract = "{carried}", side = "client" }}"#);
+            let endpoints = ["a", "b", "c", "d"].map(endpoint).join(", ");
+            let head = format!("[[message]]\nname = \"carry{at}\"\nfrom = \"server\"\n");
+            head + &format!("endpoints = [{endpoints}]\n")
+        };
+        let own = GOOD.lines().find(|line| line.starts_with("endpoints")).unwrap();
+        let messages: String = carried.iter().enumerate().map(message).collect();
+        let allowed: String =
+            (0..carried.len()).map(|at| format!("on.carry{at} = \"idle\"\n")).collect();
+        let text = GOOD.replace(&format!("{own}\n"), "");
+        let text = text.replacen("[[state]]", &(messages + "[[state]]"), 1);
+        let text = text.replace("on.tell", &(allowed + "on.tell"));
+        std::fs::write(self.0.path().join(format!("{name}.toml")), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Result<Contract, String> {
+        let wrong = Contract::read(&self.0.path().join(format!("{name}.toml")));
+        wrong.map_err(|it| it.to_string().replace(&format!("{}/", self.0.path().display()), ""))
+    }
+}
+
 #[test]
 fn carried_contracts_exist_and_do_not_carry_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, carried: &str| {
-        let path = folder.path().join(format!("{name}.toml"));
-        std::fs::write(&path, GOOD.replace("test.v1", carried)).unwrap();
-        path
-    };
-    let (one, two) = (write("one.v1", "two.v1"), write("two.v1", "two.v1"));
-    let shown = |path: &Path| {
-        let wrong = Contract::read(path).unwrap_err().to_string();
-        wrong.replace(&format!("{}/", folder.path().display()), "")
-    };
-    let before = Contract::read(&one).unwrap().hash();
-    let changed = std::fs::read_to_string(&two).unwrap().replace("4 KiB", "5 KiB");
-    std::fs::write(&two, changed).unwrap();
-    assert_ne!(Contract::read(&one).unwrap().hash(), before, "a hash covers carried contracts");
+    let folder = Folder::new();
+    folder.write("one.v1", &["two.v1"]);
+    folder.write("two.v1", &[]);
+    let before = folder.read("one.v1").unwrap().hash();
+    folder.write("three.v1", &[]);
+    folder.write("two.v1", &["three.v1"]);
+    assert_ne!(folder.read("one.v1").unwrap().hash(), before, "a hash covers carried contracts");
 
-    write("two.v1", "one.v1");
+    folder.write("two.v1", &["one.v1"]);
     assert_eq!(
-        shown(&one),
-        "two.v1.toml:11: contracts carry endpoints of each other (one.v1 -> two.v1 -> one.v1), so \
-         neither has a hash before the other: make one contract of them, or carry the endpoint in \
-         one direction only"
+        folder.read("one.v1").unwrap_err(),
+        "two.v1.toml:17: contracts carry endpoints of each other (one.v1 -> two.v1 -> one.v1), and \
+         ends that are queued in each other could never be freed: carry the endpoint in one \
+         direction only"
     );
-    write("two.v1", "three.v1");
+    folder.write("two.v1", &["two.v1"]);
+    let own = "two.v1.toml:17: two.v1 carries an endpoint of its own kind, and ends that are \
+               queued in each other could never be freed: carry it by a message of another \
+               contract";
+    assert_eq!(folder.read("two.v1").unwrap_err(), own);
+    assert_eq!(folder.read("one.v1").unwrap_err(), own, "also where it is carried");
+    folder.write("two.v1", &["four.v1"]);
     assert_eq!(
-        shown(&one),
-        "two.v1.toml:11: there is no contract \"three.v1\": define it, or use one of: one.v1, \
-         two.v1"
+        folder.read("one.v1").unwrap_err(),
+        "two.v1.toml:17: there is no contract \"four.v1\": define it, or use one of: one.v1, \
+         three.v1, two.v1"
     );
-    write("two.v1", "two");
+    folder.write("two.v1", &["two"]);
     assert_eq!(
-        shown(&two),
-        "two.v1.toml:11: \"two\" is not the name of a contract: write NAME.vN, its file name \
+        folder.read("two.v1").unwrap_err(),
+        "two.v1.toml:17: \"two\" is not the name of a contract: write NAME.vN, its file name \
          without .toml"
     );
 }
 
-/// With 8 endpoints of the next contract each, reading one for each endpoint takes 8^15 readings.
+/// Each contract carries 8 endpoints of the two before it. If a file were read for each endpoint,
+/// the last contract would need about 100,000 readings.
 #[test]
-fn each_carried_contract_is_read_once_and_rows_of_them_are_bounded() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |index: usize| folder.path().join(format!("c{index}.v1.toml"));
-    for index in 0..17 {
-        let next = format!("c{}.v1", (index + 1).min(16));
-        let endpoint =
-            |name| format!(r#"{{ name = "{name}", contract = "{next}", side = "client" }}"#);
-        let endpoints = format!("endpoints = [{}]", ["a", "b", "c", "d"].map(endpoint).join(", "));
-        let text = GOOD.replace("block = \"4 KiB\"", &endpoints);
-        let own = GOOD.lines().find(|line| line.starts_with("endpoints")).unwrap();
-        std::fs::write(path(index), text.replace(own, &endpoints)).unwrap();
+fn a_level_is_one_more_than_the_highest_carried_one_and_at_most_7() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..9).map(|level| format!("level{level}.v1")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (level, name) in names.iter().enumerate() {
+        folder.write(name, &names[level.saturating_sub(2)..level]);
     }
-    let carried = Contract::read(&path(1)).unwrap().messages;
-    assert_eq!(carried.iter().map(|message| message.endpoints.len()).sum::<usize>(), 8);
-    let wrong = Contract::read(&path(0)).unwrap_err();
+    for (level, name) in names[..8].iter().enumerate() {
+        let contract = folder.read(name).unwrap();
+        assert_eq!(usize::from(contract.automaton.level()), level);
+        let shown = contract::summary(&contract).contains(&format!("; level {level};"));
+        assert_eq!(shown, level > 0);
+    }
     assert_eq!(
-        wrong.reason.to_string(),
-        "more than 16 contracts in a row each carry an endpoint of the next: make the row shorter"
+        folder.read(names[8]).unwrap_err(),
+        "level8.v1.toml:21: level8.v1 would have a level above 7, because more than 8 contracts in \
+         a row each carry an endpoint of the next: make the row shorter"
     );
-    assert!(wrong.file.ends_with("c15.v1.toml"), "{}", wrong.file);
+}
+
+/// The row is too long before the levels of its contracts are known.
+#[test]
+fn a_long_row_of_contracts_is_not_read_to_its_end() {
+    let folder = Folder::new();
+    for at in 0..20 {
+        folder.write(&format!("c{at}.v1"), &[&format!("c{}.v1", at + 1)]);
+    }
+    let wrong = folder.read("c0.v1").unwrap_err();
+    assert!(wrong.starts_with("c7.v1.toml:17: c0.v1 would have a level above 7,"), "{wrong}");
 }

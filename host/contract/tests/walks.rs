@@ -9,7 +9,7 @@ use random::Random;
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Contract, contract::ContractError> {
-    Contract::parse(Path::new("random.v1.toml"), text)
+    Contract::parse(Path::new("tests/contracts/random.v1.toml"), text)
 }
 
 /// Walks randomly through the states, and returns the largest sums of messages that one side sent

@@ -29,8 +29,9 @@ pub struct Parcel<'a> {
     pub inline: usize,
     /// Length of the block, which may be 0; `None` without a block.
     pub block: Option<usize>,
-    /// The endpoints that it carries. The caller makes sure that nothing was sent on their channels
-    /// yet: their receivers begin in the start state.
+    /// The endpoints that it carries. The contract's rule that nothing was sent on their channels
+    /// yet, so that their receivers begin in the start state, is not checked yet. Levels are not
+    /// checked here either: a kernel compares those of the two channels.
     pub endpoints: &'a [Carried],
 }
 
@@ -57,18 +58,6 @@ impl Conversation {
     /// Begins a conversation.
     pub fn start<B: AsRef<[u8]>>(automaton: &Automaton<B>) -> Self {
         Self { client: automaton.start(), server: automaton.start() }
-    }
-
-    /// Continues the conversation of which [`Self::numbers`] were stored; `None` if they are of no
-    /// state. They must be what was stored: the bounds hold only for views that belong together.
-    pub fn restore<B: AsRef<[u8]>>(automaton: &Automaton<B>, numbers: [u8; 2]) -> Option<Self> {
-        let [client, server] = numbers;
-        Some(Self { client: automaton.state(client)?, server: automaton.state(server)? })
-    }
-
-    /// Returns the numbers of the client's and the server's view, to be stored as bytes.
-    pub fn numbers(&self) -> [u8; 2] {
-        [self.client.number(), self.server.number()]
     }
 
     /// Returns the state as `side` sees it.

@@ -10,7 +10,7 @@
 //!   0       4       magic "PnCt"
 //!   4       2       version of this format
 //!   6       1, 1    number of states (S), number of messages (M)
-//!   8       1, 1    start state, 0
+//!   8       1, 1    start state, level (0 to 7)
 //!   10      2       number of carried endpoints of all messages (E)
 //!   12      4       length of the whole
 //!   16      16      digest of all names and fields, which the tables below do not contain
@@ -18,12 +18,16 @@
 //!                   1 if that side may close the channel instead
 //!           12 M    messages: side that sends it, number of carried endpoints, inline bytes (2),
 //!                   maximum bytes of the block (4; 0: no block), first carried endpoint (2), 0 (2)
-//!           20 E    carried endpoints: hash of the contract (16), side, 1 if it is this contract
-//!                   (the hash is 0 then), 0 (2)
+//!           20 E    carried endpoints: hash of the contract (16), side, 0 (3)
 //!           S M     next state for each state and message; 255: not allowed
 //! ```
 //! All numbers are little-endian. An automaton has exactly one encoding, and the first 16 bytes of
 //! that encoding's BLAKE3 are the [`struct@Hash`] that names the contract.
+//!
+//! The level is one more than the highest level of a carried endpoint's contract, 0 if there is
+//! none. [`Automaton::parse`] knows only the hashes of these contracts, so a level may be wrong. A
+//! kernel must refuse to send an endpoint whose channel is not of a lower level than the channel
+//! that carries it; then no end is ever in its own queue, directly or through other ends.
 //!
 //! This crate has no channels and no queues, and does not know a contract's names.
 #![cfg_attr(not(test), no_std)]
@@ -39,7 +43,7 @@ mod types;
 
 pub use automaton::Automaton;
 pub use conversation::{Breach, Conversation, Parcel};
-pub use tables::{Endpoint, Shape, Tables, Turn};
+pub use tables::{Shape, Tables, Turn};
 pub use types::{Bound, Carried, Hash, Invalid, Message, Side, State};
 
 /// The first bytes of an automaton.
@@ -56,6 +60,8 @@ pub const INLINE: usize = 2048;
 pub const BLOCK: usize = 16 << 20;
 /// Maximum number of endpoints that a message carries.
 pub const ENDPOINTS: usize = 4;
+/// Maximum level of a contract.
+pub const MAX_LEVEL: u8 = 7;
 /// Maximum length of an automaton in bytes.
 pub const BYTES: usize = HEAD
     + STATE * STATES

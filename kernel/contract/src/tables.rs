@@ -2,7 +2,7 @@
 //!
 //! [`Automaton::parse`]: crate::Automaton::parse
 
-use crate::types::{Hash, Side};
+use crate::types::{Carried, Side};
 use crate::{ENDPOINT, HEAD, MAGIC, MESSAGE, NO_SIDE, NONE, STATE, VERSION};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 pub struct Tables {
     /// Index of the start state.
     pub start: u8,
+    /// The level: one more than the highest of the carried endpoints' contracts, 0 without any.
+    pub level: u8,
     /// Digest of all names and fields.
     pub names: [u8; 16],
     /// The states.
@@ -41,22 +43,13 @@ pub struct Shape {
     /// Maximum length of its block; 0 without one.
     pub block: u32,
     /// The endpoints that it carries.
-    pub endpoints: Vec<Endpoint>,
-}
-
-/// An endpoint that a message carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Its contract; `None` for the contract of the message.
-    pub contract: Option<Hash>,
-    /// Its side.
-    pub side: Side,
+    pub endpoints: Vec<Carried>,
 }
 
 impl Tables {
     /// Returns the bytes of the automaton. Tables that are too large become invalid bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let carried: Vec<Endpoint> =
+        let carried: Vec<Carried> =
             self.messages.iter().flat_map(|it| it.endpoints.iter().copied()).collect();
         let (states, messages) = (self.states.len(), self.messages.len());
         let length = HEAD
@@ -67,7 +60,7 @@ impl Tables {
         let mut bytes = Vec::with_capacity(length);
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
-        bytes.extend([small(states), small(messages), self.start, 0]);
+        bytes.extend([small(states), small(messages), self.start, self.level]);
         bytes.extend((carried.len() as u16).to_le_bytes());
         bytes.extend((length as u32).to_le_bytes());
         bytes.extend(self.names);
@@ -76,8 +69,8 @@ impl Tables {
         }
         self.encode_messages(&mut bytes);
         for endpoint in carried {
-            bytes.extend(endpoint.contract.map_or([0; 16], |hash| hash.0));
-            bytes.extend([endpoint.side.number(), endpoint.contract.is_none().into(), 0, 0]);
+            bytes.extend(endpoint.contract.0);
+            bytes.extend([endpoint.side.number(), 0, 0, 0]);
         }
         bytes.extend(self.next_states());
         bytes

@@ -83,6 +83,9 @@ pub enum Invalid {
     Version,
     /// They have no states, no messages, or too many.
     Count,
+    /// The level is above [`crate::MAX_LEVEL`], 0 although endpoints are carried, or not 0 although
+    /// none are.
+    Level,
     /// They are shorter or longer than their tables.
     Length,
     /// A reserved byte is not 0.

@@ -3,14 +3,14 @@
 mod random;
 
 use kernel_contract::{
-    Automaton, BYTES, Conversation, Invalid, MAGIC, Parcel, Side, State, Tables,
+    Automaton, BYTES, Conversation, Invalid, MAGIC, MAX_LEVEL, Parcel, Side, State, Tables,
 };
 use proptest::prelude::*;
 
 /// Uses every accessor with every argument, valid or not.
 fn use_all(bytes: &[u8]) -> Result<(), Invalid> {
     let automaton = Automaton::parse(bytes)?;
-    assert!(bytes.len() <= BYTES && automaton.bytes() == bytes);
+    assert!(bytes.len() <= BYTES && automaton.level() <= MAX_LEVEL);
     let states: Vec<State> = (0..=255).filter_map(|number| automaton.state(number)).collect();
     assert_eq!(states.len(), automaton.states());
     for &state in &states {
@@ -98,7 +98,8 @@ fn each_rule_has_its_error() {
     assert_eq!(refused(|bytes| bytes[4] = 2), Invalid::Version);
     assert_eq!(refused(|bytes| bytes[6] = 65), Invalid::Count);
     assert_eq!(refused(|bytes| bytes[8] = 64), Invalid::Count);
-    assert_eq!(refused(|bytes| bytes[9] = 1), Invalid::Reserved);
+    assert_eq!(refused(|bytes| bytes[9] = 0), Invalid::Level, "endpoints, but no level");
+    assert_eq!(refused(|bytes| bytes[9] = 8), Invalid::Level);
     assert_eq!(refused(|bytes| bytes[12] ^= 1), Invalid::Length);
     assert_eq!(refused(|bytes| bytes.truncate(40)), Invalid::Length);
     assert_eq!(refused(|bytes| bytes[32] = 3), Invalid::State(0));
@@ -123,13 +124,33 @@ fn each_rule_has_its_error() {
         })
     };
     assert_eq!(endpoint(16, 2), Invalid::Endpoint(0));
-    assert_eq!(endpoint(17, 2), Invalid::Endpoint(0));
-    assert_eq!(endpoint(18, 1), Invalid::Reserved);
+    assert_eq!(endpoint(17, 1), Invalid::Reserved);
     let state = refused(|bytes| {
         let at = bytes.len() - 1;
         bytes[at] = 64;
     });
     assert!(matches!(state, Invalid::Transition { .. }), "{state:?}");
+}
+
+#[test]
+fn the_level_is_0_exactly_without_endpoints() {
+    let level = |level, with_endpoints: bool| {
+        let has_endpoints = |tables: &Tables| tables.level > 0;
+        let tables = (0..).map(|seed| random::tables(seed, 1)).find(has_endpoints);
+        let mut tables = Tables { level, ..tables.expect("one of them has") };
+        if !with_endpoints {
+            tables.messages.iter_mut().for_each(|message| message.endpoints.clear());
+        }
+        Automaton::parse(tables.encode()).map(|it| it.level())
+    };
+    for number in 1..=MAX_LEVEL {
+        assert_eq!(level(number, true), Ok(number));
+        assert_eq!(level(number, false), Err(Invalid::Level));
+    }
+    assert_eq!(level(0, false), Ok(0));
+    for (number, with_endpoints) in [(0, true), (8, true), (8, false), (255, true)] {
+        assert_eq!(level(number, with_endpoints), Err(Invalid::Level));
+    }
 }
 
 /// The rules that are about the whole graph.

@@ -6,8 +6,8 @@
 pub const NAME: &str = "every.v1";
 /// The contract's hash: both sides of a channel must have the same.
 pub const HASH: [u8; 16] = [
-    0xb5, 0x1b, 0xb5, 0x74, 0xc1, 0x4d, 0xab, 0x68,
-    0xab, 0xb3, 0x6b, 0xb3, 0xf8, 0xcd, 0x5f, 0x1d,
+    0xff, 0x46, 0xa1, 0x01, 0x00, 0xc9, 0x21, 0x6e,
+    0x80, 0x7c, 0x12, 0x18, 0x7b, 0xee, 0x23, 0xeb,
 ];
 
 /// The messages.
@@ -151,17 +151,17 @@ pub mod client {
     impl<T: channel::Transport> Sending<T> {
         /// */ has every type of field, a block and two endpoints.
         /// `block` has at most 3072 bytes.
-        /// `again` is the server's end of a new channel, by `every.v1`.
+        /// `served` is the server's end of a new channel, by `other.v2`.
         /// `other` is the client's end of a new channel, by `other.v2`.
         pub fn send_all(
             mut self,
             message: &message::All,
             block: T::Block,
-            again: T::Endpoint,
+            served: T::Endpoint,
             other: T::Endpoint,
         ) -> Result<Answering<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [Some(again), Some(other), None, None];
+            let endpoints = [Some(served), Some(other), None, None];
             self.0.send(message::All::TAG, &bytes, Some(block), endpoints)?;
             Ok(Answering(self.0))
         }
@@ -299,7 +299,7 @@ pub mod server {
                 message::All::TAG => Ok(received::Sending::All {
                     message: message::All::decode(bytes).ok_or(wrong)?,
                     block: arrival.block.ok_or(wrong)?,
-                    again: channel::take(&mut endpoints).ok_or(wrong)?,
+                    served: channel::take(&mut endpoints).ok_or(wrong)?,
                     other: channel::take(&mut endpoints).ok_or(wrong)?,
                     next: Answering(self.0),
                 }),
@@ -378,8 +378,8 @@ pub mod server {
                 message: message::All,
                 /// Its block, of at most 3072 bytes.
                 block: T::Block,
-                /// The server's end of a new channel, by `every.v1`.
-                again: T::Endpoint,
+                /// The server's end of a new channel, by `other.v2`.
+                served: T::Endpoint,
                 /// The client's end of a new channel, by `other.v2`.
                 other: T::Endpoint,
                 /// The conversation, which continues.

@@ -40,7 +40,8 @@ const TYPES: &[&str] = &[
     "bytes[33]",
 ];
 
-/// Returns the text of a good contract, `random.v1`.
+/// Returns the text of a good contract, to be parsed in the folder `contracts`, as it carries
+/// endpoints of `other.v2`.
 pub fn contract(seed: u64) -> String {
     let mut random = Random(seed);
     let count = 1 + random.below(8);
@@ -78,7 +79,7 @@ fn message(random: &mut Random, index: usize, from: &str) -> String {
     let count = random.below(3);
     let endpoint = |at| {
         let side = random.pick(&SIDES);
-        format!("{{ name = \"e{at}\", contract = \"random.v1\", side = \"{side}\" }}")
+        format!("{{ name = \"e{at}\", contract = \"other.v2\", side = \"{side}\" }}")
     };
     let endpoints: Vec<String> = (0..count).map(endpoint).collect();
     let (fields, endpoints) = (fields.join(", "), endpoints.join(", "));

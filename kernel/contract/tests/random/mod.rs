@@ -1,6 +1,6 @@
 //! Random automata: valid ones from a seed, small enough to explore completely.
 
-use kernel_contract::{Endpoint, Hash, Shape, Side, Tables, Turn};
+use kernel_contract::{Carried, Hash, MAX_LEVEL, Shape, Side, Tables, Turn};
 
 /// A sequence of random numbers (SplitMix64).
 pub struct Random(pub u64);
@@ -54,12 +54,14 @@ pub fn tables(seed: u64, most: usize) -> Tables {
     let closes = random.below(2) == 0;
     let turn = |&side: &Option<Side>| Turn { side, may_close: side.is_some() && closes };
     let states = states.iter().map(turn).collect();
-    Tables { start: 0, names: [7; 16], states, messages, transitions: edges }
+    let carries = messages.iter().any(|message| !message.endpoints.is_empty());
+    let level = if carries { 1 + random.below(MAX_LEVEL.into()) as u8 } else { 0 };
+    Tables { start: 0, level, names: [7; 16], states, messages, transitions: edges }
 }
 
 fn shape(random: &mut Random) -> Shape {
-    let endpoint = |random: &mut Random| Endpoint {
-        contract: (random.below(2) == 0).then_some(Hash([3; 16])),
+    let endpoint = |random: &mut Random| Carried {
+        contract: Hash([random.below(4) as u8; 16]),
         side: random.side(),
     };
     Shape {
