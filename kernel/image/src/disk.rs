@@ -139,7 +139,8 @@ impl Disk {
                     Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => {
-                        return kernel_node::log!("{}: not mounted: {}", self.name, text(why, memory));
+                        let why = text(why, memory);
+                        return kernel_node::log!("{}: not mounted: {why}", self.name);
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}

@@ -20,8 +20,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether a send or a connect is worth a wake: it would not wait, and a stream has room
-    /// for a third of its buffer. So a peer that takes a few bytes at a time does not wake the
+    /// Returns whether a send or a connect is worth a wake: it would not wait, and a stream has
+    /// room for a third of its buffer. So a peer that takes a few bytes at a time does not wake the
     /// sender for each of them.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
