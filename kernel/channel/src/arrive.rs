@@ -1,0 +1,227 @@
+//! Messages and ends on their way: into queues, between kernels, and to nowhere.
+
+use crate::channels::{Channels, Effects};
+use crate::end::{End, Entry, MAX_LEVEL, Place, Slot};
+use crate::message::{Cargo, Data, PeerFault, Record};
+use crate::name::{EndName, Life, Lives};
+
+impl<B> Channels<B> {
+    /// Puts a message to an end into its queue: to be received, or to be passed on.
+    pub(crate) fn accept(
+        &mut self,
+        to: EndName,
+        entry: Entry<B>,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), PeerFault> {
+        let index = self.table.find(to).filter(|it| self.may_accept(*it, entry.sequence));
+        let Some((index, end)) = index.and_then(|it| Some((it, self.table.get_mut(it)?))) else {
+            // Closed meanwhile.
+            self.discard(entry, effects);
+            return Ok(());
+        };
+        let room = end.bound().saturating_sub(end.queue.len());
+        let is_early = entry.sequence - end.record.read >= end.bound() as u64;
+        let refused = match room == 0 || end.is_live() && is_early {
+            true => Some(entry),
+            false => end.insert(entry).err(),
+        };
+        let result = match refused {
+            None => Ok(()),
+            Some(entry) => {
+                self.discard(entry, effects);
+                Err(PeerFault::Bound)
+            }
+        };
+        self.settle(index, effects);
+        result
+    }
+
+    /// Returns whether anybody may still receive the message.
+    fn may_accept(&self, index: u16, sequence: u64) -> bool {
+        let Some(end) = self.table.get(index) else { return false };
+        let record = &end.record;
+        let is_wanted =
+            record.read <= sequence && record.peer.closed.is_none_or(|count| sequence < count);
+        match end.place {
+            Place::Held { .. } | Place::Carried => is_wanted,
+            Place::Away(_) => record.read <= sequence,
+            Place::Closed => false,
+        }
+    }
+
+    /// Drops a message. The ends that it carries are closed.
+    pub(crate) fn discard(&mut self, entry: Entry<B>, effects: &mut dyn Effects<B>) {
+        let ends = entry.ends();
+        if let Some(life) = entry.room {
+            self.peers.return_room(life, ends);
+        }
+        for slot in entry.carried {
+            if let Slot::End(index) = slot {
+                self.close_end(index, effects);
+            }
+        }
+        effects.free(entry.payload);
+    }
+
+    pub(crate) fn drop_queue(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        while let Some(entry) = self.table.get_mut(index).and_then(|end| end.queue.pop_front()) {
+            self.discard(entry, effects);
+        }
+    }
+
+    pub(crate) fn drop_outgoing(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        while let Some(entry) = self.table.get_mut(index).and_then(|end| end.outgoing.pop_front()) {
+            self.discard(entry, effects);
+        }
+    }
+
+    /// Drops what is in the queue from this number on.
+    pub(crate) fn drop_beyond(&mut self, index: u16, count: u64, effects: &mut dyn Effects<B>) {
+        let last = |end: &mut End<B>| end.queue.pop_back_if(|it| it.sequence >= count);
+        while let Some(entry) = self.table.get_mut(index).and_then(last) {
+            self.discard(entry, effects);
+        }
+    }
+
+    /// Closes an end: nobody holds it any more. The depth of the recursion (closed ends whose
+    /// queues have ends) is that of levels, [`MAX_LEVEL`].
+    pub(crate) fn close_end(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        self.wake(index, effects);
+        let Some(end) = self.table.get_mut(index).filter(|end| end.is_live()) else { return };
+        end.place = Place::Closed;
+        end.generation = end.generation.wrapping_add(1);
+        end.tells = !end.record.peer.is_gone;
+        end.record.trail.iter().for_each(|life| end.retires.add(life));
+        let is_gone = end.record.peer.is_gone;
+        self.drop_queue(index, effects);
+        if is_gone {
+            self.drop_outgoing(index, effects);
+        }
+        self.settle(index, effects);
+    }
+
+    /// Makes a stand-in of an end that moves to another kernel, and returns what moves.
+    fn depart(&mut self, index: u16, to: Life) -> Option<Record> {
+        let me = self.peers.me;
+        let end = self.table.get_mut(index)?;
+        end.place = Place::Away(to);
+        end.tells = false;
+        end.record.moves = end.record.moves.saturating_add(1);
+        let mut record = end.record;
+        record.trail.add(me);
+        record.before = record.sent;
+        self.list(index);
+        Some(record)
+    }
+
+    /// Makes a message for another kernel of an entry.
+    pub(crate) fn export(
+        &mut self,
+        entry: Entry<B>,
+        to: Life,
+        effects: &mut dyn Effects<B>,
+    ) -> Data<B> {
+        let ends = entry.ends();
+        let mut has_room = entry.room == Some(to);
+        if !has_room {
+            if let Some(life) = entry.room {
+                self.peers.return_room(life, ends);
+            }
+            has_room = ends == 0 || self.peers.take_room(to, ends);
+        }
+        let carried = entry.carried.map(|slot| match slot {
+            Slot::Nothing => Cargo::Nothing,
+            Slot::Lost => Cargo::Lost,
+            Slot::End(index) if has_room => self.depart(index, to).map_or(Cargo::Lost, Cargo::End),
+            Slot::End(index) => {
+                self.close_end(index, effects);
+                Cargo::Lost
+            }
+        });
+        let Entry { sequence, tag, state, payload, .. } = entry;
+        Data { sequence, tag, state, payload, carried }
+    }
+
+    /// Takes a message from another kernel. `Err` if it is the kernel's fault; the message is
+    /// dropped then.
+    pub(crate) fn import(
+        &mut self,
+        from: Life,
+        to: EndName,
+        data: Data<B>,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), PeerFault> {
+        let target = self.table.find(to).and_then(|index| self.table.get(index));
+        let level = target.map_or(MAX_LEVEL, |end| end.record.bounds.level);
+        let mut is_fine = true;
+        let mut arrived = [u16::MAX; crate::end::CARRIED];
+        let carried = data.carried;
+        let mut slots = [Slot::Nothing; crate::end::CARRIED];
+        for (at, cargo) in carried.into_iter().enumerate() {
+            slots[at] = match cargo {
+                Cargo::Nothing => Slot::Nothing,
+                Cargo::Lost => Slot::Lost,
+                Cargo::End(record) => match self.arrive(from, record, level) {
+                    Some(index) => {
+                        arrived[at] = index;
+                        Slot::End(index)
+                    }
+                    None => {
+                        is_fine = false;
+                        Slot::Lost
+                    }
+                },
+            };
+        }
+        let Data { sequence, tag, state, payload, .. } = data;
+        let entry = Entry { sequence, tag, state, payload, carried: slots, room: None };
+        let accepted = match is_fine {
+            true => self.accept(to, entry, effects),
+            false => {
+                self.discard(entry, effects);
+                Err(PeerFault::Arrival)
+            }
+        };
+        arrived.into_iter().for_each(|index| self.announce(index, effects));
+        accepted
+    }
+
+    /// Puts an end that has moved here into the table, without a word to anybody yet.
+    fn arrive(&mut self, from: Life, mut record: Record, level: u8) -> Option<u16> {
+        let is_low = record.bounds.level < level;
+        let is_bounded = record.bounds.messages.iter().all(|it| *it <= self.queue);
+        if !is_low || !is_bounded || !self.peers.use_grant(from) {
+            return None;
+        }
+        record.trail.0[self.peers.me.kernel.index()] = Lives::NONE.0[0];
+        let Some(index) = self.table.find(record.name) else {
+            let index = self.table.add(record, Place::Carried)?;
+            self.table.get_mut(index)?.tells = true;
+            return Some(index);
+        };
+        // Back again: its stand-in becomes the end.
+        let end = self.table.get_mut(index)?;
+        if end.is_live() || end.record.bounds != record.bounds {
+            return None;
+        }
+        end.place = Place::Carried;
+        end.generation = end.generation.wrapping_add(1);
+        (end.record, end.tells, end.tells_loss) = (record, true, false);
+        Some(index)
+    }
+
+    /// Lets an end that has arrived say where it is, and hear what was to be passed on to it.
+    fn announce(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        let (relay, loss) = (end.relay.take(), end.relay_loss.take());
+        let to = end.name();
+        if let Some(news) = relay {
+            self.deliver_news(to, news, effects);
+        }
+        if let Some(moves) = loss {
+            self.deliver_loss(to, moves, effects);
+        }
+        self.break_if_lost(index, effects);
+        self.settle(index, effects);
+    }
+}

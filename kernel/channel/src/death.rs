@@ -1,0 +1,76 @@
+//! The beginning and the end of sessions with other kernels.
+
+use crate::channels::{Channels, Effects};
+use crate::end::Place;
+use crate::name::{Life, Lives};
+
+impl<B> Channels<B> {
+    /// A session with a kernel begins. Its last life has been reported as over.
+    pub fn kernel_started(&mut self, life: Life) {
+        if self.peers.start(life) {
+            (0..self.table.len()).for_each(|index| self.list(index));
+            self.grant();
+        }
+    }
+
+    /// This life of a kernel is over, or its session with this kernel. What it held is closed.
+    pub fn kernel_died(&mut self, life: Life, effects: &mut dyn Effects<B>) {
+        if life.kernel == self.peers.me.kernel || self.ready.len() <= life.kernel.index() {
+            return;
+        }
+        self.peers.end(life);
+        if self.peers.session(life.kernel).is_none() {
+            self.ready[life.kernel.index()].clear();
+            let unlist = !(1 << life.kernel.0);
+            for index in 0..self.table.len() {
+                if let Some(end) = self.table.get_mut(index) {
+                    end.listed &= unlist;
+                }
+            }
+        }
+        (0..self.table.len()).for_each(|index| self.mourn(index, effects));
+        self.grant();
+    }
+
+    /// Draws the conclusions for one end.
+    fn mourn(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        self.break_if_lost(index, effects);
+        let Some(end) = self.table.get_mut(index) else { return };
+        let peers = &self.peers;
+        let remove = |lives: &mut Lives| {
+            lives.0.iter_mut().enumerate().for_each(|(kernel, epoch)| {
+                let life = Life { kernel: base::id::DomainId(kernel as u8), epoch: *epoch };
+                if epoch.0 != 0 && peers.is_gone(life) {
+                    *epoch = base::id::Epoch(0);
+                }
+            });
+        };
+        remove(&mut end.retires);
+        let is_peer_gone = self.peers.is_gone(end.record.peer.at);
+        if let Place::Away(to) = end.place
+            && self.peers.is_gone(to)
+        {
+            end.place = Place::Closed;
+            (end.relay, end.relay_loss) = (None, None);
+            end.tells_loss = !is_peer_gone;
+            let trail = end.record.trail;
+            trail.iter().filter(|it| !self.peers.is_gone(*it)).for_each(|it| end.retires.add(it));
+            self.drop_queue(index, effects);
+            self.drop_outgoing(index, effects);
+        }
+        if is_peer_gone {
+            if let Some(end) = self.table.get_mut(index) {
+                (end.tells, end.tells_loss) = (false, false);
+                end.record.peer.is_gone = true;
+            }
+            self.drop_outgoing(index, effects);
+        }
+        self.settle(index, effects);
+    }
+
+    /// Grants free slots to other kernels.
+    pub(crate) fn grant(&mut self) {
+        let free = self.table.free();
+        self.peers.grant(free);
+    }
+}

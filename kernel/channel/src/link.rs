@@ -1,0 +1,128 @@
+//! The table's side of the links to other kernels: what arrives, and what is to be sent.
+
+use base::id::DomainId;
+
+use crate::channels::{Channels, Effects};
+use crate::end::Place;
+use crate::message::{Message, PeerFault};
+use crate::name::{EndName, Life};
+
+impl<B> Channels<B> {
+    /// Handles a message. On a fault, the caller reports the sender's life as dead.
+    pub fn handle(
+        &mut self,
+        from: Life,
+        message: Message<B>,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), PeerFault> {
+        if self.peers.session(from.kernel) != Some(from) {
+            if let Message::Data { data, .. } = message {
+                effects.free(data.payload);
+            }
+            return Err(PeerFault::Stranger);
+        }
+        let result = match message {
+            Message::Data { to, data } => self.import(from, to, data, effects),
+            Message::News { to, news } => {
+                self.deliver_news(to, news, effects);
+                Ok(())
+            }
+            Message::Lost { to, moves } => {
+                self.deliver_loss(to, moves, effects);
+                Ok(())
+            }
+            Message::Retire { end, moves } => {
+                self.retire(end, moves, effects);
+                Ok(())
+            }
+            Message::Room { ends } => {
+                self.peers.return_room(from, ends);
+                Ok(())
+            }
+        };
+        self.grant();
+        result
+    }
+
+    fn retire(&mut self, name: EndName, moves: u32, effects: &mut dyn Effects<B>) {
+        let Some(index) = self.table.find(name) else { return };
+        let Some(end) = self.table.get_mut(index) else { return };
+        if matches!(end.place, Place::Away(_)) && end.record.moves <= moves {
+            end.place = Place::Closed;
+            (end.relay, end.relay_loss) = (None, None);
+            self.drop_queue(index, effects);
+            self.settle(index, effects);
+        }
+    }
+
+    /// Returns whether [`Channels::next`] may have something for this kernel.
+    pub fn has_next(&mut self, kernel: DomainId) -> bool {
+        let Some(life) = self.peers.session(kernel) else { return false };
+        let owes = self.peers.kernel(life).is_some_and(|it| it.untold > 0);
+        owes || !self.ready[kernel.index()].is_empty()
+    }
+
+    /// Returns the next message to this kernel. The caller has room for it in the ring: there is no
+    /// way back.
+    pub fn next(
+        &mut self,
+        kernel: DomainId,
+        effects: &mut dyn Effects<B>,
+    ) -> Option<Message<B>> {
+        let life = self.peers.session(kernel)?;
+        let granted = self.peers.kernel(life).map(|it| core::mem::take(&mut it.untold));
+        if let Some(ends) = granted.filter(|ends| *ends > 0) {
+            return Some(Message::Room { ends });
+        }
+        while let Some(index) = self.ready[kernel.index()].pop_front() {
+            if let Some(end) = self.table.get_mut(index) {
+                end.listed &= !(1 << kernel.0);
+            }
+            let message = self.say(index, life, effects);
+            self.list(index);
+            self.free_if_done(index);
+            if message.is_some() {
+                self.grant();
+                return message;
+            }
+        }
+        None
+    }
+
+    /// Takes one thing that an end has to say to a kernel.
+    fn say(
+        &mut self,
+        index: u16,
+        to: Life,
+        effects: &mut dyn Effects<B>,
+    ) -> Option<Message<B>> {
+        let end = self.table.get_mut(index)?;
+        let (name, moves) = (end.name(), end.record.moves);
+        if end.retires.contains(to) {
+            end.retires.remove(to);
+            return Some(Message::Retire { end: name, moves });
+        }
+        if end.place == Place::Away(to) {
+            if let Some(news) = end.relay.take() {
+                return Some(Message::News { to: name, news });
+            }
+            if let Some(moves) = end.relay_loss.take() {
+                return Some(Message::Lost { to: name, moves });
+            }
+            if let Some(entry) = end.queue.pop_front() {
+                return Some(Message::Data { to: name, data: self.export(entry, to, effects) });
+            }
+        }
+        if end.record.peer.at != to {
+            return None;
+        }
+        let peer = name.peer();
+        if let Some(entry) = end.outgoing.pop_front() {
+            return Some(Message::Data { to: peer, data: self.export(entry, to, effects) });
+        }
+        if core::mem::take(&mut end.tells) {
+            return self.news(index).map(|news| Message::News { to: peer, news });
+        }
+        core::mem::take(&mut end.tells_loss).then_some(Message::Lost { to: peer, moves })
+    }
+}

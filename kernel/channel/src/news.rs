@@ -1,0 +1,196 @@
+//! What the two ends of a channel tell each other, and what follows from it.
+//!
+//! [`Channels::settle`] is called after any change of an end: it draws the conclusions that can be
+//! drawn, and lists the end with the kernels to which there is something to send.
+
+use crate::channels::{Channels, Effects};
+use crate::end::Place;
+use crate::message::{News, Status};
+use crate::name::{EndName, Lives};
+
+impl<B> Channels<B> {
+    pub(crate) fn settle(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        if end.is_live() {
+            let has_all = end.received() >= end.record.peer.before;
+            if has_all && !end.record.peer.awaited.is_empty() {
+                end.record.peer.awaited = Lives::NONE;
+                end.tells = true;
+            }
+            if end.may_retire() {
+                let trail = core::mem::replace(&mut end.record.trail, Lives::NONE);
+                trail.iter().for_each(|life| end.retires.add(life));
+            }
+        }
+        end.tells &= !end.record.peer.is_gone;
+        if end.is_live() && (end.is_readable() || end.is_finished()) {
+            self.wake(index, effects);
+        }
+        self.speak_here(index, effects);
+        self.list(index);
+        self.free_if_done(index);
+    }
+
+    /// Passes on what is for this kernel itself.
+    fn speak_here(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let me = self.peers.me;
+        loop {
+            let Some(end) = self.table.get_mut(index) else { return };
+            if end.record.peer.at != me {
+                return;
+            }
+            let to = end.name().peer();
+            if let Some(entry) = end.outgoing.pop_front() {
+                // A bound that the contract does not keep costs this channel a message.
+                let _ = self.accept(to, entry, effects);
+            } else if core::mem::take(&mut end.tells) {
+                let Some(news) = self.news(index) else { return };
+                self.deliver_news(to, news, effects);
+            } else if core::mem::take(&mut end.tells_loss) {
+                let moves = end.record.moves;
+                self.deliver_loss(to, moves, effects);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Lists the end with each kernel for which it has something.
+    pub(crate) fn list(&mut self, index: u16) {
+        for (kernel, ready) in self.ready.iter_mut().enumerate() {
+            let Some(end) = self.table.get_mut(index) else { return };
+            let life = self.peers.session(base::id::DomainId(kernel as u8));
+            let Some(life) = life.filter(|life| end.has_for(*life)) else { continue };
+            if !end.is_listed(life.kernel) {
+                end.listed |= 1 << life.kernel.0;
+                ready.push_back(index);
+            }
+        }
+    }
+
+    pub(crate) fn free_if_done(&mut self, index: u16) {
+        if self.table.get(index).is_some_and(|end| end.is_done() && end.listed == 0) {
+            self.table.remove(index);
+        }
+    }
+
+    /// Composes what an end says about itself.
+    pub(crate) fn news(&mut self, index: u16) -> Option<News> {
+        let me = self.peers.me;
+        let end = self.table.get_mut(index)?;
+        let received = end.received();
+        let status = end.status();
+        let record = &mut end.record;
+        record.edition = record.edition.saturating_add(1);
+        // A broken channel has nothing more to say.
+        record.peer.is_gone |= status == Status::Broken;
+        Some(News {
+            edition: record.edition,
+            at: me,
+            moves: record.moves,
+            before: record.before,
+            trail: record.trail,
+            status,
+            heard: record.peer.moves,
+            switched: record.peer.switched,
+            received,
+        })
+    }
+
+    /// News for an end: taken here, or passed on.
+    pub(crate) fn deliver_news(&mut self, to: EndName, news: News, effects: &mut dyn Effects<B>) {
+        let Some(index) = self.table.find(to) else { return };
+        let Some(end) = self.table.get_mut(index) else { return };
+        match end.place {
+            Place::Held { .. } | Place::Carried => self.adopt(index, news, effects),
+            Place::Away(_) => {
+                let is_newer = end.relay.is_none_or(|it| it.edition < news.edition);
+                end.relay = if is_newer { Some(news) } else { end.relay };
+                self.settle(index, effects);
+            }
+            Place::Closed => {}
+        }
+    }
+
+    /// Takes news of the peer.
+    pub(crate) fn adopt(&mut self, index: u16, news: News, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        let record = &mut end.record;
+        let peer = &mut record.peer;
+        if news.edition <= peer.edition || peer.closed.is_some() {
+            return;
+        }
+        peer.edition = news.edition;
+        if news.moves > peer.moves {
+            (peer.at, peer.moves, peer.switched) = (news.at, news.moves, record.sent);
+            end.tells = true;
+        }
+        (peer.awaited, peer.before) = (news.trail, news.before);
+        peer.heard = news.heard;
+        (peer.heard_switched, peer.heard_received) = (news.switched, news.received);
+        match news.status {
+            Status::Open => {}
+            Status::Closed(count) => {
+                (peer.closed, peer.is_gone) = (Some(count), true);
+                peer.before = count;
+                // What the last place of the peer has not sent yet is lost if that kernel dies.
+                peer.awaited.add(news.at);
+                self.drop_beyond(index, count, effects);
+                self.drop_outgoing(index, effects);
+            }
+            Status::Broken => {
+                peer.is_gone = true;
+                self.break_off(index, effects);
+            }
+        }
+        self.break_if_lost(index, effects);
+        self.settle(index, effects);
+    }
+
+    /// The peer was lost with a kernel, unless this end knows of a later move.
+    pub(crate) fn deliver_loss(&mut self, to: EndName, moves: u32, effects: &mut dyn Effects<B>) {
+        let Some(index) = self.table.find(to) else { return };
+        let Some(end) = self.table.get_mut(index) else { return };
+        match end.place {
+            Place::Held { .. } | Place::Carried if end.record.peer.moves <= moves => {
+                self.break_off(index, effects);
+            }
+            Place::Away(_) => end.relay_loss = end.relay_loss.max(Some(moves)),
+            _ => {}
+        }
+        self.settle(index, effects);
+    }
+
+    /// Breaks the channel if a dead kernel may have had something of it.
+    pub(crate) fn break_if_lost(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get(index) else { return };
+        let peer = &end.record.peer;
+        let mut is_lost = peer.closed.is_none() && self.peers.is_gone(peer.at);
+        is_lost |= self.peers.has_gone(&peer.awaited);
+        is_lost |= self.peers.has_gone(&end.record.trail);
+        if end.is_live() && is_lost {
+            self.break_off(index, effects);
+        }
+    }
+
+    /// Nothing more will arrive. What has arrived without a gap can still be received.
+    pub(crate) fn break_off(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        let is_gone = self.peers.is_gone(end.record.peer.at);
+        if !end.is_live() || end.is_complete() {
+            return;
+        }
+        let received = end.received();
+        let record = &mut end.record;
+        record.is_broken = true;
+        let peer = &mut record.peer;
+        (peer.closed, peer.awaited) = (Some(received), Lives::NONE);
+        peer.is_gone |= is_gone;
+        end.tells = true;
+        let trail = core::mem::replace(&mut end.record.trail, Lives::NONE);
+        trail.iter().for_each(|life| end.retires.add(life));
+        self.drop_beyond(index, received, effects);
+        self.drop_outgoing(index, effects);
+        self.settle(index, effects);
+    }
+}

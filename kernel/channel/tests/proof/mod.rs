@@ -1,0 +1,3 @@
+//! Proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutant { A }
