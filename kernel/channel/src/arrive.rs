@@ -43,9 +43,9 @@ impl<B> Channels<B> {
         let is_wanted =
             record.read <= sequence && record.peer.closed.is_none_or(|count| sequence < count);
         match end.place {
-            Place::Held { .. } | Place::Carried => is_wanted,
-            Place::Away(_) => record.read <= sequence,
             Place::Closed => false,
+            Place::Away(_) => record.read <= sequence,
+            _ => is_wanted,
         }
     }
 
@@ -101,7 +101,7 @@ impl<B> Channels<B> {
     }
 
     /// Makes a stand-in of an end that moves to another kernel, and returns what moves.
-    fn depart(&mut self, index: u16, to: Life) -> Option<Record> {
+    pub(crate) fn depart(&mut self, index: u16, to: Life) -> Option<Record> {
         let me = self.peers.me;
         let end = self.table.get_mut(index)?;
         end.place = Place::Away(to);
@@ -184,6 +184,25 @@ impl<B> Channels<B> {
         };
         arrived.into_iter().for_each(|index| self.announce(index, effects));
         accepted
+    }
+
+    /// Takes an end for a program that starts here.
+    pub(crate) fn take_over(
+        &mut self,
+        from: Life,
+        record: Record,
+        ticket: u64,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), PeerFault> {
+        let index = self.arrive(from, record, MAX_LEVEL + 1).ok_or(PeerFault::Arrival)?;
+        if let Some(end) = self.table.get_mut(index) {
+            end.place = Place::Held { descriptors: 1 };
+        }
+        self.announce(index, effects);
+        if let Some(id) = self.table.id(index) {
+            effects.arrived(ticket, id);
+        }
+        Ok(())
     }
 
     /// Puts an end that has moved here into the table, without a word to anybody yet.

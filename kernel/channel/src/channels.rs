@@ -17,6 +17,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use abi::boot::MAX_DOMAINS;
+use base::id::DomainId;
 
 use crate::end::{Bounds, CARRIED, Entry, MAX_LEVEL, Place, Slot};
 use crate::message::{Peer, Record};
@@ -39,6 +40,9 @@ pub struct Limits {
 pub trait Effects<B> {
     /// Wakes the programs that wait for this end; they look again.
     fn wake(&mut self, end: EndId);
+    /// An end arrived for the program that starts with this ticket. Without such a program, the
+    /// caller closes it.
+    fn arrived(&mut self, ticket: u64, end: EndId);
     /// Frees a payload that nobody will receive.
     fn free(&mut self, payload: B);
 }
@@ -332,6 +336,32 @@ impl<B> Channels<B> {
         end.place = Place::Carried;
         end.generation = end.generation.wrapping_add(1);
         Slot::End(index)
+    }
+
+    /// Gives an end to a program that starts on another kernel, which knows it by `ticket`. Its
+    /// descriptor is void afterwards.
+    pub fn hand_over(
+        &mut self,
+        end: EndId,
+        kernel: DomainId,
+        ticket: u64,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), SendError> {
+        let index = self.table.held(end).ok_or(SendError::BadEnd)?;
+        let place = self.table.get(index).map(|end| end.place);
+        if place != Some(Place::Held { descriptors: 1 }) {
+            return Err(SendError::Shared);
+        }
+        let life = self.peers.session(kernel).ok_or(SendError::NoRoom)?;
+        if !self.peers.take_room(life, 1) {
+            return Err(SendError::NoRoom);
+        }
+        let _ = self.carry(Some(end), effects);
+        if let Some(end) = self.table.get_mut(index) {
+            end.place = Place::Handed { to: life, ticket };
+        }
+        self.settle(index, effects);
+        Ok(())
     }
 
     /// Receives the next message.

@@ -2,7 +2,7 @@
 
 use crate::channels::{Channels, Effects};
 use crate::end::Place;
-use crate::name::{Life, Lives};
+use crate::name::Life;
 
 impl<B> Channels<B> {
     /// A session with a kernel begins. Its last life has been reported as over.
@@ -36,33 +36,20 @@ impl<B> Channels<B> {
     fn mourn(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         self.break_if_lost(index, effects);
         let Some(end) = self.table.get_mut(index) else { return };
-        let peers = &self.peers;
-        let remove = |lives: &mut Lives| {
-            lives.0.iter_mut().enumerate().for_each(|(kernel, epoch)| {
-                let life = Life { kernel: base::id::DomainId(kernel as u8), epoch: *epoch };
-                if epoch.0 != 0 && peers.is_gone(life) {
-                    *epoch = base::id::Epoch(0);
-                }
-            });
-        };
-        remove(&mut end.retires);
-        let is_peer_gone = self.peers.is_gone(end.record.peer.at);
+        if let Place::Handed { to, .. } = end.place
+            && self.peers.is_gone(to)
+        {
+            return self.close_end(index, effects);
+        }
         if let Place::Away(to) = end.place
             && self.peers.is_gone(to)
         {
             end.place = Place::Closed;
             (end.relay, end.relay_loss) = (None, None);
-            end.tells_loss = !is_peer_gone;
+            end.tells_loss = true;
             let trail = end.record.trail;
-            trail.iter().filter(|it| !self.peers.is_gone(*it)).for_each(|it| end.retires.add(it));
+            trail.iter().for_each(|life| end.retires.add(life));
             self.drop_queue(index, effects);
-            self.drop_outgoing(index, effects);
-        }
-        if is_peer_gone {
-            if let Some(end) = self.table.get_mut(index) {
-                (end.tells, end.tells_loss) = (false, false);
-                end.record.peer.is_gone = true;
-            }
             self.drop_outgoing(index, effects);
         }
         self.settle(index, effects);

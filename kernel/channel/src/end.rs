@@ -43,6 +43,11 @@ pub enum Place {
     },
     /// It is in one entry of one queue of this table.
     Carried,
+    /// It waits for the ring to this kernel, where a new program gets it.
+    Handed {
+        to: Life,
+        ticket: u64,
+    },
     /// It has moved to this kernel, perhaps further. The stand-in passes on what still arrives.
     Away(Life),
     /// It is gone; something is still to be said.
@@ -100,7 +105,7 @@ pub struct End<B> {
 
 impl<B> End<B> {
     pub fn is_live(&self) -> bool {
-        matches!(self.place, Place::Held { .. } | Place::Carried)
+        matches!(self.place, Place::Held { .. } | Place::Handed { .. } | Place::Carried)
     }
 
     pub fn name(&self) -> EndName {
@@ -173,7 +178,9 @@ impl<B> End<B> {
         let is_peer = self.record.peer.at == kernel;
         let to_peer = self.tells || self.tells_loss || !self.outgoing.is_empty();
         let relays = self.relay.is_some() || self.relay_loss.is_some() || !self.queue.is_empty();
+        let is_handed = matches!(self.place, Place::Handed { to, .. } if to == kernel);
         self.retires.contains(kernel)
+            || is_handed
             || is_peer && to_peer
             || self.place == Place::Away(kernel) && relays
     }

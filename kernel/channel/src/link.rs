@@ -23,6 +23,7 @@ impl<B> Channels<B> {
         }
         let result = match message {
             Message::Data { to, data } => self.import(from, to, data, effects),
+            Message::Hand { record, ticket } => self.take_over(from, record, ticket, effects),
             Message::News { to, news } => {
                 self.deliver_news(to, news, effects);
                 Ok(())
@@ -101,6 +102,11 @@ impl<B> Channels<B> {
         if end.retires.contains(to) {
             end.retires.remove(to);
             return Some(Message::Retire { end: name, moves });
+        }
+        if let Place::Handed { to: target, ticket } = end.place
+            && target == to
+        {
+            return self.depart(index, to).map(|record| Message::Hand { record, ticket });
         }
         if end.place == Place::Away(to) {
             if let Some(news) = end.relay.take() {

@@ -1,4 +1,4 @@
-//! Messages between kernels. Five kinds, each bounded, none answered synchronously.
+//! Messages between kernels. Six kinds, each bounded, none answered synchronously.
 //!
 //! A message names the end that it is for. A kernel that has a stand-in of that end passes the
 //! message on; one that knows nothing of the end drops it, and closes the ends that it carries.
@@ -11,6 +11,8 @@ use crate::name::{EndName, Life, Lives};
 pub enum Message<B> {
     /// A program's message to this end.
     Data { to: EndName, data: Data<B> },
+    /// An end for a program that starts on the receiver, which knows it by the ticket.
+    Hand { record: Record, ticket: u64 },
     /// What the peer of this end says about itself.
     News { to: EndName, news: News },
     /// The peer of this end was lost with a kernel, unless it is known to have moved more often

@@ -10,6 +10,7 @@ use crate::name::{EndName, Lives};
 
 impl<B> Channels<B> {
     pub(crate) fn settle(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        self.forget_the_dead(index, effects);
         let Some(end) = self.table.get_mut(index) else { return };
         if end.is_live() {
             let has_all = end.received() >= end.record.peer.before;
@@ -29,6 +30,19 @@ impl<B> Channels<B> {
         self.speak_here(index, effects);
         self.list(index);
         self.free_if_done(index);
+    }
+
+    /// Drops what would be said to kernels that have died.
+    fn forget_the_dead(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        let retires = end.retires;
+        let gone = retires.iter().filter(|life| self.peers.is_gone(*life));
+        gone.for_each(|life| end.retires.remove(life));
+        if self.peers.is_gone(end.record.peer.at) {
+            (end.tells, end.tells_loss) = (false, false);
+            end.record.peer.is_gone = true;
+            self.drop_outgoing(index, effects);
+        }
     }
 
     /// Passes on what is for this kernel itself.
@@ -102,7 +116,9 @@ impl<B> Channels<B> {
         let Some(index) = self.table.find(to) else { return };
         let Some(end) = self.table.get_mut(index) else { return };
         match end.place {
-            Place::Held { .. } | Place::Carried => self.adopt(index, news, effects),
+            Place::Held { .. } | Place::Handed { .. } | Place::Carried => {
+                self.adopt(index, news, effects);
+            }
             Place::Away(_) => {
                 let is_newer = end.relay.is_none_or(|it| it.edition < news.edition);
                 end.relay = if is_newer { Some(news) } else { end.relay };
@@ -152,10 +168,9 @@ impl<B> Channels<B> {
         let Some(index) = self.table.find(to) else { return };
         let Some(end) = self.table.get_mut(index) else { return };
         match end.place {
-            Place::Held { .. } | Place::Carried if end.record.peer.moves <= moves => {
-                self.break_off(index, effects);
-            }
             Place::Away(_) => end.relay_loss = end.relay_loss.max(Some(moves)),
+            Place::Closed => {}
+            _ if end.record.peer.moves <= moves => self.break_off(index, effects),
             _ => {}
         }
         self.settle(index, effects);

@@ -137,6 +137,11 @@ pub fn encode<B>(message: &Message<B>, words: &mut [u64; WORDS]) -> usize {
             writer.put(4u8);
             writer.put(*ends);
         }
+        Message::Hand { record, ticket } => {
+            writer.put(5u8);
+            writer.record(record);
+            writer.put(*ticket);
+        }
     }
     writer.used
 }
@@ -257,6 +262,7 @@ pub fn decode(words: &[u64]) -> Option<Message<()>> {
         2 => Message::Lost { to: reader.name()?, moves: reader.get()? },
         3 => Message::Retire { end: reader.name()?, moves: reader.get()? },
         4 => Message::Room { ends: reader.get()? },
+        5 => Message::Hand { record: reader.record()?, ticket: reader.get()? },
         _ => return None,
     };
     reader.0.is_empty().then_some(message)

@@ -1,0 +1,3 @@
+//! Deliberate mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutant { A }
