@@ -4,6 +4,8 @@ use crate::channels::{Channels, Effects};
 use crate::end::{End, Entry, MAX_LEVEL, Place, Slot};
 use crate::message::{Cargo, Data, PeerFault, Record};
 use crate::name::{EndName, Life, Lives};
+#[cfg(test)]
+use crate::proof::Mutant;
 
 impl<B> Channels<B> {
     /// Puts a message to an end into its queue: to be received, or to be passed on.
@@ -14,6 +16,8 @@ impl<B> Channels<B> {
         effects: &mut dyn Effects<B>,
     ) -> Result<(), PeerFault> {
         let index = self.table.find(to).filter(|it| self.may_accept(*it, entry.sequence));
+        #[cfg(test)]
+        let index = index.filter(|it| !self.forgets_to_forward(*it));
         let Some((index, end)) = index.and_then(|it| Some((it, self.table.get_mut(it)?))) else {
             // Closed meanwhile.
             self.discard(entry, effects);
@@ -23,6 +27,11 @@ impl<B> Channels<B> {
         let is_early = entry.sequence - end.record.read >= end.bound() as u64;
         let refused = match room == 0 || end.is_live() && is_early {
             true => Some(entry),
+            #[cfg(test)]
+            false if self.mutant == Some(Mutant::AnyOrder) => {
+                end.queue.push_back(entry);
+                None
+            }
             false => end.insert(entry).err(),
         };
         let result = match refused {
@@ -52,10 +61,16 @@ impl<B> Channels<B> {
     /// Drops a message. The ends that it carries are closed.
     pub(crate) fn discard(&mut self, entry: Entry<B>, effects: &mut dyn Effects<B>) {
         let ends = entry.ends();
+        #[cfg(test)]
+        let ends = if self.is_mutant(Mutant::KeepRoom) { 0 } else { ends };
         if let Some(life) = entry.room {
             self.peers.return_room(life, ends);
         }
         for slot in entry.carried {
+            #[cfg(test)]
+            if self.is_mutant(Mutant::KeepCarried) {
+                continue;
+            }
             if let Slot::End(index) = slot {
                 self.close_end(index, effects);
             }
@@ -91,6 +106,10 @@ impl<B> Channels<B> {
         end.place = Place::Closed;
         end.generation = end.generation.wrapping_add(1);
         end.tells = !end.record.peer.is_gone;
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::SilentClose) {
+            end.tells = false;
+        }
         end.record.trail.iter().for_each(|life| end.retires.add(life));
         let is_gone = end.record.peer.is_gone;
         self.drop_queue(index, effects);
@@ -105,6 +124,10 @@ impl<B> Channels<B> {
         let me = self.peers.me;
         let end = self.table.get_mut(index)?;
         end.place = Place::Away(to);
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::Copy) {
+            end.place = Place::Carried;
+        }
         end.tells = false;
         end.record.moves = end.record.moves.saturating_add(1);
         let mut record = end.record;
@@ -239,6 +262,10 @@ impl<B> Channels<B> {
         }
         if let Some(moves) = loss {
             self.deliver_loss(to, moves, effects);
+        }
+        #[cfg(test)]
+        if self.is_mutant(Mutant::ArriveBlind) {
+            return self.settle(index, effects);
         }
         self.break_if_lost(index, effects);
         self.settle(index, effects);

@@ -47,6 +47,10 @@ impl<B> Channels<B> {
             end.place = Place::Closed;
             (end.relay, end.relay_loss) = (None, None);
             end.tells_loss = true;
+            #[cfg(test)]
+            if self.mutant == Some(crate::proof::Mutant::SilentLoss) {
+                end.tells_loss = false;
+            }
             let trail = end.record.trail;
             trail.iter().for_each(|life| end.retires.add(life));
             self.drop_queue(index, effects);

@@ -7,6 +7,8 @@ use crate::channels::{Channels, Effects};
 use crate::end::Place;
 use crate::message::{News, Status};
 use crate::name::{EndName, Lives};
+#[cfg(test)]
+use crate::proof::Mutant;
 
 impl<B> Channels<B> {
     pub(crate) fn settle(&mut self, index: u16, effects: &mut dyn Effects<B>) {
@@ -18,13 +20,22 @@ impl<B> Channels<B> {
                 end.record.peer.awaited = Lives::NONE;
                 end.tells = true;
             }
-            if end.may_retire() {
+            #[cfg(not(test))]
+            let may_retire = end.may_retire();
+            #[cfg(test)]
+            let may_retire = end.may_retire_or(self.mutant);
+            if may_retire {
                 let trail = core::mem::replace(&mut end.record.trail, Lives::NONE);
                 trail.iter().for_each(|life| end.retires.add(life));
             }
         }
         end.tells &= !end.record.peer.is_gone;
-        if end.is_live() && (end.is_readable() || end.is_finished()) {
+        #[cfg(test)]
+        let end = Mutant::hurries(end, self.mutant);
+        let is_ready = end.is_live() && (end.is_readable() || end.is_finished());
+        #[cfg(test)]
+        let is_ready = is_ready && self.mutant != Some(Mutant::NoWake);
+        if is_ready {
             self.wake(index, effects);
         }
         self.speak_here(index, effects);
@@ -54,7 +65,11 @@ impl<B> Channels<B> {
                 return;
             }
             let to = end.name().peer();
-            if let Some(entry) = end.outgoing.pop_front() {
+            if let Some(mut entry) = end.outgoing.pop_front() {
+                // It was to go elsewhere when it was sent.
+                if let Some(life) = entry.room.take() {
+                    self.peers.return_room(life, entry.ends());
+                }
                 // A bound that the contract does not keep costs this channel a message.
                 let _ = self.accept(to, entry, effects);
             } else if core::mem::take(&mut end.tells) {
@@ -119,6 +134,8 @@ impl<B> Channels<B> {
             Place::Held { .. } | Place::Handed { .. } | Place::Carried => {
                 self.adopt(index, news, effects);
             }
+            #[cfg(test)]
+            Place::Away(_) if self.mutant == Some(Mutant::NoRelay) => {}
             Place::Away(_) => {
                 let is_newer = end.relay.is_none_or(|it| it.edition < news.edition);
                 end.relay = if is_newer { Some(news) } else { end.relay };
@@ -131,6 +148,7 @@ impl<B> Channels<B> {
     /// Takes news of the peer.
     pub(crate) fn adopt(&mut self, index: u16, news: News, effects: &mut dyn Effects<B>) {
         let Some(end) = self.table.get_mut(index) else { return };
+        let received = end.received();
         let record = &mut end.record;
         let peer = &mut record.peer;
         if news.edition <= peer.edition || peer.closed.is_some() {
@@ -141,7 +159,8 @@ impl<B> Channels<B> {
             (peer.at, peer.moves, peer.switched) = (news.at, news.moves, record.sent);
             end.tells = true;
         }
-        (peer.awaited, peer.before) = (news.trail, news.before);
+        let has_all = received >= news.before;
+        (peer.awaited, peer.before) = (if has_all { Lives::NONE } else { news.trail }, news.before);
         peer.heard = news.heard;
         (peer.heard_switched, peer.heard_received) = (news.switched, news.received);
         match news.status {
@@ -170,6 +189,8 @@ impl<B> Channels<B> {
         match end.place {
             Place::Away(_) => end.relay_loss = end.relay_loss.max(Some(moves)),
             Place::Closed => {}
+            #[cfg(test)]
+            _ if self.mutant == Some(Mutant::OldLoss) => self.break_off(index, effects),
             _ if end.record.peer.moves <= moves => self.break_off(index, effects),
             _ => {}
         }
@@ -181,8 +202,11 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get(index) else { return };
         let peer = &end.record.peer;
         let mut is_lost = peer.closed.is_none() && self.peers.is_gone(peer.at);
-        is_lost |= self.peers.has_gone(&peer.awaited);
-        is_lost |= self.peers.has_gone(&end.record.trail);
+        #[cfg(test)]
+        let (awaited, trail) = Mutant::forgets(peer.awaited, end.record.trail, self.mutant);
+        #[cfg(not(test))]
+        let (awaited, trail) = (peer.awaited, end.record.trail);
+        is_lost |= self.peers.has_gone(&awaited) || self.peers.has_gone(&trail);
         if end.is_live() && is_lost {
             self.break_off(index, effects);
         }

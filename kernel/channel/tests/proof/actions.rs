@@ -135,7 +135,7 @@ impl World {
             Err(ReceiveError::PeerClosed) => {
                 let is_early = seen.read != peer.sent || !peer.is_closed;
                 seen.is_told = true;
-                if is_early && !state.seals[seal].is_damaged {
+                if is_early && !state.seals[seal].is_damaged && !self.is_scarce {
                     state.wrong = Some(CLOSED_LAST);
                 }
             }
@@ -153,8 +153,7 @@ impl World {
             }
             (Some((seal, _)), Carried::Lost) => {
                 self.lose(state, token);
-                let is_scarce = usize::from(self.limits.arrivals) < self.channels.len();
-                if !state.seals[usize::from(seal)].is_damaged && !is_scarce {
+                if !state.seals[usize::from(seal)].is_damaged && !self.is_scarce {
                     state.wrong = Some(NOT_LOST);
                 }
             }
@@ -233,7 +232,7 @@ impl World {
             crate::Life { epoch: base::id::Epoch(epoch), ..state.kernels[k].life(k) },
             self.limits,
         );
-        channels.mutant = self.mutant;
+        self.plant(&mut channels);
         let kernel = &mut state.kernels[k];
         (kernel.epoch, kernel.is_alive, kernel.channels) = (epoch, true, channels);
         for other in (0..self.kernels).filter(|it| *it != k) {

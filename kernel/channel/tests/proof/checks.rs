@@ -28,6 +28,9 @@ pub const ALL: [&str; 15] = [
 
 impl World {
     pub fn check(&self, state: &mut State) {
+        if self.is_quiet(state) {
+            state.seals.iter_mut().for_each(|seal| seal.touched = [0; 3]);
+        }
         self.touch(state);
         let wrong = self.places(state).or_else(|| self.sleepers(state));
         let wrong = wrong.or_else(|| self.is_quiet(state).then(|| self.rest(state)).flatten());
@@ -42,7 +45,7 @@ impl World {
                 let is_it = |it: &&mut super::world::Seal| it.name == end.name().channel;
                 if let Some(seal) = state.seals.iter_mut().find(is_it) {
                     seal.touched[k] = kernel.epoch;
-                    if let Place::Away(to) = end.place {
+                    if let Place::Away(to) | Place::Handed { to, .. } = end.place {
                         seal.touched[to.kernel.index()] = to.epoch.0;
                         let there = &state.kernels[to.kernel.index()];
                         seal.is_damaged |= !there.is_alive || there.epoch != to.epoch.0;

@@ -99,6 +99,8 @@ pub struct World {
     /// Messages in a ring; 0 for a ring that is never full.
     pub ring: usize,
     pub limits: Limits,
+    /// Whether ends may be lost for lack of room.
+    pub is_scarce: bool,
     pub mutant: Option<Mutant>,
 }
 
@@ -148,15 +150,29 @@ impl World {
         let count = channels.len() as u16;
         let ends = 2 * count + count * (kernels as u16 - 1);
         let limits = Limits { ends, queue: 3, arrivals: count };
-        World { kernels, channels: channels.to_vec(), budget, ring: 0, limits, mutant: None }
+        World {
+            kernels,
+            channels: channels.to_vec(),
+            budget,
+            ring: 0,
+            limits,
+            is_scarce: false,
+            mutant: None,
+        }
     }
 
     fn kernel(&self, index: usize, epoch: u16) -> Kernel {
         let me = Life { kernel: DomainId(index as u8), epoch: Epoch(epoch) };
         let mut channels = Channels::new(me, self.limits);
-        channels.mutant = self.mutant;
+        self.plant(&mut channels);
         let known = vec![0; self.kernels];
         Kernel { epoch, is_alive: true, channels, held: vec![], asleep: vec![], known }
+    }
+
+    /// Plants the mistake.
+    pub fn plant(&self, channels: &mut Channels<Token>) {
+        channels.mutant = self.mutant;
+        channels.peers.any_epoch = self.mutant == Some(Mutant::AnyEpoch);
     }
 
     /// All kernels, with the first ends in their places and nothing on its way.
@@ -220,7 +236,7 @@ impl World {
     /// Delivers everything.
     pub fn drain(&self, state: &mut State) {
         loop {
-            self.pump(state);
+            self.fill(state);
             let Some((a, b)) = self.pairs().find(|(a, b)| self.may_deliver(state, *a, *b)) else {
                 return;
             };
@@ -252,9 +268,13 @@ impl World {
     /// Fills the rings, if they are never full.
     pub fn pump(&self, state: &mut State) {
         if self.ring == 0 {
-            for (a, b) in self.pairs() {
-                while state.kernels[a].is_alive && self.fetch(state, a, b) {}
-            }
+            self.fill(state);
+        }
+    }
+
+    fn fill(&self, state: &mut State) {
+        for (a, b) in self.pairs() {
+            while state.kernels[a].is_alive && self.fetch(state, a, b) {}
         }
     }
 
