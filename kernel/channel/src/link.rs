@@ -57,10 +57,9 @@ impl<B> Channels<B> {
     }
 
     /// Returns whether [`Channels::next`] may have something for this kernel.
-    pub fn has_next(&mut self, kernel: DomainId) -> bool {
+    pub fn has_next(&self, kernel: DomainId) -> bool {
         let Some(life) = self.peers.session(kernel) else { return false };
-        let owes = self.peers.kernel(life).is_some_and(|it| it.untold > 0);
-        owes || !self.ready[kernel.index()].is_empty()
+        self.peers.owes(life) || !self.ready[kernel.index()].is_empty()
     }
 
     /// Returns the next message to this kernel. The caller has room for it in the ring: there is no

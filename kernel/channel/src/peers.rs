@@ -90,6 +90,11 @@ impl Peers {
         (kernel.session == Some(life.epoch)).then_some(kernel)
     }
 
+    /// Returns whether a kernel is to be told of room.
+    pub fn owes(&self, life: Life) -> bool {
+        self.kernels.get(life.kernel.index()).is_some_and(|kernel| kernel.untold > 0)
+    }
+
     /// Takes room for ends on a kernel.
     pub fn take_room(&mut self, life: Life, ends: u16) -> bool {
         let Some(kernel) = self.kernel(life) else { return false };

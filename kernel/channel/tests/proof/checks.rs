@@ -120,7 +120,7 @@ impl World {
         };
         let is_pending = |(a, b): (usize, usize)| {
             self.ring > 0 && state.kernels[a].is_alive && {
-                state.kernels[a].channels.clone().has_next(base::id::DomainId(b as u8))
+                state.kernels[a].channels.has_next(base::id::DomainId(b as u8))
             }
         };
         state.links.iter().all(|link| link.is_empty())

@@ -68,8 +68,11 @@ fn history(seed: u64, ring: usize) -> usize {
             });
         }
         let more = path.len() <= STEPS && prng.chance(1, 6);
-        let extra = more.then(|| extra(&world, &state, &mut prng)).flatten();
-        let Some(action) = extra.or_else(|| choose(&mut actions, &mut prng, salt)) else { break };
+        let extra = more.then(|| self::extra(&world, &state, &mut prng)).flatten();
+        let chosen = extra.or_else(|| choose(&mut actions, &mut prng, salt));
+        let idle = path.len() <= STEPS && chosen.is_none();
+        let new = || (0..4).find_map(|_| self::extra(&world, &state, &mut prng));
+        let Some(action) = chosen.or_else(|| idle.then(new).flatten()) else { break };
         path.push(action);
         world.step(&mut state, action);
         assert!(state.wrong.is_none(), "{:?} seed {seed}, ring {ring}, {path:?}", state.wrong);

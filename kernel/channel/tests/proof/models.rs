@@ -32,23 +32,86 @@ fn pair(second: [usize; 2], sends: [u8; 2]) -> [Setup; 2] {
 
 #[test]
 fn messages_arrive_once_and_in_order() {
-    let both = [setup(0, [0, 1], [2, 2])];
-    check("remote", &World::new(2, &both, Budget { sends: 4, closes: 2, ..NONE }));
-    let local = [setup(0, [0, 0], [2, 2])];
-    check("local", &World::new(2, &local, Budget { sends: 4, closes: 2, ..NONE }));
+    let budget = Budget { sends: 4, closes: 2, ..NONE };
+    check("remote", &World::new(2, &[setup(0, [0, 1], [2, 2])], budget));
+    check("local", &World::new(2, &[setup(0, [0, 0], [2, 2])], budget));
 }
 
 #[test]
 fn an_end_moves_while_both_send() {
+    let budget = Budget { sends: 3, moves: 1, closes: 1, ..NONE };
+    check("from a local peer", &World::new(2, &pair([0, 0], [1, 1]), budget));
+    check("to a local peer", &World::new(2, &pair([0, 1], [1, 1]), budget));
+    check("past a third kernel", &World::new(3, &pair([0, 2], [1, 1]), budget));
+}
+
+/// Its ends go from kernels 0 and 2 to kernel 1, over a channel each.
+fn both() -> [Setup; 3] {
+    [setup(1, [0, 1], [1, 0]), setup(1, [2, 1], [1, 0]), setup(0, [0, 2], [1, 1])]
+}
+
+#[test]
+fn both_ends_move_at_once() {
+    check("both ends", &World::new(3, &both(), Budget { sends: 3, moves: 2, ..NONE }));
+    let swap = [setup(1, [0, 1], [1, 1]), setup(0, [0, 1], [1, 1])];
+    let budget = Budget { sends: 4, moves: 2, ..NONE };
+    check("ends change places", &World::new(2, &swap, budget));
+}
+
+#[test]
+fn ends_in_queues_of_ends_that_move() {
+    let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 0], [1, 1])];
     let budget = Budget { sends: 4, moves: 2, closes: 1, ..NONE };
-    check("move from a local peer", &World::new(2, &pair([0, 0], [2, 2]), budget));
-    check("move to a local peer", &World::new(2, &pair([0, 1], [2, 2]), budget));
-    check("move past a third kernel", &World::new(3, &pair([0, 2], [2, 2]), budget));
+    check("nested", &World::new(2, &nested, budget));
+}
+
+#[test]
+fn programs_die_around_a_move() {
+    let budget = Budget { sends: 3, moves: 1, exits: 1, ..NONE };
+    check("exit, local peer", &World::new(2, &pair([0, 0], [1, 1]), budget));
+    check("exit, third kernel", &World::new(3, &pair([0, 2], [1, 1]), budget));
 }
 
 #[test]
 fn kernels_die_around_a_move() {
-    let budget = Budget { sends: 3, moves: 1, deaths: 1, ..NONE };
+    let budget = Budget { sends: 2, moves: 1, deaths: 1, ..NONE };
     check("death, local peer", &World::new(2, &pair([0, 0], [1, 1]), budget));
     check("death, third kernel", &World::new(3, &pair([0, 2], [1, 1]), budget));
+    let budget = Budget { restarts: 1, ..budget };
+    check("death, restart", &World::new(2, &pair([0, 0], [1, 1]), budget));
+}
+
+#[test]
+fn rings_that_are_full_delay_and_lose_nothing() {
+    let budget = Budget { sends: 3, moves: 1, closes: 1, ..NONE };
+    check("ring", &World { ring: 1, ..World::new(2, &pair([0, 0], [1, 1]), budget) });
+}
+
+#[test]
+fn an_end_without_room_on_the_other_kernel_is_refused_or_closed() {
+    let three = [setup(1, [0, 1], [2, 1]), setup(0, [0, 0], [1, 1])];
+    let mut world = World::new(2, &three, Budget { sends: 4, moves: 3, closes: 1, ..NONE });
+    world.is_scarce = true;
+    world.limits.arrivals = 1;
+    check("scarce", &world);
+}
+
+/// Takes minutes: `cargo test --release -p kernel-channel -- --ignored --nocapture`.
+#[test]
+#[ignore = "millions of states"]
+fn more_at_once() {
+    let budget = Budget { sends: 4, moves: 2, closes: 1, ..NONE };
+    check("past a third kernel", &World::new(3, &pair([0, 2], [2, 2]), budget));
+    check("both ends, close", &World::new(3, &both(), Budget { sends: 4, ..budget }));
+    let death = Budget { sends: 3, moves: 2, deaths: 1, ..NONE };
+    check("both ends, death", &World::new(3, &both(), death));
+    check("two moves, death", &World::new(3, &pair([0, 2], [1, 1]), death));
+    let restart = Budget { restarts: 1, moves: 1, ..death };
+    check("death, restart", &World::new(3, &pair([0, 2], [1, 1]), restart));
+    let two = Budget { sends: 2, moves: 1, deaths: 2, ..NONE };
+    check("two deaths", &World::new(3, &pair([0, 2], [1, 1]), two));
+    let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 1], [1, 1])];
+    check("nested, death", &World::new(2, &nested, Budget { sends: 3, ..death }));
+    let ring = World::new(3, &pair([0, 2], [1, 1]), Budget { sends: 3, moves: 1, ..budget });
+    check("ring, third kernel", &World { ring: 1, ..ring });
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use base::id::{DomainId, Epoch};
+use base::prng::Prng;
 
 use super::Mutant;
 use super::checks::NO_FAULT;
@@ -210,8 +211,9 @@ impl World {
         let home = setup.at[0];
         let sends = setup.sends.map(u16::from).map(|it| it.clamp(1, self.limits.queue));
         let bounds = Bounds { messages: [sends[1], sends[0]], bytes: 8, level: setup.level };
+        let secret = Prng::new(state.seals.len() as u64).next();
         let kernel = &mut state.kernels[home];
-        let Ok(ends) = kernel.channels.create(7, 0, bounds, 0) else { return };
+        let Ok(ends) = kernel.channels.create(7, 0, bounds, secret) else { return };
         let index = kernel.channels.table.held(ends[0]).expect("new");
         let name = kernel.channels.table.get(index).expect("new").name().channel;
         let seen = setup.sends.map(|left| Seen { left, ..Seen::default() });
