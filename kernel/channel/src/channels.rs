@@ -195,7 +195,7 @@ impl<B> Channels<B> {
             is_gone: false,
             heard: 0,
             heard_switched: 0,
-            heard_received: 0,
+            heard_all: false,
         };
         Record {
             name,

@@ -169,7 +169,7 @@ impl<B> End<B> {
         let peer = &record.peer;
         let is_settled = peer.heard >= record.moves
             && self.received() >= peer.heard_switched
-            && peer.heard_received >= record.before;
+            && peer.heard_all;
         is_settled || self.is_complete()
     }
 

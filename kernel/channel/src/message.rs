@@ -60,10 +60,10 @@ pub struct News {
     pub trail: Lives,
     pub status: Status,
     /// The newest move of the receiver that it knows, how many messages it had sent when it
-    /// learned of it, and how many it has received without a gap.
+    /// learned of it, and whether all that the receiver sent before that move has reached it.
     pub heard: u32,
     pub switched: u64,
-    pub received: u64,
+    pub has_all: bool,
 }
 
 /// Whether an end is open.
@@ -117,7 +117,7 @@ pub struct Peer {
     /// What the peer's last News said about this end.
     pub heard: u32,
     pub heard_switched: u64,
-    pub heard_received: u64,
+    pub heard_all: bool,
 }
 
 /// A kernel broke the protocol. Its session ends: the caller reports its life as dead.

@@ -107,7 +107,6 @@ impl<B> Channels<B> {
     pub(crate) fn news(&mut self, index: u16) -> Option<News> {
         let me = self.peers.me;
         let end = self.table.get_mut(index)?;
-        let received = end.received();
         let status = end.status();
         let record = &mut end.record;
         record.edition = record.edition.saturating_add(1);
@@ -122,7 +121,7 @@ impl<B> Channels<B> {
             status,
             heard: record.peer.moves,
             switched: record.peer.switched,
-            received,
+            has_all: record.peer.awaited.is_empty(),
         })
     }
 
@@ -162,7 +161,7 @@ impl<B> Channels<B> {
         let has_all = received >= news.before;
         (peer.awaited, peer.before) = (if has_all { Lives::NONE } else { news.trail }, news.before);
         peer.heard = news.heard;
-        (peer.heard_switched, peer.heard_received) = (news.switched, news.received);
+        (peer.heard_switched, peer.heard_all) = (news.switched, news.has_all);
         match news.status {
             Status::Open => {}
             Status::Closed(count) => {

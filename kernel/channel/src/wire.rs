@@ -57,7 +57,7 @@ impl Writer<'_> {
         self.put(count);
         self.put(news.heard);
         self.put(news.switched);
-        self.put(news.received);
+        self.put(news.has_all);
     }
 
     fn record(&mut self, record: &Record) {
@@ -89,7 +89,7 @@ impl Writer<'_> {
         self.put(peer.is_gone);
         self.put(peer.heard);
         self.put(peer.heard_switched);
-        self.put(peer.heard_received);
+        self.put(peer.heard_all);
     }
 
     fn data<B>(&mut self, data: &Data<B>) {
@@ -193,8 +193,8 @@ impl Reader<'_> {
             (2, 0) => Status::Broken,
             _ => return None,
         };
-        let (heard, switched, received) = (self.get()?, self.get()?, self.get()?);
-        Some(News { edition, at, moves, before, trail, status, heard, switched, received })
+        let (heard, switched, has_all) = (self.get()?, self.get()?, self.flag()?);
+        Some(News { edition, at, moves, before, trail, status, heard, switched, has_all })
     }
 
     fn record(&mut self) -> Option<Record> {
@@ -234,7 +234,7 @@ impl Reader<'_> {
             is_gone: self.flag()?,
             heard: self.get()?,
             heard_switched: self.get()?,
-            heard_received: self.get()?,
+            heard_all: self.flag()?,
         })
     }
 
