@@ -60,8 +60,8 @@ fn both_ends_move_at_once() {
 
 #[test]
 fn ends_in_queues_of_ends_that_move() {
-    let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 0], [1, 1])];
-    let budget = Budget { sends: 4, moves: 2, closes: 1, ..NONE };
+    let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 0], [0, 1])];
+    let budget = Budget { sends: 3, moves: 2, closes: 1, ..NONE };
     check("nested", &World::new(2, &nested, budget));
 }
 
@@ -69,6 +69,7 @@ fn ends_in_queues_of_ends_that_move() {
 fn programs_die_around_a_move() {
     let budget = Budget { sends: 3, moves: 1, exits: 1, ..NONE };
     check("exit, local peer", &World::new(2, &pair([0, 0], [1, 1]), budget));
+    let budget = Budget { sends: 2, ..budget };
     check("exit, third kernel", &World::new(3, &pair([0, 2], [1, 1]), budget));
 }
 
@@ -83,17 +84,21 @@ fn kernels_die_around_a_move() {
 
 #[test]
 fn rings_that_are_full_delay_and_lose_nothing() {
-    let budget = Budget { sends: 3, moves: 1, closes: 1, ..NONE };
+    let budget = Budget { sends: 2, moves: 1, closes: 1, ..NONE };
     check("ring", &World { ring: 1, ..World::new(2, &pair([0, 0], [1, 1]), budget) });
 }
 
 #[test]
 fn an_end_without_room_on_the_other_kernel_is_refused_or_closed() {
-    let three = [setup(1, [0, 1], [2, 1]), setup(0, [0, 0], [1, 1])];
-    let mut world = World::new(2, &three, Budget { sends: 4, moves: 3, closes: 1, ..NONE });
-    world.is_scarce = true;
+    let budget = Budget { sends: 2, moves: 2, closes: 1, ..NONE };
+    check("scarce", &scarce([setup(1, [0, 1], [2, 0]), setup(0, [0, 0], [1, 0])], budget));
+}
+
+/// There is room for one end on the other kernel.
+fn scarce(channels: [Setup; 2], budget: Budget) -> World {
+    let mut world = World { is_scarce: true, ..World::new(2, &channels, budget) };
     world.limits.arrivals = 1;
-    check("scarce", &world);
+    world
 }
 
 /// Takes minutes: `cargo test --release -p kernel-channel -- --ignored --nocapture`.
@@ -112,6 +117,10 @@ fn more_at_once() {
     check("two deaths", &World::new(3, &pair([0, 2], [1, 1]), two));
     let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 1], [1, 1])];
     check("nested, death", &World::new(2, &nested, Budget { sends: 3, ..death }));
+    let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 0], [1, 1])];
+    check("nested, close", &World::new(2, &nested, budget));
+    let scarce = scarce([setup(1, [0, 1], [2, 1]), setup(0, [0, 0], [1, 1])], budget);
+    check("scarce", &World { budget: Budget { moves: 3, ..budget }, ..scarce });
     let ring = World::new(3, &pair([0, 2], [1, 1]), Budget { sends: 3, moves: 1, ..budget });
     check("ring, third kernel", &World { ring: 1, ..ring });
 }
