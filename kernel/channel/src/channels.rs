@@ -11,7 +11,7 @@
 //!   one place: given to `send`, it is returned by a refusal, by `receive`, by `next` (to be sent),
 //!   or by [`Effects::free`].
 //! - It reports sessions and deaths of kernels in the order of their epochs, before messages of the
-//!   next life.
+//!   next life. A session begins after the deaths of all earlier lives.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

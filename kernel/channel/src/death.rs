@@ -5,8 +5,11 @@ use crate::end::Place;
 use crate::name::Life;
 
 impl<B> Channels<B> {
-    /// A session with a kernel begins. Its last life has been reported as over.
-    pub fn kernel_started(&mut self, life: Life) {
+    /// A session with a kernel begins. All its earlier lives are over, also those of which this
+    /// kernel never heard.
+    pub fn kernel_started(&mut self, life: Life, effects: &mut dyn Effects<B>) {
+        let before = base::id::Epoch(life.epoch.0.saturating_sub(1));
+        self.kernel_died(Life { epoch: before, ..life }, effects);
         if self.peers.start(life) {
             (0..self.table.len()).for_each(|index| self.list(index));
             self.grant();

@@ -94,6 +94,9 @@ fn histories(seeds: core::ops::Range<u64>) {
 #[test]
 fn random_histories_end_well() {
     histories(0..3_000);
+    // A life of a kernel that another one never heard of.
+    histories(1_032_446..1_032_447);
+    histories(1_522_727..1_522_728);
 }
 
 #[test]

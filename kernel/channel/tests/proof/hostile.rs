@@ -106,7 +106,7 @@ fn attack(state: &mut State, samples: &[Vec<u64>], prng: &mut Prng) -> bool {
         kernel.channels.kernel_died(from, &mut log);
         kernel.known[HOSTILE] += 1;
         let epoch = Epoch(kernel.known[HOSTILE]);
-        kernel.channels.kernel_started(Life { epoch, ..from });
+        kernel.channels.kernel_started(Life { epoch, ..from }, &mut log);
     }
     let arrived = core::mem::take(&mut log.arrived);
     for (_, end) in arrived {

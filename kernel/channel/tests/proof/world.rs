@@ -204,7 +204,9 @@ impl World {
     pub fn meet(&self, state: &mut State, a: usize, b: usize) {
         let life = state.kernels[b].life(b);
         state.kernels[a].known[b] = life.epoch.0;
-        state.kernels[a].channels.kernel_started(life);
+        let mut log = Log::default();
+        state.kernels[a].channels.kernel_started(life, &mut log);
+        self.take(state, a, log);
     }
 
     pub fn create(&self, state: &mut State, setup: Setup) {
