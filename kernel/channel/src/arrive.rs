@@ -1,7 +1,8 @@
 //! Messages and ends on their way: into queues, between kernels, and to nowhere.
 
+use crate::bounds::{CARRIED, MAX_LEVEL};
 use crate::channels::{Channels, Effects};
-use crate::end::{End, Entry, MAX_LEVEL, Place, Slot};
+use crate::end::{End, Entry, Place, Slot};
 use crate::message::{Cargo, Data, PeerFault, Record};
 use crate::name::{EndName, Life, Lives};
 #[cfg(test)]
@@ -45,7 +46,7 @@ impl<B> Channels<B> {
         result
     }
 
-    /// Returns whether anybody may still receive the message.
+    /// Returns whether the message may still be received, here or elsewhere.
     fn may_accept(&self, index: u16, sequence: u64) -> bool {
         let Some(end) = self.table.get(index) else { return false };
         let record = &end.record;
@@ -98,7 +99,7 @@ impl<B> Channels<B> {
         }
     }
 
-    /// Closes an end: nobody holds it any more. The depth of the recursion (closed ends whose
+    /// Closes an end that no program holds any more. The depth of the recursion (closed ends whose
     /// queues have ends) is that of levels, [`MAX_LEVEL`].
     pub(crate) fn close_end(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         self.wake(index, effects);
@@ -177,9 +178,9 @@ impl<B> Channels<B> {
         let target = self.table.find(to).and_then(|index| self.table.get(index));
         let level = target.map_or(MAX_LEVEL, |end| end.record.bounds.level);
         let mut is_fine = true;
-        let mut arrived = [u16::MAX; crate::end::CARRIED];
+        let mut arrived = [u16::MAX; CARRIED];
         let carried = data.carried;
-        let mut slots = [Slot::Nothing; crate::end::CARRIED];
+        let mut slots = [Slot::Nothing; CARRIED];
         for (at, cargo) in carried.into_iter().enumerate() {
             slots[at] = match cargo {
                 Cargo::Nothing => Slot::Nothing,
@@ -228,7 +229,7 @@ impl<B> Channels<B> {
         Ok(())
     }
 
-    /// Puts an end that has moved here into the table, without a word to anybody yet.
+    /// Puts an end that has moved here into the table, and says nothing yet.
     fn arrive(&mut self, from: Life, mut record: Record, level: u8) -> Option<u16> {
         let is_low = record.bounds.level < level;
         let is_bounded = record.bounds.messages.iter().all(|it| *it <= self.queue);

@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 use abi::boot::MAX_DOMAINS;
 use base::id::DomainId;
 
-use crate::end::{Bounds, CARRIED, Entry, MAX_LEVEL, Place, Slot};
+use crate::bounds::{Bounds, CARRIED, MAX_LEVEL};
+use crate::end::{Entry, Place, Slot};
 use crate::message::{Peer, Record};
 use crate::name::{ChannelName, EndId, EndName, Life, Lives, Side};
 use crate::peers::Peers;
@@ -43,7 +44,7 @@ pub trait Effects<B> {
     /// An end arrived for the program that starts with this ticket. Without such a program, the
     /// caller closes it.
     fn arrived(&mut self, ticket: u64, end: EndId);
-    /// Frees a payload that nobody will receive.
+    /// Frees a payload that no program will receive.
     fn free(&mut self, payload: B);
 }
 

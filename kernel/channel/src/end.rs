@@ -14,40 +14,19 @@
 use alloc::collections::VecDeque;
 use base::id::DomainId;
 
+use crate::bounds::CARRIED;
 use crate::message::{News, Record, Status};
 use crate::name::{EndName, Life, Lives};
-
-/// How many ends a message carries at most.
-pub const CARRIED: usize = 2;
-/// The highest level of a channel.
-pub const MAX_LEVEL: u8 = 7;
-
-/// What the contract of a channel guarantees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Bounds {
-    /// Unread messages to the first and to the second end.
-    pub messages: [u16; 2],
-    /// Bytes of one message.
-    pub bytes: u32,
-    /// Only ends of channels with a lower level can be sent through it; so no end is ever queued,
-    /// however indirectly, in a queue of its own channel.
-    pub level: u8,
-}
 
 /// Where an end is, as this kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Descriptors of programs refer to it.
-    Held {
-        descriptors: u16,
-    },
+    Held { descriptors: u16 },
     /// It is in one entry of one queue of this table.
     Carried,
     /// It waits for the ring to this kernel, where a new program gets it.
-    Handed {
-        to: Life,
-        ticket: u64,
-    },
+    Handed { to: Life, ticket: u64 },
     /// It has moved to this kernel, perhaps further. The stand-in passes on what still arrives.
     Away(Life),
     /// It is gone; something is still to be said.
@@ -167,9 +146,8 @@ impl<B> End<B> {
     pub fn may_retire(&self) -> bool {
         let record = &self.record;
         let peer = &record.peer;
-        let is_settled = peer.heard >= record.moves
-            && self.received() >= peer.heard_switched
-            && peer.heard_all;
+        let is_settled =
+            peer.heard >= record.moves && self.received() >= peer.heard_switched && peer.heard_all;
         is_settled || self.is_complete()
     }
 

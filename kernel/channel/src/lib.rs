@@ -12,8 +12,8 @@
 
 extern crate alloc;
 
-
 mod arrive;
+mod bounds;
 mod channels;
 mod death;
 mod end;
@@ -28,10 +28,10 @@ mod proof;
 mod table;
 pub mod wire;
 
+pub use bounds::{Bounds, CARRIED, MAX_LEVEL};
 pub use channels::{
     BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing, ReceiveError,
     Received, Refused, SendError,
 };
-pub use end::{Bounds, CARRIED, MAX_LEVEL};
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, EndId, EndName, Life, Side};

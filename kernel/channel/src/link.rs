@@ -64,11 +64,7 @@ impl<B> Channels<B> {
 
     /// Returns the next message to this kernel. The caller has room for it in the ring: there is no
     /// way back.
-    pub fn next(
-        &mut self,
-        kernel: DomainId,
-        effects: &mut dyn Effects<B>,
-    ) -> Option<Message<B>> {
+    pub fn next(&mut self, kernel: DomainId, effects: &mut dyn Effects<B>) -> Option<Message<B>> {
         let life = self.peers.session(kernel)?;
         let granted = self.peers.kernel(life).map(|it| core::mem::take(&mut it.untold));
         if let Some(ends) = granted.filter(|ends| *ends > 0) {
@@ -90,12 +86,7 @@ impl<B> Channels<B> {
     }
 
     /// Takes one thing that an end has to say to a kernel.
-    fn say(
-        &mut self,
-        index: u16,
-        to: Life,
-        effects: &mut dyn Effects<B>,
-    ) -> Option<Message<B>> {
+    fn say(&mut self, index: u16, to: Life, effects: &mut dyn Effects<B>) -> Option<Message<B>> {
         let end = self.table.get_mut(index)?;
         let (name, moves) = (end.name(), end.record.moves);
         if end.retires.contains(to) {

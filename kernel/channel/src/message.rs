@@ -3,7 +3,7 @@
 //! A message names the end that it is for. A kernel that has a stand-in of that end passes the
 //! message on; one that knows nothing of the end drops it, and closes the ends that it carries.
 
-use crate::end::{Bounds, CARRIED};
+use crate::bounds::{Bounds, CARRIED};
 use crate::name::{EndName, Life, Lives};
 
 /// What one kernel sends to another.

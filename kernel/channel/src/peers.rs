@@ -18,7 +18,7 @@ pub struct Kernel {
     pub room: u16,
     /// Ends that may arrive from there.
     pub granted: u16,
-    /// The part of `granted` that it has not been told.
+    /// The part of `granted` that has not been reported to it.
     pub untold: u16,
 }
 
@@ -90,7 +90,7 @@ impl Peers {
         (kernel.session == Some(life.epoch)).then_some(kernel)
     }
 
-    /// Returns whether a kernel is to be told of room.
+    /// Returns whether a kernel is to hear of room.
     pub fn owes(&self, life: Life) -> bool {
         self.kernels.get(life.kernel.index()).is_some_and(|kernel| kernel.untold > 0)
     }
@@ -112,7 +112,7 @@ impl Peers {
     /// An end arrives from there.
     pub fn use_grant(&mut self, life: Life) -> bool {
         let Some(kernel) = self.kernel(life) else { return false };
-        // What it has not been told of it cannot use.
+        // It cannot use what has not been reported to it.
         let may = kernel.granted > kernel.untold;
         kernel.granted -= u16::from(may);
         may

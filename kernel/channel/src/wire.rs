@@ -5,7 +5,7 @@ use base::id::{DomainId, Epoch};
 
 use abi::boot::MAX_DOMAINS;
 
-use crate::end::{Bounds, CARRIED};
+use crate::bounds::{Bounds, CARRIED};
 use crate::message::{Cargo, Data, Message, News, Peer, Record, Status};
 use crate::name::{ChannelName, EndName, Life, Lives, Side};
 

@@ -1,6 +1,5 @@
 //! What can happen next, and what it does.
 
-
 use stateright::{Model, Property};
 
 use super::checks::*;
@@ -214,7 +213,8 @@ impl World {
         let known = state.kernels[k].known[other];
         if known != 0 {
             let mut log = Log::default();
-            let life = crate::Life { epoch: base::id::Epoch(known), ..state.kernels[other].life(other) };
+            let life =
+                crate::Life { epoch: base::id::Epoch(known), ..state.kernels[other].life(other) };
             state.kernels[k].channels.kernel_died(life, &mut log);
             state.kernels[k].known[other] = 0;
             self.link(state, other, k).retain(|mail| mail.from.epoch.0 != known);
@@ -305,9 +305,21 @@ fn is_fine<const N: usize>(_: &World, state: &State) -> bool {
 }
 
 const CONDITIONS: [Condition; super::checks::ALL.len()] = [
-    is_fine::<0>, is_fine::<1>, is_fine::<2>, is_fine::<3>, is_fine::<4>, is_fine::<5>,
-    is_fine::<6>, is_fine::<7>, is_fine::<8>, is_fine::<9>, is_fine::<10>, is_fine::<11>,
-    is_fine::<12>, is_fine::<13>, is_fine::<14>,
+    is_fine::<0>,
+    is_fine::<1>,
+    is_fine::<2>,
+    is_fine::<3>,
+    is_fine::<4>,
+    is_fine::<5>,
+    is_fine::<6>,
+    is_fine::<7>,
+    is_fine::<8>,
+    is_fine::<9>,
+    is_fine::<10>,
+    is_fine::<11>,
+    is_fine::<12>,
+    is_fine::<13>,
+    is_fine::<14>,
 ];
 
 impl Model for World {

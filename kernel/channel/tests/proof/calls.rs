@@ -4,10 +4,10 @@ use super::Mutant;
 use super::checks::ORDER;
 use super::models::{NONE, setup};
 use super::world::{Free, Log, Mail, State, Token, World};
+use crate::bounds::Bounds;
 use crate::channels::{
     BadEnd, Carried, Channels, Contract, CreateError, Limits, Outgoing, ReceiveError, SendError,
 };
-use crate::end::Bounds;
 use crate::message::Message;
 use crate::name::{EndId, Life, Side};
 use base::id::{DomainId, Epoch};
@@ -138,7 +138,7 @@ fn slots_are_used_again_and_old_descriptors_stay_void() {
 fn bounds_that_exceed_the_limits_are_refused() {
     let mut table = table();
     let wide = Bounds { messages: [3, 2], ..bounds(0) };
-    let high = bounds(crate::end::MAX_LEVEL + 1);
+    let high = bounds(crate::bounds::MAX_LEVEL + 1);
     for bounds in [wide, high] {
         assert_eq!(table.create(7, 0, bounds, 1), Err(CreateError::Bounds));
     }
@@ -171,7 +171,8 @@ fn settle(world: &World, state: &mut State, pairs: &[(usize, usize)]) {
 
 fn talks(world: &World, state: &mut State) -> bool {
     let (first, second) = (state.kernels[0].held[0], state.kernels[2].held[0]);
-    let sent = state.kernels[0].channels.send(first, message(0, [None; 2]), &Free, &mut Log::default());
+    let (message, mut log) = (message(0, [None; 2]), Log::default());
+    let sent = state.kernels[0].channels.send(first, message, &Free, &mut log);
     world.drain(state);
     sent.is_ok() && state.kernels[2].channels.receive(second, &mut Log::default()).is_ok()
 }

@@ -1,6 +1,5 @@
 //! What must hold in each state, and in those in which nothing is on its way.
 
-
 use super::world::{Mail, State, Token, World};
 use crate::end::{Place, Slot};
 use crate::message::{Cargo, Message, Record};
@@ -23,7 +22,21 @@ pub const ALIVE: &str = "a live peer is not reported as closed";
 pub const ROOM: &str = "no room is lost";
 
 pub const ALL: [&str; 15] = [
-    NO_FAULT, ORDER, CLOSED_LAST, READY, CARGO, NOT_LOST, ENDS_ONCE, ONE_PLACE, ONE_PAYLOAD, WOKEN, NO_LEAK, LEARNS, ARRIVES, ALIVE, ROOM,
+    NO_FAULT,
+    ORDER,
+    CLOSED_LAST,
+    READY,
+    CARGO,
+    NOT_LOST,
+    ENDS_ONCE,
+    ONE_PLACE,
+    ONE_PAYLOAD,
+    WOKEN,
+    NO_LEAK,
+    LEARNS,
+    ARRIVES,
+    ALIVE,
+    ROOM,
 ];
 
 impl World {

@@ -8,8 +8,7 @@ pub fn setup(level: u8, at: [usize; 2], sends: [u8; 2]) -> Setup {
     Setup { level, at, sends }
 }
 
-pub const NONE: Budget =
-    Budget { sends: 0, moves: 0, closes: 0, exits: 0, deaths: 0, restarts: 0 };
+pub const NONE: Budget = Budget { sends: 0, moves: 0, closes: 0, exits: 0, deaths: 0, restarts: 0 };
 
 /// Explores a model. Every state without successors is checked as one in which nothing is on its
 /// way ([`super::checks`]), so none is stuck.

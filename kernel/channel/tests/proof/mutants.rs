@@ -29,7 +29,7 @@ pub enum Mutant {
     KeepCarried,
     /// Reserved room is not returned when a message is dropped.
     KeepRoom,
-    /// A stand-in does not report that the kernel behind it has died.
+    /// A stand-in does not report that the kernel of its end has died.
     SilentLoss,
     /// A loss counts although a later move is known.
     OldLoss,
@@ -135,7 +135,9 @@ fn every_mistake_is_found() {
         let found = graph(&World { mutant: Some(mutant), ..world(mutant) });
         let (wrong, steps) = (found.wrong, found.path.len());
         println!("{mutant:?}: {wrong:?} {} states, {:?}", found.states, start.elapsed());
-        if found.is_fine() { missed.push(mutant); }
+        if found.is_fine() {
+            missed.push(mutant);
+        }
         assert!(wrong.is_none_or(|wrong| known.contains(&wrong)), "{steps}");
     }
     assert!(missed.is_empty(), "not found: {missed:?}");

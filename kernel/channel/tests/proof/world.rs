@@ -8,8 +8,8 @@ use base::prng::Prng;
 
 use super::Mutant;
 use super::checks::NO_FAULT;
+use crate::bounds::Bounds;
 use crate::channels::{Channels, Contract, Effects, Limits};
-use crate::end::Bounds;
 use crate::message::Message;
 use crate::name::{ChannelName, EndId, Life, Side};
 
@@ -55,7 +55,7 @@ pub struct Seen {
     pub sent: u8,
     pub read: u8,
     pub is_closed: bool,
-    /// It was told that its peer is closed.
+    /// Its holder has learned that its peer is closed.
     pub is_told: bool,
     /// Messages that it may still send.
     pub left: u8,
