@@ -158,6 +158,8 @@ impl<B> Channels<B> {
             Slot::Lost => Cargo::Lost,
             Slot::End(index) if has_room => self.depart(index, to).map_or(Cargo::Lost, Cargo::End),
             Slot::End(index) => {
+                #[cfg(test)]
+                self.crowded.extend(self.table.get(index).map(End::name));
                 self.close_end(index, effects);
                 Cargo::Lost
             }

@@ -138,6 +138,9 @@ pub struct Channels<B> {
     pub(crate) ready: [VecDeque<u16>; MAX_DOMAINS],
     pub(crate) queue: u16,
     created: u64,
+    /// Ends that were closed for lack of room.
+    #[cfg(test)]
+    pub(crate) crowded: Vec<EndName>,
     #[cfg(test)]
     pub(crate) mutant: Option<crate::proof::Mutant>,
 }
@@ -154,6 +157,8 @@ impl<B> Channels<B> {
             peers: Peers::new(me, limits.arrivals),
             queue: limits.queue,
             created: 0,
+            #[cfg(test)]
+            crowded: Vec::new(),
             #[cfg(test)]
             mutant: None,
         }

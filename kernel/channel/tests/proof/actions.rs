@@ -134,7 +134,7 @@ impl World {
             Err(ReceiveError::PeerClosed) => {
                 let is_early = seen.read != peer.sent || !peer.is_closed;
                 seen.is_told = true;
-                if is_early && !state.seals[seal].is_damaged && !self.is_scarce {
+                if is_early && !state.seals[seal].is_damaged {
                     state.wrong = Some(CLOSED_LAST);
                 }
             }
@@ -152,7 +152,8 @@ impl World {
             }
             (Some((seal, _)), Carried::Lost) => {
                 self.lose(state, token);
-                if !state.seals[usize::from(seal)].is_damaged && !self.is_scarce {
+                let lost = &state.seals[usize::from(seal)];
+                if !lost.is_damaged && !lost.is_crowded {
                     state.wrong = Some(NOT_LOST);
                 }
             }
@@ -177,6 +178,11 @@ impl World {
 
     /// Takes what a table did.
     pub fn take(&self, state: &mut State, k: usize, log: Log) {
+        for name in core::mem::take(&mut state.kernels[k].channels.crowded) {
+            if let Some(seal) = state.seals.iter_mut().find(|it| it.name == name.channel) {
+                (seal.ends[name.side.index()].is_closed, seal.is_crowded) = (true, true);
+            }
+        }
         state.kernels[k].asleep.retain(|it| !log.woken.contains(it));
         state.kernels[k].held.extend(log.arrived.iter().map(|(_, end)| *end));
         for token in log.freed {

@@ -55,7 +55,7 @@ fn history(seed: u64, ring: usize) -> usize {
     let arrivals = if is_scarce { 3 } else { 2 * CHANNELS as u16 };
     let ends = 2 * arrivals + if is_scarce { 14 } else { 4 * CHANNELS as u16 };
     let limits = Limits { ends, queue: 3, arrivals };
-    let world = World { limits, ring, is_scarce, ..World::new(3, &[], budget) };
+    let world = World { limits, ring, ..World::new(3, &[], budget) };
     let (mut state, salt) = (world.start(), prng.next());
     let (mut path, mut actions) = (vec![], vec![]);
     loop {
@@ -97,13 +97,19 @@ fn random_histories_end_well() {
     // A life of a kernel that another one never heard of.
     histories(1_032_446..1_032_447);
     histories(1_522_727..1_522_728);
+    // An end that finds no room on a kernel that has just started.
+    histories(1_034_366..1_034_367);
 }
 
 #[test]
 #[ignore = "a million histories"]
 fn a_million_random_histories_end_well() {
+    const PART: u64 = 50_000;
+    let parts = |first: u64| {
+        (first..first + 10).for_each(|part| histories(part * PART..(part + 1) * PART));
+    };
     std::thread::scope(|scope| {
-        scope.spawn(|| histories(1_000_000..1_500_000));
-        scope.spawn(|| histories(1_500_000..2_000_000));
+        scope.spawn(|| parts(20));
+        scope.spawn(|| parts(30));
     });
 }

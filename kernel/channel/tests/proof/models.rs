@@ -95,7 +95,7 @@ fn an_end_without_room_on_the_other_kernel_is_refused_or_closed() {
 
 /// There is room for one end on the other kernel.
 fn scarce(channels: [Setup; 2], budget: Budget) -> World {
-    let mut world = World { is_scarce: true, ..World::new(2, &channels, budget) };
+    let mut world = World::new(2, &channels, budget);
     world.limits.arrivals = 1;
     world
 }

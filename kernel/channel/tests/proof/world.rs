@@ -69,6 +69,8 @@ pub struct Seal {
     /// Kernels, in their lives, that have had an end of it or passed it on.
     pub touched: [u16; 3],
     pub is_damaged: bool,
+    /// An end of it was closed for lack of room.
+    pub is_crowded: bool,
 }
 
 /// How often something may happen.
@@ -100,8 +102,6 @@ pub struct World {
     /// Messages in a ring; 0 for a ring that is never full.
     pub ring: usize,
     pub limits: Limits,
-    /// Whether ends may be lost for lack of room.
-    pub is_scarce: bool,
     pub mutant: Option<Mutant>,
 }
 
@@ -151,15 +151,7 @@ impl World {
         let count = channels.len() as u16;
         let ends = 2 * count + count * (kernels as u16 - 1);
         let limits = Limits { ends, queue: 3, arrivals: count };
-        World {
-            kernels,
-            channels: channels.to_vec(),
-            budget,
-            ring: 0,
-            limits,
-            is_scarce: false,
-            mutant: None,
-        }
+        World { kernels, channels: channels.to_vec(), budget, ring: 0, limits, mutant: None }
     }
 
     fn kernel(&self, index: usize, epoch: u16) -> Kernel {
@@ -220,7 +212,14 @@ impl World {
         let name = kernel.channels.table.get(index).expect("new").name().channel;
         let seen = setup.sends.map(|left| Seen { left, ..Seen::default() });
         let (level, touched) = (setup.level, [0; 3]);
-        state.seals.push(Seal { name, level, ends: seen, touched, is_damaged: false });
+        state.seals.push(Seal {
+            name,
+            level,
+            ends: seen,
+            touched,
+            is_damaged: false,
+            is_crowded: false,
+        });
         state.kernels[home].held.extend(ends);
         if setup.at[1] != home {
             self.hand(state, home, ends[1], setup.at[1]);
