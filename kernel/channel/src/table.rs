@@ -62,7 +62,7 @@ impl<B> Table<B> {
 
     fn bucket(&self, name: EndName) -> usize {
         let number = name.channel.number ^ name.channel.secret;
-        (number as usize * 2 + name.side.index()) & (self.buckets.len() - 1)
+        ((number as usize) << 1 | name.side.index()) & (self.buckets.len() - 1)
     }
 
     pub fn find(&self, name: EndName) -> Option<u16> {
