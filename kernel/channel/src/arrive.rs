@@ -260,6 +260,10 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get_mut(index) else { return };
         let (relay, loss) = (end.relay.take(), end.relay_loss.take());
         let to = end.name();
+        // The stand-in's queue may have more than the end, broken elsewhere, still takes.
+        if let Some(count) = end.record.peer.closed {
+            self.drop_beyond(index, count, effects);
+        }
         if let Some(news) = relay {
             self.deliver_news(to, news, effects);
         }

@@ -97,6 +97,8 @@ fn random_histories_end_well() {
     // A life of a kernel that another one never heard of.
     histories(1_032_446..1_032_447);
     histories(1_522_727..1_522_728);
+    // A broken end that returns to its stand-in.
+    histories(1_554_103..1_554_104);
     // An end that finds no room on a kernel that has just started.
     histories(1_034_366..1_034_367);
 }
