@@ -106,13 +106,12 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get_mut(index).filter(|end| end.is_live()) else { return };
         end.place = Place::Closed;
         end.generation = end.generation.wrapping_add(1);
-        end.tells = !end.record.peer.is_gone;
-        #[cfg(test)]
-        if self.mutant == Some(Mutant::SilentClose) {
-            end.tells = false;
-        }
-        end.record.trail.iter().for_each(|life| end.retires.add(life));
         let is_gone = end.record.peer.is_gone;
+        self.conclude(index);
+        #[cfg(test)]
+        if let Some(end) = self.table.get_mut(index) {
+            end.tells &= self.mutant != Some(Mutant::SilentClose);
+        }
         self.drop_queue(index, effects);
         if is_gone {
             self.drop_outgoing(index, effects);
@@ -251,24 +250,32 @@ impl<B> Channels<B> {
         }
         end.place = Place::Carried;
         end.generation = end.generation.wrapping_add(1);
-        (end.record, end.tells, end.tells_loss) = (record, true, false);
+        // It has been there again since they were to be retired.
+        #[cfg(test)]
+        let pending = end.retires;
+        record.trail.iter().for_each(|life| end.retires.remove(life));
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::LateRetire) {
+            end.retires = pending;
+        }
+        (end.record, end.tells, end.last) = (record, true, None);
         Some(index)
     }
 
     /// Lets an end that has arrived say where it is, and hear what was to be passed on to it.
     fn announce(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         let Some(end) = self.table.get_mut(index) else { return };
-        let (relay, loss) = (end.relay.take(), end.relay_loss.take());
-        let to = end.name();
+        let (relay, to) = (end.relay.take(), end.name());
+        if end.record.is_broken {
+            self.conclude(index);
+        }
         // The stand-in's queue may have more than the end, broken elsewhere, still takes.
-        if let Some(count) = end.record.peer.closed {
+        let closed = self.table.get(index).and_then(|end| end.record.peer.closed);
+        if let Some(count) = closed {
             self.drop_beyond(index, count, effects);
         }
         if let Some(news) = relay {
             self.deliver_news(to, news, effects);
-        }
-        if let Some(moves) = loss {
-            self.deliver_loss(to, moves, effects);
         }
         #[cfg(test)]
         if self.is_mutant(Mutant::ArriveBlind) {

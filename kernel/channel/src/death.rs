@@ -47,15 +47,10 @@ impl<B> Channels<B> {
         if let Place::Away(to) = end.place
             && self.peers.is_gone(to)
         {
-            end.place = Place::Closed;
-            (end.relay, end.relay_loss) = (None, None);
-            end.tells_loss = true;
+            (end.place, end.relay, end.record.is_broken) = (Place::Closed, None, true);
+            self.conclude(index);
             #[cfg(test)]
-            if self.mutant == Some(crate::proof::Mutant::SilentLoss) {
-                end.tells_loss = false;
-            }
-            let trail = end.record.trail;
-            trail.iter().for_each(|life| end.retires.add(life));
+            self.silence(index);
             self.drop_queue(index, effects);
             self.drop_outgoing(index, effects);
         }

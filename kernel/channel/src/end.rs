@@ -71,13 +71,12 @@ pub struct End<B> {
     pub outgoing: VecDeque<Entry<B>>,
     /// The peer is to be told the news of this end.
     pub tells: bool,
-    /// The peer is to be told that this end was lost.
-    pub tells_loss: bool,
+    /// What is told of an end that is closed or broken.
+    pub last: Option<News>,
     /// Kernels to be told that their stand-ins are not needed.
     pub retires: Lives,
-    /// News and losses to be passed on to this end, which is away.
+    /// News to be passed on to this end, which is away.
     pub relay: Option<News>,
-    pub relay_loss: Option<u32>,
     /// Kernels whose ready list has this end, a bit each.
     pub listed: u8,
 }
@@ -131,6 +130,30 @@ impl<B> End<B> {
         }
     }
 
+    /// Composes the next edition of the news. `at`: this kernel.
+    pub fn next_news(&mut self, at: Life) -> News {
+        let status = self.status();
+        let record = &mut self.record;
+        record.edition = record.edition.saturating_add(1);
+        News {
+            edition: record.edition,
+            at,
+            moves: record.moves,
+            before: record.before,
+            trail: record.trail,
+            status,
+            heard: record.peer.moves,
+            switched: record.peer.switched,
+            has_all: record.peer.awaited.is_empty(),
+        }
+    }
+
+    /// The stand-ins of this end are no longer needed.
+    pub fn retire_trail(&mut self) {
+        let trail = core::mem::replace(&mut self.record.trail, Lives::NONE);
+        trail.iter().for_each(|life| self.retires.add(life));
+    }
+
     /// Puts an entry in its place in the queue. Returns it if its number is there already.
     pub fn insert(&mut self, entry: Entry<B>) -> Result<(), Entry<B>> {
         let at = self.queue.partition_point(|it| it.sequence < entry.sequence);
@@ -154,8 +177,8 @@ impl<B> End<B> {
     /// Returns whether there is something to send to this kernel.
     pub fn has_for(&self, kernel: Life) -> bool {
         let is_peer = self.record.peer.at == kernel;
-        let to_peer = self.tells || self.tells_loss || !self.outgoing.is_empty();
-        let relays = self.relay.is_some() || self.relay_loss.is_some() || !self.queue.is_empty();
+        let to_peer = self.tells || !self.outgoing.is_empty();
+        let relays = self.relay.is_some() || !self.queue.is_empty();
         let is_handed = matches!(self.place, Place::Handed { to, .. } if to == kernel);
         self.retires.contains(kernel)
             || is_handed
@@ -165,8 +188,8 @@ impl<B> End<B> {
 
     /// Returns whether a closed end has nothing more to say.
     pub fn is_done(&self) -> bool {
-        let is_silent = !self.tells && !self.tells_loss && self.retires.is_empty();
-        self.place == Place::Closed && is_silent && self.outgoing.is_empty()
+        let is_silent = !self.tells && self.retires.is_empty() && self.outgoing.is_empty();
+        self.place == Place::Closed && is_silent
     }
 
     pub fn is_listed(&self, kernel: DomainId) -> bool {

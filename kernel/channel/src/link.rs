@@ -4,8 +4,10 @@ use base::id::DomainId;
 
 use crate::channels::{Channels, Effects};
 use crate::end::Place;
-use crate::message::{Message, PeerFault};
+use crate::message::{Message, News, PeerFault};
 use crate::name::{EndName, Life};
+#[cfg(test)]
+use crate::proof::Mutant;
 
 impl<B> Channels<B> {
     /// Handles a message. On a fault, the caller reports the sender's life as dead.
@@ -28,12 +30,8 @@ impl<B> Channels<B> {
                 self.deliver_news(to, news, effects);
                 Ok(())
             }
-            Message::Lost { to, moves } => {
-                self.deliver_loss(to, moves, effects);
-                Ok(())
-            }
-            Message::Retire { end, moves } => {
-                self.retire(end, moves, effects);
+            Message::Retire { end, moves, last } => {
+                self.retire(end, moves, last, effects);
                 Ok(())
             }
             Message::Room { ends } => {
@@ -45,12 +43,24 @@ impl<B> Channels<B> {
         result
     }
 
-    fn retire(&mut self, name: EndName, moves: u32, effects: &mut dyn Effects<B>) {
+    fn retire(
+        &mut self,
+        name: EndName,
+        moves: u32,
+        last: Option<News>,
+        effects: &mut dyn Effects<B>,
+    ) {
+        #[cfg(test)]
+        let last = last.filter(|_| !self.is_mutant(Mutant::SilentRetire));
         let Some(index) = self.table.find(name) else { return };
         let Some(end) = self.table.get_mut(index) else { return };
         if matches!(end.place, Place::Away(_)) && end.record.moves <= moves {
-            end.place = Place::Closed;
-            (end.relay, end.relay_loss) = (None, None);
+            (end.place, end.relay) = (Place::Closed, None);
+            (end.last, end.tells) = (last, last.is_some());
+            // Earlier stand-ins lead here, and would not notice the death of the end's kernel.
+            end.retire_trail();
+            #[cfg(test)]
+            self.keep_trail(index);
             self.drop_queue(index, effects);
             self.settle(index, effects);
         }
@@ -91,7 +101,7 @@ impl<B> Channels<B> {
         let (name, moves) = (end.name(), end.record.moves);
         if end.retires.contains(to) {
             end.retires.remove(to);
-            return Some(Message::Retire { end: name, moves });
+            return Some(Message::Retire { end: name, moves, last: end.last });
         }
         if let Place::Handed { to: target, ticket } = end.place
             && target == to
@@ -101,9 +111,6 @@ impl<B> Channels<B> {
         if end.place == Place::Away(to) {
             if let Some(news) = end.relay.take() {
                 return Some(Message::News { to: name, news });
-            }
-            if let Some(moves) = end.relay_loss.take() {
-                return Some(Message::Lost { to: name, moves });
             }
             if let Some(entry) = end.queue.pop_front() {
                 return Some(Message::Data { to: name, data: self.export(entry, to, effects) });
@@ -119,6 +126,6 @@ impl<B> Channels<B> {
         if core::mem::take(&mut end.tells) {
             return self.news(index).map(|news| Message::News { to: peer, news });
         }
-        core::mem::take(&mut end.tells_loss).then_some(Message::Lost { to: peer, moves })
+        None
     }
 }

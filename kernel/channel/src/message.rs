@@ -1,4 +1,4 @@
-//! Messages between kernels. Six kinds, each bounded, none answered synchronously.
+//! Messages between kernels. Five kinds, each bounded, none answered synchronously.
 //!
 //! A message names the end that it is for. A kernel that has a stand-in of that end passes the
 //! message on; one that knows nothing of the end drops it, and closes the ends that it carries.
@@ -15,12 +15,9 @@ pub enum Message<B> {
     Hand { record: Record, ticket: u64 },
     /// What the peer of this end says about itself.
     News { to: EndName, news: News },
-    /// The peer of this end was lost with a kernel, unless it is known to have moved more often
-    /// than this.
-    Lost { to: EndName, moves: u32 },
     /// The stand-in of this end is no longer needed, if the end left there with at most this
-    /// number of moves.
-    Retire { end: EndName, moves: u32 },
+    /// number of moves. If the end is closed or broken, the stand-in tells the peer its last News.
+    Retire { end: EndName, moves: u32, last: Option<News> },
     /// The receiver may send so many more ends here.
     Room { ends: u16 },
 }

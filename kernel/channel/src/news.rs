@@ -25,8 +25,7 @@ impl<B> Channels<B> {
             #[cfg(test)]
             let may_retire = end.may_retire_or(self.mutant);
             if may_retire {
-                let trail = core::mem::replace(&mut end.record.trail, Lives::NONE);
-                trail.iter().for_each(|life| end.retires.add(life));
+                end.retire_trail();
             }
         }
         end.tells &= !end.record.peer.is_gone;
@@ -50,7 +49,6 @@ impl<B> Channels<B> {
         let gone = retires.iter().filter(|life| self.peers.is_gone(*life));
         gone.for_each(|life| end.retires.remove(life));
         if self.peers.is_gone(end.record.peer.at) {
-            (end.tells, end.tells_loss) = (false, false);
             end.record.peer.is_gone = true;
             self.drop_outgoing(index, effects);
         }
@@ -75,9 +73,6 @@ impl<B> Channels<B> {
             } else if core::mem::take(&mut end.tells) {
                 let Some(news) = self.news(index) else { return };
                 self.deliver_news(to, news, effects);
-            } else if core::mem::take(&mut end.tells_loss) {
-                let moves = end.record.moves;
-                self.deliver_loss(to, moves, effects);
             } else {
                 return;
             }
@@ -103,26 +98,23 @@ impl<B> Channels<B> {
         }
     }
 
-    /// Composes what an end says about itself.
+    /// Returns what an end says about itself, or what a stand-in says about it.
     pub(crate) fn news(&mut self, index: u16) -> Option<News> {
         let me = self.peers.me;
         let end = self.table.get_mut(index)?;
-        let status = end.status();
-        let record = &mut end.record;
-        record.edition = record.edition.saturating_add(1);
+        let news = end.last.unwrap_or_else(|| end.next_news(me));
         // A broken channel has nothing more to say.
-        record.peer.is_gone |= status == Status::Broken;
-        Some(News {
-            edition: record.edition,
-            at: me,
-            moves: record.moves,
-            before: record.before,
-            trail: record.trail,
-            status,
-            heard: record.peer.moves,
-            switched: record.peer.switched,
-            has_all: record.peer.awaited.is_empty(),
-        })
+        end.record.peer.is_gone |= news.status == Status::Broken;
+        Some(news)
+    }
+
+    /// Lets an end that is closed or broken tell its peer so, itself and through its stand-ins.
+    /// It retires them, and its kernel may die with its own News unsent.
+    pub(crate) fn conclude(&mut self, index: u16) {
+        let me = self.peers.me;
+        let Some(end) = self.table.get_mut(index) else { return };
+        (end.last, end.tells) = (Some(end.next_news(me)), true);
+        end.retire_trail();
     }
 
     /// News for an end: taken here, or passed on.
@@ -150,7 +142,10 @@ impl<B> Channels<B> {
         let received = end.received();
         let record = &mut end.record;
         let peer = &mut record.peer;
-        if news.edition <= peer.edition || peer.closed.is_some() {
+        let is_old = news.edition <= peer.edition;
+        #[cfg(test)]
+        let is_old = is_old && self.mutant != Some(Mutant::OldNews);
+        if is_old || peer.closed.is_some() {
             return;
         }
         peer.edition = news.edition;
@@ -178,21 +173,6 @@ impl<B> Channels<B> {
             }
         }
         self.break_if_lost(index, effects);
-        self.settle(index, effects);
-    }
-
-    /// The peer was lost with a kernel, unless this end knows of a later move.
-    pub(crate) fn deliver_loss(&mut self, to: EndName, moves: u32, effects: &mut dyn Effects<B>) {
-        let Some(index) = self.table.find(to) else { return };
-        let Some(end) = self.table.get_mut(index) else { return };
-        match end.place {
-            Place::Away(_) => end.relay_loss = end.relay_loss.max(Some(moves)),
-            Place::Closed => {}
-            #[cfg(test)]
-            _ if self.mutant == Some(Mutant::OldLoss) => self.break_off(index, effects),
-            _ if end.record.peer.moves <= moves => self.break_off(index, effects),
-            _ => {}
-        }
         self.settle(index, effects);
     }
 
@@ -224,9 +204,7 @@ impl<B> Channels<B> {
         let peer = &mut record.peer;
         (peer.closed, peer.awaited) = (Some(received), Lives::NONE);
         peer.is_gone |= is_gone;
-        end.tells = true;
-        let trail = core::mem::replace(&mut end.record.trail, Lives::NONE);
-        trail.iter().for_each(|life| end.retires.add(life));
+        self.conclude(index);
         self.drop_beyond(index, received, effects);
         self.drop_outgoing(index, effects);
         self.settle(index, effects);

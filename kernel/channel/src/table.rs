@@ -88,10 +88,9 @@ impl<B> Table<B> {
             queue,
             outgoing,
             tells: false,
-            tells_loss: false,
+            last: None,
             retires: Lives::NONE,
             relay: None,
-            relay_loss: None,
             listed: 0,
         });
         let bucket = self.bucket(record.name);

@@ -123,22 +123,19 @@ pub fn encode<B>(message: &Message<B>, words: &mut [u64; WORDS]) -> usize {
             writer.name(*to);
             writer.news(news);
         }
-        Message::Lost { to, moves } => {
+        Message::Retire { end, moves, last } => {
             writer.put(2u8);
-            writer.name(*to);
-            writer.put(*moves);
-        }
-        Message::Retire { end, moves } => {
-            writer.put(3u8);
             writer.name(*end);
             writer.put(*moves);
+            writer.put(last.is_some());
+            last.iter().for_each(|news| writer.news(news));
         }
         Message::Room { ends } => {
-            writer.put(4u8);
+            writer.put(3u8);
             writer.put(*ends);
         }
         Message::Hand { record, ticket } => {
-            writer.put(5u8);
+            writer.put(4u8);
             writer.record(record);
             writer.put(*ticket);
         }
@@ -259,10 +256,13 @@ pub fn decode(words: &[u64]) -> Option<Message<()>> {
     let message = match reader.get::<u64>()? {
         0 => Message::Data { to: reader.name()?, data: reader.data()? },
         1 => Message::News { to: reader.name()?, news: reader.news()? },
-        2 => Message::Lost { to: reader.name()?, moves: reader.get()? },
-        3 => Message::Retire { end: reader.name()?, moves: reader.get()? },
-        4 => Message::Room { ends: reader.get()? },
-        5 => Message::Hand { record: reader.record()?, ticket: reader.get()? },
+        2 => Message::Retire {
+            end: reader.name()?,
+            moves: reader.get()?,
+            last: if reader.flag()? { Some(reader.news()?) } else { None },
+        },
+        3 => Message::Room { ends: reader.get()? },
+        4 => Message::Hand { record: reader.record()?, ticket: reader.get()? },
         _ => return None,
     };
     reader.0.is_empty().then_some(message)

@@ -194,7 +194,7 @@ fn a_kernel_that_an_end_has_left_may_die() {
 /// kernel 1 dies.
 #[test]
 fn a_loss_is_ignored_when_a_later_move_is_known() {
-    for mutant in [None, Some(Mutant::OldLoss)] {
+    for mutant in [None, Some(Mutant::OldNews)] {
         let (world, mut state) = moved(mutant);
         settle(&world, &mut state, &[(0, 1), (1, 2), (2, 1), (0, 2)]);
         let news = |mail: &Mail| matches!(mail.message, Message::News { .. });

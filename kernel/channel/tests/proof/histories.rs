@@ -94,13 +94,26 @@ fn histories(seeds: core::ops::Range<u64>) {
 #[test]
 fn random_histories_end_well() {
     histories(0..3_000);
+}
+
+/// Histories that found mistakes of the protocol.
+#[test]
+fn histories_that_failed_once_end_well() {
     // A life of a kernel that another one never heard of.
-    histories(1_032_446..1_032_447);
-    histories(1_522_727..1_522_728);
+    const UNHEARD_LIFE: [u64; 2] = [1_032_446, 1_522_727];
     // A broken end that returns to its stand-in.
-    histories(1_554_103..1_554_104);
+    const BROKEN_RETURN: [u64; 1] = [1_554_103];
     // An end that finds no room on a kernel that has just started.
-    histories(1_034_366..1_034_367);
+    const NO_ROOM_YET: [u64; 1] = [1_034_366];
+    // An end that retires its stand-ins, and whose kernel dies with its last News unsent.
+    const UNSENT_NEWS: [u64; 3] = [1_084_262, 1_580_185, 1_345_444];
+    // An end that retires its stand-ins, and whose kernel dies with one Retire unsent.
+    const UNSENT_RETIRE: [u64; 2] = [1_243_080, 1_659_790];
+    // A Retire that is sent only after the end has been on that kernel again.
+    const LATE_RETIRE: [u64; 1] = [1_907_842];
+    let seeds = [&UNHEARD_LIFE[..], &BROKEN_RETURN, &NO_ROOM_YET].concat();
+    let seeds = [&seeds[..], &UNSENT_NEWS, &UNSENT_RETIRE, &LATE_RETIRE].concat();
+    seeds.into_iter().for_each(|seed| histories(seed..seed + 1));
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn samples(state: &State) -> Vec<Vec<u64>> {
             Message::Data { to, data },
             Message::Data { to, data: plain },
             Message::News { to, news },
-            Message::Lost { to, moves: 3 },
-            Message::Retire { end: to, moves: 3 },
+            Message::Retire { end: to, moves: 3, last: None },
+            Message::Retire { end: to, moves: 3, last: Some(news) },
             Message::Hand { record, ticket: 1 },
         ]);
     }
@@ -121,8 +121,7 @@ fn attack(state: &mut State, samples: &[Vec<u64>], prng: &mut Prng) -> bool {
 fn plain(message: Message<()>) -> Message<Token> {
     match message {
         Message::News { to, news } => Message::News { to, news },
-        Message::Lost { to, moves } => Message::Lost { to, moves },
-        Message::Retire { end, moves } => Message::Retire { end, moves },
+        Message::Retire { end, moves, last } => Message::Retire { end, moves, last },
         Message::Hand { record, ticket } => Message::Hand { record, ticket },
         Message::Room { ends } => Message::Room { ends },
         Message::Data { .. } => Message::Room { ends: 0 },
