@@ -1,10 +1,10 @@
 //! Messages and ends on their way: into queues, between kernels, and to nowhere.
 
-use crate::bounds::{CARRIED, MAX_LEVEL};
+use crate::bounds::MAX_LEVEL;
 use crate::channels::{Channels, Effects};
 use crate::end::{End, Entry, Place, Slot};
 use crate::message::{Cargo, Data, PeerFault, Record};
-use crate::name::{EndName, Life, Lives};
+use crate::name::{EndName, Life};
 #[cfg(test)]
 use crate::proof::Mutant;
 
@@ -107,10 +107,10 @@ impl<B> Channels<B> {
         end.place = Place::Closed;
         end.generation = end.generation.wrapping_add(1);
         let is_gone = end.record.peer.is_gone;
-        self.conclude(index);
+        self.announce_last_news(index);
         #[cfg(test)]
         if let Some(end) = self.table.get_mut(index) {
-            end.tells &= self.mutant != Some(Mutant::SilentClose);
+            end.has_news &= self.mutant != Some(Mutant::SilentClose);
         }
         self.drop_queue(index, effects);
         if is_gone {
@@ -128,7 +128,7 @@ impl<B> Channels<B> {
         if self.mutant == Some(Mutant::Copy) {
             end.place = Place::Carried;
         }
-        end.tells = false;
+        end.has_news = false;
         end.record.moves = end.record.moves.saturating_add(1);
         let mut record = end.record;
         record.trail.add(me);
@@ -179,27 +179,17 @@ impl<B> Channels<B> {
         let target = self.table.find(to).and_then(|index| self.table.get(index));
         let level = target.map_or(MAX_LEVEL, |end| end.record.bounds.level);
         let mut is_fine = true;
-        let mut arrived = [u16::MAX; CARRIED];
-        let carried = data.carried;
-        let mut slots = [Slot::Nothing; CARRIED];
-        for (at, cargo) in carried.into_iter().enumerate() {
-            slots[at] = match cargo {
-                Cargo::Nothing => Slot::Nothing,
-                Cargo::Lost => Slot::Lost,
-                Cargo::End(record) => match self.arrive(from, record, level) {
-                    Some(index) => {
-                        arrived[at] = index;
-                        Slot::End(index)
-                    }
-                    None => {
-                        is_fine = false;
-                        Slot::Lost
-                    }
-                },
-            };
-        }
+        let carried = data.carried.map(|cargo| match cargo {
+            Cargo::Nothing => Slot::Nothing,
+            Cargo::Lost => Slot::Lost,
+            Cargo::End(record) => {
+                let index = self.arrive(from, record, level);
+                is_fine &= index.is_some();
+                index.map_or(Slot::Lost, Slot::End)
+            }
+        });
         let Data { sequence, tag, state, payload, .. } = data;
-        let entry = Entry { sequence, tag, state, payload, carried: slots, room: None };
+        let entry = Entry { sequence, tag, state, payload, carried, room: None };
         let accepted = match is_fine {
             true => self.accept(to, entry, effects),
             false => {
@@ -207,7 +197,11 @@ impl<B> Channels<B> {
                 Err(PeerFault::Arrival)
             }
         };
-        arrived.into_iter().for_each(|index| self.announce(index, effects));
+        for slot in carried {
+            if let Slot::End(index) = slot {
+                self.announce_arrival(index, effects);
+            }
+        }
         accepted
     }
 
@@ -223,7 +217,7 @@ impl<B> Channels<B> {
         if let Some(end) = self.table.get_mut(index) {
             end.place = Place::Held { descriptors: 1 };
         }
-        self.announce(index, effects);
+        self.announce_arrival(index, effects);
         if let Some(id) = self.table.id(index) {
             effects.arrived(ticket, id);
         }
@@ -237,10 +231,10 @@ impl<B> Channels<B> {
         if !is_low || !is_bounded || !self.peers.use_grant(from) {
             return None;
         }
-        record.trail.0[self.peers.me.kernel.index()] = Lives::NONE.0[0];
+        record.trail.remove_kernel(self.peers.me.kernel);
         let Some(index) = self.table.find(record.name) else {
             let index = self.table.add(record, Place::Carried)?;
-            self.table.get_mut(index)?.tells = true;
+            self.table.get_mut(index)?.has_news = true;
             return Some(index);
         };
         // Back again: its stand-in becomes the end.
@@ -250,24 +244,24 @@ impl<B> Channels<B> {
         }
         end.place = Place::Carried;
         end.generation = end.generation.wrapping_add(1);
-        // It has been there again since they were to be retired.
+        // A stand-in that was to be retired is needed again: the end has been there since.
         #[cfg(test)]
-        let pending = end.retires;
-        record.trail.iter().for_each(|life| end.retires.remove(life));
+        let pending = end.to_retire;
+        record.trail.iter().for_each(|life| end.to_retire.remove(life));
         #[cfg(test)]
         if self.mutant == Some(Mutant::LateRetire) {
-            end.retires = pending;
+            end.to_retire = pending;
         }
-        (end.record, end.tells, end.last) = (record, true, None);
+        (end.record, end.has_news, end.last) = (record, true, None);
         Some(index)
     }
 
     /// Lets an end that has arrived say where it is, and hear what was to be passed on to it.
-    fn announce(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+    fn announce_arrival(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         let Some(end) = self.table.get_mut(index) else { return };
         let (relay, to) = (end.relay.take(), end.name());
         if end.record.is_broken {
-            self.conclude(index);
+            self.announce_last_news(index);
         }
         // The stand-in's queue may have more than the end, broken elsewhere, still takes.
         let closed = self.table.get(index).and_then(|end| end.record.peer.closed);

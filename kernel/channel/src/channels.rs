@@ -14,7 +14,6 @@
 //!   next life. A session begins after the deaths of all earlier lives.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use abi::boot::MAX_DOMAINS;
 use base::id::DomainId;
@@ -140,7 +139,7 @@ pub struct Channels<B> {
     created: u64,
     /// Ends that were closed for lack of room.
     #[cfg(test)]
-    pub(crate) crowded: Vec<EndName>,
+    pub(crate) crowded: alloc::vec::Vec<EndName>,
     #[cfg(test)]
     pub(crate) mutant: Option<crate::proof::Mutant>,
 }
@@ -149,16 +148,15 @@ impl<B> Channels<B> {
     /// Takes all memory that it will ever use.
     pub fn new(me: Life, limits: Limits) -> Channels<B> {
         let table = Table::new(limits.ends, limits.queue.into());
-        let ready = || VecDeque::with_capacity(table.len().into());
-        let ready: Vec<_> = (0..MAX_DOMAINS).map(|_| ready()).collect();
+        let ready = |_| VecDeque::with_capacity(table.len().into());
         Channels {
-            ready: ready.try_into().unwrap_or_default(),
+            ready: core::array::from_fn(ready),
             table,
             peers: Peers::new(me, limits.arrivals),
             queue: limits.queue,
             created: 0,
             #[cfg(test)]
-            crowded: Vec::new(),
+            crowded: alloc::vec::Vec::new(),
             #[cfg(test)]
             mutant: None,
         }

@@ -31,12 +31,12 @@ impl<B> Channels<B> {
                 }
             }
         }
-        (0..self.table.len()).for_each(|index| self.mourn(index, effects));
+        (0..self.table.len()).for_each(|index| self.after_death(index, effects));
         self.grant();
     }
 
-    /// Draws the conclusions for one end.
-    fn mourn(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+    /// Draws the conclusions for one end. A stand-in whose end is lost says so in its place.
+    fn after_death(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         self.break_if_lost(index, effects);
         let Some(end) = self.table.get_mut(index) else { return };
         if let Place::Handed { to, .. } = end.place
@@ -48,7 +48,7 @@ impl<B> Channels<B> {
             && self.peers.is_gone(to)
         {
             (end.place, end.relay, end.record.is_broken) = (Place::Closed, None, true);
-            self.conclude(index);
+            self.announce_last_news(index);
             #[cfg(test)]
             self.silence(index);
             self.drop_queue(index, effects);

@@ -69,12 +69,12 @@ pub struct End<B> {
     pub queue: VecDeque<Entry<B>>,
     /// Messages to the peer that wait for the ring to its kernel.
     pub outgoing: VecDeque<Entry<B>>,
-    /// The peer is to be told the news of this end.
-    pub tells: bool,
-    /// What is told of an end that is closed or broken.
+    /// News of this end waits to be sent to the peer.
+    pub has_news: bool,
+    /// The News of an end that is closed or broken, also in its stand-ins once they are retired.
     pub last: Option<News>,
-    /// Kernels to be told that their stand-ins are not needed.
-    pub retires: Lives,
+    /// Kernels that still have to retire their stand-ins of this end.
+    pub to_retire: Lives,
     /// News to be passed on to this end, which is away.
     pub relay: Option<News>,
     /// Kernels whose ready list has this end, a bit each.
@@ -151,7 +151,7 @@ impl<B> End<B> {
     /// The stand-ins of this end are no longer needed.
     pub fn retire_trail(&mut self) {
         let trail = core::mem::replace(&mut self.record.trail, Lives::NONE);
-        trail.iter().for_each(|life| self.retires.add(life));
+        trail.iter().for_each(|life| self.to_retire.add(life));
     }
 
     /// Puts an entry in its place in the queue. Returns it if its number is there already.
@@ -175,12 +175,12 @@ impl<B> End<B> {
     }
 
     /// Returns whether there is something to send to this kernel.
-    pub fn has_for(&self, kernel: Life) -> bool {
+    pub fn has_message_for(&self, kernel: Life) -> bool {
         let is_peer = self.record.peer.at == kernel;
-        let to_peer = self.tells || !self.outgoing.is_empty();
+        let to_peer = self.has_news || !self.outgoing.is_empty();
         let relays = self.relay.is_some() || !self.queue.is_empty();
         let is_handed = matches!(self.place, Place::Handed { to, .. } if to == kernel);
-        self.retires.contains(kernel)
+        self.to_retire.contains(kernel)
             || is_handed
             || is_peer && to_peer
             || self.place == Place::Away(kernel) && relays
@@ -188,7 +188,7 @@ impl<B> End<B> {
 
     /// Returns whether a closed end has nothing more to say.
     pub fn is_done(&self) -> bool {
-        let is_silent = !self.tells && self.retires.is_empty() && self.outgoing.is_empty();
+        let is_silent = !self.has_news && self.to_retire.is_empty() && self.outgoing.is_empty();
         self.place == Place::Closed && is_silent
     }
 

@@ -56,8 +56,9 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get_mut(index) else { return };
         if matches!(end.place, Place::Away(_)) && end.record.moves <= moves {
             (end.place, end.relay) = (Place::Closed, None);
-            (end.last, end.tells) = (last, last.is_some());
-            // Earlier stand-ins lead here, and would not notice the death of the end's kernel.
+            (end.last, end.has_news) = (last, last.is_some());
+            // The stand-ins that lead here notice the death of this kernel only. If the end's
+            // kernel died with their Retire unsent, they would stay for ever.
             end.retire_trail();
             #[cfg(test)]
             self.keep_trail(index);
@@ -76,7 +77,7 @@ impl<B> Channels<B> {
     /// way back.
     pub fn next(&mut self, kernel: DomainId, effects: &mut dyn Effects<B>) -> Option<Message<B>> {
         let life = self.peers.session(kernel)?;
-        let granted = self.peers.kernel(life).map(|it| core::mem::take(&mut it.untold));
+        let granted = self.peers.kernel(life).map(|it| core::mem::take(&mut it.unreported));
         if let Some(ends) = granted.filter(|ends| *ends > 0) {
             return Some(Message::Room { ends });
         }
@@ -84,7 +85,7 @@ impl<B> Channels<B> {
             if let Some(end) = self.table.get_mut(index) {
                 end.listed &= !(1 << kernel.0);
             }
-            let message = self.say(index, life, effects);
+            let message = self.take_message(index, life, effects);
             self.list(index);
             self.free_if_done(index);
             if message.is_some() {
@@ -95,12 +96,17 @@ impl<B> Channels<B> {
         None
     }
 
-    /// Takes one thing that an end has to say to a kernel.
-    fn say(&mut self, index: u16, to: Life, effects: &mut dyn Effects<B>) -> Option<Message<B>> {
+    /// Takes the next message that an end has for a kernel.
+    fn take_message(
+        &mut self,
+        index: u16,
+        to: Life,
+        effects: &mut dyn Effects<B>,
+    ) -> Option<Message<B>> {
         let end = self.table.get_mut(index)?;
         let (name, moves) = (end.name(), end.record.moves);
-        if end.retires.contains(to) {
-            end.retires.remove(to);
+        if end.to_retire.contains(to) {
+            end.to_retire.remove(to);
             return Some(Message::Retire { end: name, moves, last: end.last });
         }
         if let Place::Handed { to: target, ticket } = end.place
@@ -123,7 +129,7 @@ impl<B> Channels<B> {
         if let Some(entry) = end.outgoing.pop_front() {
             return Some(Message::Data { to: peer, data: self.export(entry, to, effects) });
         }
-        if core::mem::take(&mut end.tells) {
+        if core::mem::take(&mut end.has_news) {
             return self.news(index).map(|news| Message::News { to: peer, news });
         }
         None

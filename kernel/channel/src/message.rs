@@ -7,6 +7,7 @@ use crate::bounds::{Bounds, CARRIED};
 use crate::name::{EndName, Life, Lives};
 
 /// What one kernel sends to another.
+#[expect(clippy::large_enum_variant, reason = "one at a time is made, and nothing allocates")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message<B> {
     /// A program's message to this end.

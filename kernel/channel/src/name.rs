@@ -86,7 +86,14 @@ impl Lives {
 
     pub(crate) fn remove(&mut self, life: Life) {
         if self.contains(life) {
-            self.0[life.kernel.index()] = Epoch(0);
+            self.remove_kernel(life.kernel);
+        }
+    }
+
+    /// Removes a kernel in whatever life.
+    pub(crate) fn remove_kernel(&mut self, kernel: DomainId) {
+        if let Some(epoch) = self.0.get_mut(kernel.index()) {
+            *epoch = Epoch(0);
         }
     }
 

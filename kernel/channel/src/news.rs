@@ -11,14 +11,15 @@ use crate::name::{EndName, Lives};
 use crate::proof::Mutant;
 
 impl<B> Channels<B> {
+    /// Draws the conclusions from a change of an end.
     pub(crate) fn settle(&mut self, index: u16, effects: &mut dyn Effects<B>) {
-        self.forget_the_dead(index, effects);
+        self.forget_dead_kernels(index, effects);
         let Some(end) = self.table.get_mut(index) else { return };
         if end.is_live() {
             let has_all = end.received() >= end.record.peer.before;
             if has_all && !end.record.peer.awaited.is_empty() {
                 end.record.peer.awaited = Lives::NONE;
-                end.tells = true;
+                end.has_news = true;
             }
             #[cfg(not(test))]
             let may_retire = end.may_retire();
@@ -28,7 +29,7 @@ impl<B> Channels<B> {
                 end.retire_trail();
             }
         }
-        end.tells &= !end.record.peer.is_gone;
+        end.has_news &= !end.record.peer.is_gone;
         #[cfg(test)]
         let end = Mutant::hurries(end, self.mutant);
         let is_ready = end.is_live() && (end.is_readable() || end.is_finished());
@@ -37,25 +38,25 @@ impl<B> Channels<B> {
         if is_ready {
             self.wake(index, effects);
         }
-        self.speak_here(index, effects);
+        self.deliver_here(index, effects);
         self.list(index);
         self.free_if_done(index);
     }
 
-    /// Drops what would be said to kernels that have died.
-    fn forget_the_dead(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+    /// Drops what is for kernels that have died.
+    fn forget_dead_kernels(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         let Some(end) = self.table.get_mut(index) else { return };
-        let retires = end.retires;
-        let gone = retires.iter().filter(|life| self.peers.is_gone(*life));
-        gone.for_each(|life| end.retires.remove(life));
+        let to_retire = end.to_retire;
+        let gone = to_retire.iter().filter(|life| self.peers.is_gone(*life));
+        gone.for_each(|life| end.to_retire.remove(life));
         if self.peers.is_gone(end.record.peer.at) {
             end.record.peer.is_gone = true;
             self.drop_outgoing(index, effects);
         }
     }
 
-    /// Passes on what is for this kernel itself.
-    fn speak_here(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+    /// Delivers what an end has for a peer on this kernel.
+    fn deliver_here(&mut self, index: u16, effects: &mut dyn Effects<B>) {
         let me = self.peers.me;
         loop {
             let Some(end) = self.table.get_mut(index) else { return };
@@ -70,7 +71,7 @@ impl<B> Channels<B> {
                 }
                 // A bound that the contract does not keep costs this channel a message.
                 let _ = self.accept(to, entry, effects);
-            } else if core::mem::take(&mut end.tells) {
+            } else if core::mem::take(&mut end.has_news) {
                 let Some(news) = self.news(index) else { return };
                 self.deliver_news(to, news, effects);
             } else {
@@ -84,7 +85,7 @@ impl<B> Channels<B> {
         for (kernel, ready) in self.ready.iter_mut().enumerate() {
             let Some(end) = self.table.get_mut(index) else { return };
             let life = self.peers.session(base::id::DomainId(kernel as u8));
-            let Some(life) = life.filter(|life| end.has_for(*life)) else { continue };
+            let Some(life) = life.filter(|life| end.has_message_for(*life)) else { continue };
             if !end.is_listed(life.kernel) {
                 end.listed |= 1 << life.kernel.0;
                 ready.push_back(index);
@@ -92,6 +93,7 @@ impl<B> Channels<B> {
         }
     }
 
+    /// Frees the slot of an end that is closed and has said so.
     pub(crate) fn free_if_done(&mut self, index: u16) {
         if self.table.get(index).is_some_and(|end| end.is_done() && end.listed == 0) {
             self.table.remove(index);
@@ -108,12 +110,12 @@ impl<B> Channels<B> {
         Some(news)
     }
 
-    /// Lets an end that is closed or broken tell its peer so, itself and through its stand-ins.
-    /// It retires them, and its kernel may die with its own News unsent.
-    pub(crate) fn conclude(&mut self, index: u16) {
+    /// Lets an end that is closed or broken tell its peer so: itself, and through its stand-ins,
+    /// because this kernel may die with the News unsent.
+    pub(crate) fn announce_last_news(&mut self, index: u16) {
         let me = self.peers.me;
         let Some(end) = self.table.get_mut(index) else { return };
-        (end.last, end.tells) = (Some(end.next_news(me)), true);
+        (end.last, end.has_news) = (Some(end.next_news(me)), true);
         end.retire_trail();
     }
 
@@ -123,7 +125,7 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get_mut(index) else { return };
         match end.place {
             Place::Held { .. } | Place::Handed { .. } | Place::Carried => {
-                self.adopt(index, news, effects);
+                self.apply_news(index, news, effects);
             }
             #[cfg(test)]
             Place::Away(_) if self.mutant == Some(Mutant::NoRelay) => {}
@@ -136,8 +138,8 @@ impl<B> Channels<B> {
         }
     }
 
-    /// Takes news of the peer.
-    pub(crate) fn adopt(&mut self, index: u16, news: News, effects: &mut dyn Effects<B>) {
+    /// Takes what the peer says about itself.
+    fn apply_news(&mut self, index: u16, news: News, effects: &mut dyn Effects<B>) {
         let Some(end) = self.table.get_mut(index) else { return };
         let received = end.received();
         let record = &mut end.record;
@@ -151,12 +153,20 @@ impl<B> Channels<B> {
         peer.edition = news.edition;
         if news.moves > peer.moves {
             (peer.at, peer.moves, peer.switched) = (news.at, news.moves, record.sent);
-            end.tells = true;
+            end.has_news = true;
         }
         let has_all = received >= news.before;
         (peer.awaited, peer.before) = (if has_all { Lives::NONE } else { news.trail }, news.before);
         peer.heard = news.heard;
         (peer.heard_switched, peer.heard_all) = (news.switched, news.has_all);
+        self.apply_status(index, news, effects);
+        self.break_if_lost(index, effects);
+        self.settle(index, effects);
+    }
+
+    fn apply_status(&mut self, index: u16, news: News, effects: &mut dyn Effects<B>) {
+        let Some(end) = self.table.get_mut(index) else { return };
+        let peer = &mut end.record.peer;
         match news.status {
             Status::Open => {}
             Status::Closed(count) => {
@@ -172,8 +182,6 @@ impl<B> Channels<B> {
                 self.break_off(index, effects);
             }
         }
-        self.break_if_lost(index, effects);
-        self.settle(index, effects);
     }
 
     /// Breaks the channel if a dead kernel may have had something of it.
@@ -204,7 +212,7 @@ impl<B> Channels<B> {
         let peer = &mut record.peer;
         (peer.closed, peer.awaited) = (Some(received), Lives::NONE);
         peer.is_gone |= is_gone;
-        self.conclude(index);
+        self.announce_last_news(index);
         self.drop_beyond(index, received, effects);
         self.drop_outgoing(index, effects);
         self.settle(index, effects);

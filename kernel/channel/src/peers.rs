@@ -19,7 +19,7 @@ pub struct Kernel {
     /// Ends that may arrive from there.
     pub granted: u16,
     /// The part of `granted` that has not been reported to it.
-    pub untold: u16,
+    pub unreported: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,7 +92,7 @@ impl Peers {
 
     /// Returns whether a kernel is to hear of room.
     pub fn owes(&self, life: Life) -> bool {
-        self.kernels.get(life.kernel.index()).is_some_and(|kernel| kernel.untold > 0)
+        self.kernels.get(life.kernel.index()).is_some_and(|kernel| kernel.unreported > 0)
     }
 
     /// Takes room for ends on a kernel.
@@ -113,7 +113,7 @@ impl Peers {
     pub fn use_grant(&mut self, life: Life) -> bool {
         let Some(kernel) = self.kernel(life) else { return false };
         // It cannot use what has not been reported to it.
-        let may = kernel.granted > kernel.untold;
+        let may = kernel.granted > kernel.unreported;
         kernel.granted -= u16::from(may);
         may
     }
@@ -126,14 +126,15 @@ impl Peers {
     /// Grants free places, one each in turn, as far as they go.
     pub fn grant(&mut self, free: usize) {
         let mut left = free.saturating_sub(self.promised());
-        let mut is_stuck = false;
-        while left > 0 && !is_stuck {
-            is_stuck = true;
+        let mut is_satisfied = false;
+        while left > 0 && !is_satisfied {
+            is_satisfied = true;
             for kernel in &mut self.kernels {
-                let is_poor = kernel.session.is_some() && kernel.granted < self.share;
-                if is_poor && left > 0 {
-                    (kernel.granted, kernel.untold) = (kernel.granted + 1, kernel.untold + 1);
-                    (left, is_stuck) = (left - 1, false);
+                let wants_more = kernel.session.is_some() && kernel.granted < self.share;
+                if wants_more && left > 0 {
+                    kernel.granted += 1;
+                    kernel.unreported += 1;
+                    (left, is_satisfied) = (left - 1, false);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::end::{End, Place};
+use crate::end::{End, Entry, Place};
 use crate::message::Record;
 use crate::name::{EndId, EndName, Lives};
 
@@ -18,7 +18,7 @@ pub struct Table<B> {
     buckets: Vec<u16>,
     chain: Vec<u16>,
     /// Queues of free slots, and generations of all.
-    queues: Vec<(VecDeque<crate::end::Entry<B>>, VecDeque<crate::end::Entry<B>>)>,
+    queues: Vec<[VecDeque<Entry<B>>; 2]>,
     generations: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl<B> Table<B> {
     /// Takes memory for `ends` ends, below 65,535, whose queues have at most `queue` messages.
     pub fn new(ends: u16, queue: usize) -> Table<B> {
         let count = ends.min(NONE - 1);
-        let empty = || (VecDeque::with_capacity(queue), VecDeque::with_capacity(queue));
+        let empty = || [(); 2].map(|()| VecDeque::with_capacity(queue));
         Table {
             ends: (0..count).map(|_| None).collect(),
             free: (0..count).rev().collect(),
@@ -79,7 +79,7 @@ impl<B> Table<B> {
     /// Puts an end into a free slot. Its name must be new here.
     pub fn add(&mut self, record: Record, place: Place) -> Option<u16> {
         let index = self.free.pop()?;
-        let (queue, outgoing) = self.queues.pop()?;
+        let [queue, outgoing] = self.queues.pop()?;
         self.ends[usize::from(index)] = Some(End {
             generation: self.generations[usize::from(index)],
             place,
@@ -87,9 +87,9 @@ impl<B> Table<B> {
             is_watched: false,
             queue,
             outgoing,
-            tells: false,
+            has_news: false,
             last: None,
-            retires: Lives::NONE,
+            to_retire: Lives::NONE,
             relay: None,
             listed: 0,
         });
@@ -118,7 +118,7 @@ impl<B> Table<B> {
             }
             at = link;
         }
-        self.queues.push((end.queue, end.outgoing));
+        self.queues.push([end.queue, end.outgoing]);
         self.free.push(index);
     }
 

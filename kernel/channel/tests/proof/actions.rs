@@ -56,8 +56,8 @@ impl World {
 
     fn end_actions(&self, state: &State, k: usize, end: EndId, actions: &mut Vec<Action>) {
         let kernel = &state.kernels[k];
-        let Some((seal, side)) = self.who(state, k, end) else { return };
-        let seen = state.seals[seal].ends[side];
+        let Some((channel, side)) = self.who(state, k, end) else { return };
+        let seen = state.tracked[channel].ends[side];
         if seen.is_told {
             // Nothing is left to do with it.
             return actions.push(Action::Close(k, end));
@@ -72,7 +72,7 @@ impl World {
         actions.push(Action::Send(k, end, None));
         for other in kernel.held.iter().filter(|_| state.left.moves > 0) {
             let Some((cargo, _)) = self.who(state, k, *other) else { continue };
-            if state.seals[cargo].level < state.seals[seal].level {
+            if state.tracked[cargo].level < state.tracked[channel].level {
                 actions.push(Action::Send(k, end, Some(*other)));
             }
         }
@@ -82,8 +82,8 @@ impl World {
     pub fn who(&self, state: &State, k: usize, end: EndId) -> Option<(usize, usize)> {
         let table = &state.kernels[k].channels.table;
         let name = table.get(table.held(end)?)?.name();
-        let seal = state.seals.iter().position(|it| it.name == name.channel)?;
-        Some((seal, name.side.index()))
+        let channel = state.tracked.iter().position(|it| it.name == name.channel)?;
+        Some((channel, name.side.index()))
     }
 
     pub fn is_ready(&self, state: &State, k: usize, end: EndId) -> bool {
@@ -93,20 +93,20 @@ impl World {
     }
 
     fn send(&self, state: &mut State, k: usize, end: EndId, cargo: Option<EndId>) {
-        let Some((seal, side)) = self.who(state, k, end) else { return };
+        let Some((channel, side)) = self.who(state, k, end) else { return };
         let carries = cargo.and_then(|it| self.who(state, k, it)).map(|(a, b)| (a as u8, b as u8));
-        let number = state.seals[seal].ends[side].sent;
-        let payload = Token { channel: seal as u8, side: side as u8, number, carries };
+        let number = state.tracked[channel].ends[side].sent;
+        let payload = Token { channel: channel as u8, side: side as u8, number, carries };
         let message = Outgoing { tag: 0, bytes: 1, payload, carried: [cargo, None] };
         let mut log = Log::default();
         let kernel = &mut state.kernels[k];
         if kernel.channels.send(end, message, &Free, &mut log).is_ok() {
             kernel.held.retain(|it| Some(*it) != cargo);
-            let seen = &mut state.seals[seal].ends[side];
+            let seen = &mut state.tracked[channel].ends[side];
             (seen.sent, seen.left) = (seen.sent + 1, seen.left - 1);
         } else {
             // A refusal changes nothing; the program does not try again.
-            state.seals[seal].ends[side].left -= 1;
+            state.tracked[channel].ends[side].left -= 1;
         }
         state.left.sends -= 1;
         state.left.moves -= u8::from(cargo.is_some());
@@ -114,16 +114,16 @@ impl World {
     }
 
     fn receive(&self, state: &mut State, k: usize, end: EndId) {
-        let Some((seal, side)) = self.who(state, k, end) else { return };
+        let Some((channel, side)) = self.who(state, k, end) else { return };
         let mut log = Log::default();
         let received = state.kernels[k].channels.receive(end, &mut log);
         self.take(state, k, log);
-        let peer = state.seals[seal].ends[1 - side];
-        let seen = &mut state.seals[seal].ends[side];
+        let peer = state.tracked[channel].ends[1 - side];
+        let seen = &mut state.tracked[channel].ends[side];
         match received {
             Ok(message) => {
                 let token = message.payload;
-                let expected = (seal as u8, 1 - side as u8, seen.read);
+                let expected = (channel as u8, 1 - side as u8, seen.read);
                 if (token.channel, token.side, token.number) != expected {
                     state.wrong = Some(ORDER);
                 }
@@ -134,7 +134,7 @@ impl World {
             Err(ReceiveError::PeerClosed) => {
                 let is_early = seen.read != peer.sent || !peer.is_closed;
                 seen.is_told = true;
-                if is_early && !state.seals[seal].is_damaged {
+                if is_early && !state.tracked[channel].is_damaged {
                     state.wrong = Some(CLOSED_LAST);
                 }
             }
@@ -144,15 +144,15 @@ impl World {
 
     fn hold(&self, state: &mut State, k: usize, token: Token, carried: Carried) {
         match (token.carries, carried) {
-            (Some((seal, side)), Carried::End(end)) => {
+            (Some((channel, side)), Carried::End(end)) => {
                 state.kernels[k].held.push(end);
-                if self.who(state, k, end) != Some((seal.into(), side.into())) {
+                if self.who(state, k, end) != Some((channel.into(), side.into())) {
                     state.wrong = Some(CARGO);
                 }
             }
-            (Some((seal, _)), Carried::Lost) => {
+            (Some((channel, _)), Carried::Lost) => {
                 self.lose(state, token);
-                let lost = &state.seals[usize::from(seal)];
+                let lost = &state.tracked[usize::from(channel)];
                 if !lost.is_damaged && !lost.is_crowded {
                     state.wrong = Some(NOT_LOST);
                 }
@@ -171,16 +171,16 @@ impl World {
 
     /// The end that was carried with this is closed.
     fn lose(&self, state: &mut State, token: Token) {
-        if let Some((seal, side)) = token.carries {
-            state.seals[usize::from(seal)].ends[usize::from(side)].is_closed = true;
+        if let Some((channel, side)) = token.carries {
+            state.tracked[usize::from(channel)].ends[usize::from(side)].is_closed = true;
         }
     }
 
     /// Takes what a table did.
     pub fn take(&self, state: &mut State, k: usize, log: Log) {
         for name in core::mem::take(&mut state.kernels[k].channels.crowded) {
-            if let Some(seal) = state.seals.iter_mut().find(|it| it.name == name.channel) {
-                (seal.ends[name.side.index()].is_closed, seal.is_crowded) = (true, true);
+            if let Some(channel) = state.tracked.iter_mut().find(|it| it.name == name.channel) {
+                (channel.ends[name.side.index()].is_closed, channel.is_crowded) = (true, true);
             }
         }
         state.kernels[k].asleep.retain(|it| !log.woken.contains(it));
@@ -192,9 +192,9 @@ impl World {
     }
 
     fn close(&self, state: &mut State, k: usize, end: EndId) {
-        let Some((seal, side)) = self.who(state, k, end) else { return };
+        let Some((channel, side)) = self.who(state, k, end) else { return };
         let mut log = Log::default();
-        state.seals[seal].ends[side].is_closed = true;
+        state.tracked[channel].ends[side].is_closed = true;
         let _ = state.kernels[k].channels.close(end, &mut log);
         state.kernels[k].held.retain(|it| *it != end);
         self.take(state, k, log);
@@ -202,8 +202,8 @@ impl World {
 
     fn die(&self, state: &mut State, k: usize) {
         state.left.deaths -= 1;
-        for seal in &mut state.seals {
-            seal.is_damaged |= seal.touched[k] == state.kernels[k].epoch;
+        for channel in &mut state.tracked {
+            channel.is_damaged |= channel.touched[k] == state.kernels[k].epoch;
         }
         let kernel = &mut state.kernels[k];
         kernel.is_alive = false;
@@ -260,7 +260,8 @@ impl World {
             Action::Receive(k, end) => self.receive(state, k, end),
             Action::Close(k, end) => {
                 let who = self.who(state, k, end);
-                let is_told = who.is_some_and(|(seal, side)| state.seals[seal].ends[side].is_told);
+                let is_told =
+                    who.is_some_and(|(channel, side)| state.tracked[channel].ends[side].is_told);
                 state.left.closes -= u8::from(!is_told);
                 self.close(state, k, end);
             }

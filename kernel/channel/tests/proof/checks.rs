@@ -42,7 +42,7 @@ pub const ALL: [&str; 15] = [
 impl World {
     pub fn check(&self, state: &mut State) {
         if self.is_quiet(state) {
-            state.seals.iter_mut().for_each(|seal| seal.touched = [0; 3]);
+            state.tracked.iter_mut().for_each(|channel| channel.touched = [0; 3]);
         }
         self.touch(state);
         let wrong = self.places(state).or_else(|| self.sleepers(state));
@@ -55,13 +55,13 @@ impl World {
         for (k, kernel) in state.kernels.iter().enumerate().filter(|(_, it)| it.is_alive) {
             let table = &kernel.channels.table;
             for end in (0..table.len()).filter_map(|index| table.get(index)) {
-                let is_it = |it: &&mut super::world::Seal| it.name == end.name().channel;
-                if let Some(seal) = state.seals.iter_mut().find(is_it) {
-                    seal.touched[k] = kernel.epoch;
+                let is_it = |it: &&mut super::world::Tracked| it.name == end.name().channel;
+                if let Some(channel) = state.tracked.iter_mut().find(is_it) {
+                    channel.touched[k] = kernel.epoch;
                     if let Place::Away(to) | Place::Handed { to, .. } = end.place {
-                        seal.touched[to.kernel.index()] = to.epoch.0;
+                        channel.touched[to.kernel.index()] = to.epoch.0;
                         let there = &state.kernels[to.kernel.index()];
-                        seal.is_damaged |= !there.is_alive || there.epoch != to.epoch.0;
+                        channel.is_damaged |= !there.is_alive || there.epoch != to.epoch.0;
                     }
                 }
             }
@@ -185,10 +185,10 @@ impl World {
         for kernel in state.kernels.iter().filter(|it| it.is_alive) {
             let table = &kernel.channels.table;
             for end in (0..table.len()).filter_map(|index| table.get(index)) {
-                let is_it = |it: &&super::world::Seal| it.name == end.name().channel;
-                let seal = state.seals.iter().find(is_it)?;
-                let sent = seal.ends[end.name().side.other().index()].sent;
-                if !seal.is_damaged && end.received() != u64::from(sent) {
+                let is_it = |it: &&super::world::Tracked| it.name == end.name().channel;
+                let channel = state.tracked.iter().find(is_it)?;
+                let sent = channel.ends[end.name().side.other().index()].sent;
+                if !channel.is_damaged && end.received() != u64::from(sent) {
                     return Some(ARRIVES);
                 }
             }

@@ -3,7 +3,6 @@
 use base::prng::Prng;
 
 use super::actions::Action;
-use super::models::NONE;
 use super::world::{Budget, State, World};
 use crate::channels::Limits;
 
@@ -17,12 +16,12 @@ fn extra(world: &World, state: &State, prng: &mut Prng) -> Option<Action> {
     if !kernel.is_alive {
         return None;
     }
-    if prng.chance(1, 2) && state.seals.len() < CHANNELS {
+    if prng.chance(1, 2) && state.tracked.len() < CHANNELS {
         return Some(Action::Create(k, prng.below(3) as u8));
     }
     let end = *kernel.held.get(prng.below(kernel.held.len().max(1) as u64) as usize)?;
     let to = (k + 1 + prng.below(2) as usize) % 3;
-    let told = world.who(state, k, end).is_some_and(|(a, b)| state.seals[a].ends[b].is_told);
+    let told = world.who(state, k, end).is_some_and(|(a, b)| state.tracked[a].ends[b].is_told);
     (kernel.known[to] != 0 && !told).then_some(Action::Hand(k, end, to))
 }
 
@@ -49,8 +48,7 @@ fn history(seed: u64, ring: usize) -> usize {
     let mut prng = Prng::new(seed);
     let deaths = prng.below(3) as u8;
     let exits = prng.below(3) as u8;
-    let budget =
-        Budget { sends: 60, moves: 30, closes: 4, exits, deaths, restarts: deaths, ..NONE };
+    let budget = Budget { sends: 60, moves: 30, closes: 4, exits, deaths, restarts: deaths };
     let is_scarce = prng.chance(1, 3);
     let arrivals = if is_scarce { 3 } else { 2 * CHANNELS as u16 };
     let ends = 2 * arrivals + if is_scarce { 14 } else { 4 * CHANNELS as u16 };

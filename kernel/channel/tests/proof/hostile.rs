@@ -7,7 +7,8 @@ use base::prng::Prng;
 use super::actions::Action;
 use super::models::{NONE, setup};
 use super::world::{Budget, Log, State, Token, World};
-use crate::message::Message;
+use crate::bounds::CARRIED;
+use crate::message::{Cargo, Data, Message};
 use crate::name::{EndName, Life};
 use crate::wire::{self, WORDS};
 
@@ -63,11 +64,11 @@ fn samples(state: &State) -> Vec<Vec<u64>> {
         let index = table.find(end.name()).expect("it is there");
         let news = clone.news(index).expect("it is there");
         let to = end.name().peer();
-        let cargo = crate::message::Cargo::End(record);
-        let carried = [cargo, crate::message::Cargo::Nothing];
-        let data = crate::message::Data { sequence: 0, tag: 0, state: 0, payload: (), carried };
-        let plain = [crate::message::Cargo::Nothing; 2];
-        let plain = crate::message::Data { carried: plain, ..data.clone() };
+        let cargo = Cargo::End(record);
+        let carried = [cargo, Cargo::Nothing];
+        let data = Data { sequence: 0, tag: 0, state: 0, payload: (), carried };
+        let plain = [Cargo::Nothing; 2];
+        let plain = Data { carried: plain, ..data.clone() };
         messages.extend([
             Message::Data { to, data },
             Message::Data { to, data: plain },
@@ -87,14 +88,14 @@ fn encode(message: &Message<()>) -> Vec<u64> {
     words[..used].to_vec()
 }
 
-/// Kernel 2 sends words to kernel 0 or 1. Returns whether they were a message, and no fault.
-fn attack(state: &mut State, samples: &[Vec<u64>], prng: &mut Prng) -> bool {
+/// Kernel 2 sends words and a payload to kernel 0 or 1. Returns whether they were a message, and no
+/// fault.
+fn attack(state: &mut State, samples: &[Vec<u64>], payload: Token, prng: &mut Prng) -> bool {
     let victim = prng.below(2) as usize;
     let words = words(samples, prng);
     let from = state.kernels[HOSTILE].life(HOSTILE);
     let from = Life { epoch: Epoch(state.kernels[victim].known[HOSTILE]), ..from };
-    let token = Token { channel: 99, side: 0, number: 0, carries: None };
-    let message = wire::decode(&words).map(|message| match message.clone().with(token) {
+    let message = wire::decode(&words).map(|message| match message.clone().with(payload) {
         Ok(data) => data,
         Err(_) => plain(message),
     });
@@ -131,7 +132,7 @@ fn plain(message: Message<()>) -> Message<Token> {
 /// Returns whether an action is one of kernels 0 and 1 with a channel among them.
 fn is_ours(world: &World, state: &State, action: Action) -> bool {
     let ours = |k: usize, end| {
-        k != HOSTILE && world.who(state, k, end).is_some_and(|(seal, _)| seal < CHANNELS)
+        k != HOSTILE && world.who(state, k, end).is_some_and(|(channel, _)| channel < CHANNELS)
     };
     match action {
         Action::Send(k, end, cargo) => ours(k, end) && cargo.is_none_or(|it| ours(k, it)),
@@ -148,20 +149,20 @@ fn check_rest(state: &State, seed: u64) {
         let table = &kernel.channels.table;
         for end in (0..table.len()).filter_map(|index| table.get(index)) {
             let name = end.name();
-            let Some(at) = state.seals[..CHANNELS].iter().position(|it| it.name == name.channel)
+            let Some(at) = state.tracked[..CHANNELS].iter().position(|it| it.name == name.channel)
             else {
                 continue;
             };
-            let seen = state.seals[at].ends[name.side.other().index()];
+            let seen = state.tracked[at].ends[name.side.other().index()];
             assert!(end.is_live(), "seed {seed}: a stand-in is left");
             assert_eq!(end.received(), u64::from(seen.sent), "seed {seed}: {name:?}");
             assert!(!end.record.is_broken, "seed {seed}: {name:?}");
             names.push(name);
         }
     }
-    for (at, seal) in state.seals[..CHANNELS].iter().enumerate() {
-        for (side, seen) in seal.ends.iter().enumerate() {
-            let here = names.iter().filter(|it| it.channel == seal.name);
+    for (at, channel) in state.tracked[..CHANNELS].iter().enumerate() {
+        for (side, seen) in channel.ends.iter().enumerate() {
+            let here = names.iter().filter(|it| it.channel == channel.name);
             let count = here.filter(|it| it.side.index() == side).count();
             assert_eq!(count, usize::from(!seen.is_closed), "seed {seed}: channel {at}");
         }
@@ -178,7 +179,10 @@ fn run(seed: u64) -> (usize, usize) {
         world.list_actions(&state, &mut actions);
         actions.retain(|action| is_ours(&world, &state, *action));
         for _ in 0..prng.below(8) {
-            taken += usize::from(attack(&mut state, &samples, &mut prng));
+            // A payload that differs from all others.
+            let [number, side] = u16::to_le_bytes(attacks as u16);
+            let payload = Token { channel: 99, side, number, carries: None };
+            taken += usize::from(attack(&mut state, &samples, payload, &mut prng));
             attacks += 1;
         }
         if actions.is_empty() {
@@ -203,6 +207,16 @@ fn runs(seeds: core::ops::Range<u64>) {
     }
     println!("{attacks} hostile messages, {taken} of them taken");
     assert!(taken * 20 > attacks, "too few are messages at all");
+}
+
+#[test]
+fn a_message_fits_with_all_ends_that_it_may_carry() {
+    let state = world().start();
+    let table = &state.kernels[HOSTILE].channels.table;
+    let record = (0..table.len()).find_map(|index| table.get(index)).expect("an end").record;
+    let carried = [Cargo::End(record); CARRIED];
+    let data = Data { sequence: 0, tag: 0, state: 0, payload: (), carried };
+    encode(&Message::Data { to: record.name, data });
 }
 
 #[test]

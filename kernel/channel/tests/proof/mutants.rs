@@ -37,7 +37,7 @@ pub enum Mutant {
     SilentRetire,
     /// A stand-in that is retired does not retire earlier ones.
     KeepTrail,
-    /// A kernel that the end has visited again is told to retire the stand-in of before.
+    /// A stand-in is retired although the end has been there again since.
     LateRetire,
     /// The death of a kernel with a stand-in breaks nothing.
     ForgetTrail,
@@ -109,7 +109,7 @@ impl<B> Channels<B> {
     pub fn silence(&mut self, index: u16) {
         let is_silent = self.is_mutant(Mutant::SilentLoss);
         if let Some(end) = self.table.get_mut(index) {
-            end.tells &= !is_silent;
+            end.has_news &= !is_silent;
         }
     }
 
@@ -117,7 +117,7 @@ impl<B> Channels<B> {
     pub fn keep_trail(&mut self, index: u16) {
         let keeps = self.is_mutant(Mutant::KeepTrail);
         if let Some(end) = self.table.get_mut(index).filter(|_| keeps) {
-            end.retires = Lives::NONE;
+            end.to_retire = Lives::NONE;
         }
     }
 

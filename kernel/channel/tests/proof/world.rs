@@ -61,8 +61,9 @@ pub struct Seen {
     pub left: u8,
 }
 
+/// What has become of a channel, as programs and an observer of all kernels see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seal {
+pub struct Tracked {
     pub name: ChannelName,
     pub level: u8,
     pub ends: [Seen; 2],
@@ -109,7 +110,7 @@ pub struct World {
 pub struct State {
     pub kernels: Vec<Kernel>,
     pub links: Vec<VecDeque<Mail>>,
-    pub seals: Vec<Seal>,
+    pub tracked: Vec<Tracked>,
     /// Payloads that were received or freed, sorted.
     pub ended: Vec<Token>,
     pub left: Budget,
@@ -173,8 +174,8 @@ impl World {
         let kernels: Vec<Kernel> = (0..self.kernels).map(|it| self.kernel(it, 1)).collect();
         let links = vec![VecDeque::new(); self.kernels * self.kernels];
         let left = self.budget;
-        let (seals, ended) = (vec![], vec![]);
-        let mut state = State { kernels, links, seals, ended, left, wrong: None };
+        let (tracked, ended) = (vec![], vec![]);
+        let mut state = State { kernels, links, tracked, ended, left, wrong: None };
         for (a, b) in self.pairs() {
             self.meet(&mut state, a, b);
         }
@@ -205,14 +206,14 @@ impl World {
         let home = setup.at[0];
         let sends = setup.sends.map(u16::from).map(|it| it.clamp(1, self.limits.queue));
         let bounds = Bounds { messages: [sends[1], sends[0]], bytes: 8, level: setup.level };
-        let secret = Prng::new(state.seals.len() as u64).next();
+        let secret = Prng::new(state.tracked.len() as u64).next();
         let kernel = &mut state.kernels[home];
         let Ok(ends) = kernel.channels.create(7, 0, bounds, secret) else { return };
         let index = kernel.channels.table.held(ends[0]).expect("new");
         let name = kernel.channels.table.get(index).expect("new").name().channel;
         let seen = setup.sends.map(|left| Seen { left, ..Seen::default() });
         let (level, touched) = (setup.level, [0; 3]);
-        state.seals.push(Seal {
+        state.tracked.push(Tracked {
             name,
             level,
             ends: seen,
