@@ -6,7 +6,7 @@ use crate::end::{End, Entry, Place, Slot};
 use crate::message::{Cargo, Data, PeerFault, Record};
 use crate::name::{EndName, Life};
 #[cfg(test)]
-use crate::proof::Mutant;
+use crate::{name::Lives, proof::Mutant};
 
 impl<B> Channels<B> {
     /// Puts a message to an end into its queue: to be received, or to be passed on.
@@ -245,13 +245,10 @@ impl<B> Channels<B> {
         end.place = Place::Carried;
         end.generation = end.generation.wrapping_add(1);
         // A stand-in that was to be retired is needed again: the end has been there since.
+        let visited = record.trail;
         #[cfg(test)]
-        let pending = end.to_retire;
-        record.trail.iter().for_each(|life| end.to_retire.remove(life));
-        #[cfg(test)]
-        if self.mutant == Some(Mutant::LateRetire) {
-            end.to_retire = pending;
-        }
+        let visited = if self.mutant == Some(Mutant::LateRetire) { Lives::NONE } else { visited };
+        visited.iter().for_each(|life| end.to_retire.remove(life));
         (end.record, end.has_news, end.last) = (record, true, None);
         Some(index)
     }

@@ -100,26 +100,74 @@ fn scarce(channels: [Setup; 2], budget: Budget) -> World {
     world
 }
 
-/// Takes minutes: `cargo test --release -p kernel-channel -- --ignored --nocapture`.
+const LONG: Budget = Budget { sends: 4, moves: 2, closes: 1, ..NONE };
+const DEATH: Budget = Budget { sends: 3, moves: 2, deaths: 1, ..NONE };
+
+// The larger models: `cargo test --release -p kernel-channel -- --ignored --nocapture`.
+
 #[test]
-#[ignore = "millions of states"]
-fn more_at_once() {
-    let budget = Budget { sends: 4, moves: 2, closes: 1, ..NONE };
-    check("past a third kernel", &World::new(3, &pair([0, 2], [2, 2]), budget));
-    check("both ends, close", &World::new(3, &both(), Budget { sends: 4, ..budget }));
-    let death = Budget { sends: 3, moves: 2, deaths: 1, ..NONE };
-    check("both ends, death", &World::new(3, &both(), death));
-    check("two moves, death", &World::new(3, &pair([0, 2], [1, 1]), death));
-    let restart = Budget { restarts: 1, moves: 1, ..death };
+#[ignore = "a large model"]
+fn two_moves_past_a_third_kernel() {
+    check("past a third kernel", &World::new(3, &pair([0, 2], [2, 2]), LONG));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn both_ends_move_at_once_and_close() {
+    check("both ends, close", &World::new(3, &both(), LONG));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn kernels_die_while_both_ends_move() {
+    check("both ends, death", &World::new(3, &both(), DEATH));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn kernels_die_around_two_moves() {
+    check("two moves, death", &World::new(3, &pair([0, 2], [1, 1]), DEATH));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn kernels_die_and_return_around_a_move() {
+    let restart = Budget { restarts: 1, moves: 1, ..DEATH };
     check("death, restart", &World::new(3, &pair([0, 2], [1, 1]), restart));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn two_kernels_die_around_a_move() {
     let two = Budget { sends: 2, moves: 1, deaths: 2, ..NONE };
     check("two deaths", &World::new(3, &pair([0, 2], [1, 1]), two));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn kernels_die_around_ends_in_queues() {
     let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 1], [1, 1])];
-    check("nested, death", &World::new(2, &nested, Budget { sends: 3, ..death }));
+    check("nested, death", &World::new(2, &nested, DEATH));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn ends_in_queues_close() {
     let nested = [setup(2, [0, 1], [1, 0]), setup(1, [0, 0], [1, 0]), setup(0, [0, 0], [1, 1])];
-    check("nested, close", &World::new(2, &nested, budget));
-    let scarce = scarce([setup(1, [0, 1], [2, 1]), setup(0, [0, 0], [1, 1])], budget);
-    check("scarce", &World { budget: Budget { moves: 3, ..budget }, ..scarce });
-    let ring = World::new(3, &pair([0, 2], [1, 1]), Budget { sends: 3, moves: 1, ..budget });
+    check("nested, close", &World::new(2, &nested, LONG));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn three_moves_with_scarce_room() {
+    let budget = Budget { moves: 3, ..LONG };
+    let channels = [setup(1, [0, 1], [2, 1]), setup(0, [0, 0], [1, 1])];
+    check("scarce, three moves", &scarce(channels, budget));
+}
+
+#[test]
+#[ignore = "a large model"]
+fn full_rings_among_three_kernels() {
+    let ring = World::new(3, &pair([0, 2], [1, 1]), Budget { sends: 3, moves: 1, ..LONG });
     check("ring, third kernel", &World { ring: 1, ..ring });
 }

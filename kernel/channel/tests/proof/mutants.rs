@@ -183,9 +183,20 @@ fn every_mistake_is_found() {
 
 /// What the models find is the mistake, and nothing else.
 #[test]
-#[ignore = "more states than with mistakes"]
+#[ignore = "a million states"]
 fn the_same_models_without_a_mistake_are_fine() {
-    for mutant in Mutant::ALL {
+    // One for each model.
+    let mutants = [
+        Mutant::Copy,
+        Mutant::RetireEarly,
+        Mutant::AnyOrder,
+        Mutant::KeepRoom,
+        Mutant::SilentRetire,
+        Mutant::KeepTrail,
+        Mutant::LateRetire,
+        Mutant::AnyEpoch,
+    ];
+    for mutant in mutants {
         let start = std::time::Instant::now();
         let graph = graph(&world(mutant));
         println!("without {mutant:?}: {} states, {:?}", graph.states, start.elapsed());
