@@ -54,7 +54,7 @@ impl Wanted<'_> {
 }
 
 /// Packages with models that have millions of states.
-const MODELS: &[&str] = &["kernel-dsm", "kernel-light", "sim", "soc"];
+const MODELS: &[&str] = &["kernel-channel", "kernel-dsm", "kernel-light", "sim", "soc"];
 
 /// All that stages work with.
 struct Bench<'a> {

@@ -1,0 +1,39 @@
+//! Channels between programs, on one kernel or on two: a state machine without I/O
+//! (docs/design/channel-protocol.md).
+//!
+//! - [`Channels`]: all ends on one kernel, and what programs do with them
+//! - [`message`]: what kernels say to each other; [`wire`]: the same as words
+//! - [`name`]: how kernels and programs name an end
+//!
+//! Nothing waits, and nothing allocates after construction. Messages between two kernels arrive in
+//! order and are not lost while both live; the transport drops those of an older epoch.
+//!
+//! No kernel uses it yet.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod arrive;
+mod bounds;
+mod channels;
+mod death;
+mod end;
+mod link;
+pub mod message;
+pub mod name;
+mod news;
+mod peers;
+#[cfg(test)]
+#[path = "../tests/proof/mod.rs"]
+mod proof;
+mod table;
+pub mod wire;
+
+pub use bounds::{Bounds, CARRIED, MAX_LEVEL};
+pub use channels::{
+    BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing, ReceiveError,
+    Received, Refused, SendError,
+};
+pub use message::{Message, PeerFault};
+pub use name::{ChannelName, EndId, EndName, Life, Side};

@@ -1,0 +1,104 @@
+//! Names: of kernels in one life, of channels and ends on all kernels, of ends on this kernel.
+
+use abi::boot::MAX_DOMAINS;
+use base::id::{DomainId, Epoch};
+
+/// A kernel in one of its lives. Epochs of a kernel rise and are never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Life {
+    pub kernel: DomainId,
+    pub epoch: Epoch,
+}
+
+/// A channel, on all kernels and for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChannelName {
+    /// The kernel that created it.
+    pub creator: Life,
+    /// Rises with each channel of that life.
+    pub number: u64,
+    /// A random number: a kernel that never had the channel cannot name it, and a damaged word
+    /// names no channel.
+    pub secret: u64,
+}
+
+/// The two ends of a channel are equal but for what the contract says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    First,
+    Second,
+}
+
+impl Side {
+    pub const fn other(self) -> Side {
+        match self {
+            Side::First => Side::Second,
+            Side::Second => Side::First,
+        }
+    }
+
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// An end of a channel, on all kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndName {
+    pub channel: ChannelName,
+    pub side: Side,
+}
+
+impl EndName {
+    pub const fn peer(self) -> EndName {
+        EndName { channel: self.channel, side: self.side.other() }
+    }
+}
+
+/// An end in the table of this kernel, as descriptors hold it. It means nothing any more when the
+/// end has been closed or sent away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndId {
+    pub(crate) index: u16,
+    pub(crate) generation: u32,
+}
+
+/// A set of kernels, each in one life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Lives(pub(crate) [Epoch; MAX_DOMAINS]);
+
+impl Lives {
+    pub(crate) const NONE: Lives = Lives([Epoch(0); MAX_DOMAINS]);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Lives::NONE
+    }
+
+    pub(crate) fn contains(&self, life: Life) -> bool {
+        self.0.get(life.kernel.index()).is_some_and(|it| it.0 != 0 && *it == life.epoch)
+    }
+
+    pub(crate) fn add(&mut self, life: Life) {
+        if let Some(epoch) = self.0.get_mut(life.kernel.index()) {
+            *epoch = life.epoch;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, life: Life) {
+        if self.contains(life) {
+            self.remove_kernel(life.kernel);
+        }
+    }
+
+    /// Removes a kernel in whatever life.
+    pub(crate) fn remove_kernel(&mut self, kernel: DomainId) {
+        if let Some(epoch) = self.0.get_mut(kernel.index()) {
+            *epoch = Epoch(0);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Life> + '_ {
+        let lives = self.0.iter().enumerate().filter(|(_, epoch)| epoch.0 != 0);
+        lives.map(|(kernel, epoch)| Life { kernel: DomainId(kernel as u8), epoch: *epoch })
+    }
+}

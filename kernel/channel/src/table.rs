@@ -1,0 +1,128 @@
+//! The slots of a kernel's ends, and their names. All memory is taken at construction.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::end::{End, Entry, Place};
+use crate::message::Record;
+use crate::name::{EndId, EndName, Lives};
+
+/// The end of a chain of names.
+const NONE: u16 = u16::MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Table<B> {
+    ends: Vec<Option<End<B>>>,
+    free: Vec<u16>,
+    /// Names: the first slot of each bucket, and the next one of each slot.
+    buckets: Vec<u16>,
+    chain: Vec<u16>,
+    /// Queues of free slots, and generations of all.
+    queues: Vec<[VecDeque<Entry<B>>; 2]>,
+    generations: Vec<u32>,
+}
+
+impl<B> Table<B> {
+    /// Takes memory for `ends` ends, below 65,535, whose queues have at most `queue` messages.
+    pub fn new(ends: u16, queue: usize) -> Table<B> {
+        let count = ends.min(NONE - 1);
+        let empty = || [(); 2].map(|()| VecDeque::with_capacity(queue));
+        Table {
+            ends: (0..count).map(|_| None).collect(),
+            free: (0..count).rev().collect(),
+            buckets: alloc::vec![NONE; usize::from(count).next_power_of_two()],
+            chain: alloc::vec![NONE; count.into()],
+            queues: (0..count).map(|_| empty()).collect(),
+            generations: alloc::vec![0; count.into()],
+        }
+    }
+
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub fn len(&self) -> u16 {
+        self.ends.len() as u16
+    }
+
+    pub fn get(&self, index: u16) -> Option<&End<B>> {
+        self.ends.get(usize::from(index))?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, index: u16) -> Option<&mut End<B>> {
+        self.ends.get_mut(usize::from(index))?.as_mut()
+    }
+
+    /// Returns the slot of an end that descriptors hold.
+    pub fn held(&self, id: EndId) -> Option<u16> {
+        let end = self.get(id.index)?;
+        let is_held = matches!(end.place, Place::Held { .. });
+        (is_held && end.generation == id.generation).then_some(id.index)
+    }
+
+    fn bucket(&self, name: EndName) -> usize {
+        let number = name.channel.number ^ name.channel.secret;
+        ((number as usize) << 1 | name.side.index()) & (self.buckets.len() - 1)
+    }
+
+    pub fn find(&self, name: EndName) -> Option<u16> {
+        let mut index = self.buckets[self.bucket(name)];
+        while index != NONE {
+            if self.get(index).is_some_and(|end| end.name() == name) {
+                return Some(index);
+            }
+            index = self.chain[usize::from(index)];
+        }
+        None
+    }
+
+    /// Puts an end into a free slot. Its name must be new here.
+    pub fn add(&mut self, record: Record, place: Place) -> Option<u16> {
+        let index = self.free.pop()?;
+        let [queue, outgoing] = self.queues.pop()?;
+        self.ends[usize::from(index)] = Some(End {
+            generation: self.generations[usize::from(index)],
+            place,
+            record,
+            is_watched: false,
+            queue,
+            outgoing,
+            has_news: false,
+            last: None,
+            to_retire: Lives::NONE,
+            relay: None,
+            listed: 0,
+        });
+        let bucket = self.bucket(record.name);
+        self.chain[usize::from(index)] = self.buckets[bucket];
+        self.buckets[bucket] = index;
+        Some(index)
+    }
+
+    /// Frees the slot of an end whose queues are empty.
+    pub fn remove(&mut self, index: u16) {
+        let Some(end) = self.ends.get_mut(usize::from(index)).and_then(Option::take) else {
+            return;
+        };
+        self.generations[usize::from(index)] = end.generation.wrapping_add(1);
+        let bucket = self.bucket(end.record.name);
+        let next = core::mem::replace(&mut self.chain[usize::from(index)], NONE);
+        let mut at = self.buckets[bucket];
+        if at == index {
+            self.buckets[bucket] = next;
+        }
+        while at != NONE && at != index {
+            let link = self.chain[usize::from(at)];
+            if link == index {
+                self.chain[usize::from(at)] = next;
+            }
+            at = link;
+        }
+        self.queues.push([end.queue, end.outgoing]);
+        self.free.push(index);
+    }
+
+    pub fn id(&self, index: u16) -> Option<EndId> {
+        Some(EndId { index, generation: self.get(index)?.generation })
+    }
+}
