@@ -50,7 +50,7 @@ proptest! {
         let contract = parse(&random::contract(seed)).expect("a good contract");
         let bounds = [Side::Client, Side::Server].map(|side| contract.automaton.bound(side));
         // At most 8 states with 3 transitions each: so long a walk takes every path of one side.
-        let walked = walked(&contract, &mut Random(walk), 100_000);
+        let walked = walked(&contract, &mut Random::new(walk), 100_000);
         prop_assert_eq!(walked, bounds);
     }
 

@@ -107,7 +107,7 @@ proptest! {
         let Ok(automaton) = Automaton::parse(random::tables(seed, 40).encode()) else {
             return Ok(());
         };
-        let (mut channel, mut random) = (Channel::new(&automaton), random::Random(walk));
+        let (mut channel, mut random) = (Channel::new(&automaton), random::Random::new(walk));
         for _ in 0..400 {
             let side = SIDES[random.below(2)];
             if random.below(3) == 0 {

@@ -1,21 +1,19 @@
 //! Random contracts as text: good ones from a seed.
 
+use base::prng::Prng;
 use std::fmt::Write;
 
-/// A sequence of random numbers (SplitMix64).
-pub struct Random(pub u64);
+/// Random numbers that are lengths and indexes.
+pub struct Random(Prng);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn new(seed: u64) -> Random {
+        Random(Prng::new(seed))
     }
 
     /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.below(end as u64) as usize
     }
 
     fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
@@ -43,7 +41,7 @@ const TYPES: &[&str] = &[
 /// Returns the text of a good contract, to be parsed in the folder `contracts`, as it carries
 /// endpoints of `other.v2`.
 pub fn contract(seed: u64) -> String {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let count = 1 + random.below(8);
     // The last state is an end. A transition leads forward, or to a state of the other side.
     let sides: Vec<usize> = (0..count).map(|_| random.below(2)).collect();

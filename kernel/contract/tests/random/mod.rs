@@ -1,21 +1,19 @@
 //! Random automata: valid ones from a seed, small enough to explore completely.
 
+use base::prng::Prng;
 use kernel_contract::{Carried, Hash, MAX_LEVEL, Shape, Side, Tables, Turn};
 
-/// A sequence of random numbers (SplitMix64).
-pub struct Random(pub u64);
+/// Random numbers that are lengths and indexes.
+pub struct Random(Prng);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn new(seed: u64) -> Random {
+        Random(Prng::new(seed))
     }
 
     /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.below(end as u64) as usize
     }
 
     fn side(&mut self) -> Side {
@@ -25,7 +23,7 @@ impl Random {
 
 /// Returns the tables of a valid automaton with at most `most` states.
 pub fn tables(seed: u64, most: usize) -> Tables {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let messages: Vec<Shape> = (0..8).map(|_| shape(&mut random)).collect();
     let count = 1 + random.below(most);
     let mut states: Vec<Option<Side>> = (0..count).map(|_| Some(random.side())).collect();
