@@ -59,7 +59,7 @@ pub const INLINE: usize = 2048;
 /// Maximum number of bytes of a block.
 pub const BLOCK: usize = 16 << 20;
 /// Maximum number of endpoints that a message carries.
-pub const ENDPOINTS: usize = 4;
+pub const ENDPOINTS: usize = 2;
 /// Maximum level of a contract.
 pub const MAX_LEVEL: u8 = 7;
 /// Maximum length of an automaton in bytes.
@@ -79,4 +79,4 @@ const NO_SIDE: u8 = 2;
 /// In place of a next state: the message is not allowed.
 const NONE: u8 = u8::MAX;
 
-const _: () = assert!(STATES < NONE as usize && BYTES <= 10 << 10);
+const _: () = assert!(STATES < NONE as usize && BYTES <= 8 << 10);

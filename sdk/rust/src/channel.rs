@@ -4,7 +4,7 @@
 //! Nothing implements [`Transport`] over the system's calls yet, because kernels have no channels.
 
 /// Maximum number of endpoints that a message carries.
-pub const ENDPOINTS: usize = 4;
+pub const ENDPOINTS: usize = 2;
 
 /// The endpoints that a message carries, in the order of the contract; `None` after the last one.
 pub type Endpoints<E> = [Option<E>; ENDPOINTS];

@@ -161,7 +161,7 @@ pub mod client {
             other: T::Endpoint,
         ) -> Result<Answering<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [Some(served), Some(other), None, None];
+            let endpoints = [Some(served), Some(other)];
             self.0.send(message::All::TAG, &bytes, Some(block), endpoints)?;
             Ok(Answering(self.0))
         }
@@ -320,7 +320,7 @@ pub mod server {
             message: &message::First,
         ) -> Result<Between<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None, None, None];
+            let endpoints = [None, None];
             self.0.send(message::First::TAG, &bytes, None, endpoints)?;
             Ok(Between(self.0))
         }
@@ -340,7 +340,7 @@ pub mod server {
             block: T::Block,
         ) -> Result<Over<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None, None, None];
+            let endpoints = [None, None];
             self.0.send(message::Second::TAG, &bytes, Some(block), endpoints)?;
             Ok(Over(self.0))
         }

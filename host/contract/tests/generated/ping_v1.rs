@@ -131,7 +131,7 @@ pub mod client {
             message: &message::Ping,
         ) -> Result<Asked<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None, None, None];
+            let endpoints = [None, None];
             self.0.send(message::Ping::TAG, &bytes, None, endpoints)?;
             Ok(Asked(self.0))
         }
@@ -142,7 +142,7 @@ pub mod client {
             message: &message::Bye,
         ) -> Result<Over<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None, None, None];
+            let endpoints = [None, None];
             self.0.send(message::Bye::TAG, &bytes, None, endpoints)?;
             Ok(Over(self.0))
         }
@@ -259,7 +259,7 @@ pub mod server {
             message: &message::Pong,
         ) -> Result<Idle<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None, None, None];
+            let endpoints = [None, None];
             self.0.send(message::Pong::TAG, &bytes, None, endpoints)?;
             Ok(Idle(self.0))
         }

@@ -2,7 +2,7 @@
 
 use contract::Contract;
 use kernel_contract::{Automaton, Bound, Carried, Conversation, Parcel, Side};
-use penumbra::channel::{Arrival, Endpoints, Error, Received, Transport};
+use penumbra::channel::{Arrival, ENDPOINTS, Endpoints, Error, Received, Transport};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -54,7 +54,12 @@ impl End {
 
     /// Puts a message into the queue without any check.
     pub fn forge(&self, tag: u16, bytes: &[u8]) {
-        let sent = Sent { tag, bytes: bytes.to_vec(), block: None, endpoints: [const { None }; 4] };
+        let sent = Sent {
+            tag,
+            bytes: bytes.to_vec(),
+            block: None,
+            endpoints: [const { None }; ENDPOINTS],
+        };
         let queue = usize::from(self.side.number());
         self.channel.borrow_mut().queues[queue].push_back(sent);
     }

@@ -1,7 +1,7 @@
 //! Random automata: valid ones from a seed, small enough to explore completely.
 
 use base::prng::Prng;
-use kernel_contract::{Carried, Hash, MAX_LEVEL, Shape, Side, Tables, Turn};
+use kernel_contract::{Carried, ENDPOINTS, Hash, MAX_LEVEL, Shape, Side, Tables, Turn};
 
 /// Random numbers that are lengths and indexes.
 pub struct Random(Prng);
@@ -66,7 +66,7 @@ fn shape(random: &mut Random) -> Shape {
         from: random.side(),
         inline: random.below(2049) as u16,
         block: if random.below(2) == 0 { 0 } else { random.below(16 << 20) as u32 },
-        endpoints: (0..random.below(5)).map(|_| endpoint(random)).collect(),
+        endpoints: (0..random.below(ENDPOINTS + 1)).map(|_| endpoint(random)).collect(),
     }
 }
 
