@@ -124,6 +124,8 @@ const TRIO: &str = "what duo does daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
 const LIVES_TRIO: &str = "what `lives` does daily, on three kernels";
+const FLOODS: &str = "its server makes room by dropping the connection that was idle for longest, \
+                      which on a loaded host can be the fetching host's";
 const BROWSER: &str = "needs Chromium, 100 MB to fetch, which `./pen setup browser` installs";
 const SERVERS: &str = "1,000 kills instead of 3; the number so far is in `target/servers-killed`, \
                        so an interrupted run continues";
@@ -274,7 +276,7 @@ pub const ALL: &[Scenario] = &[
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
     attached("net.outside", "duo", outside::both_ways),
-    attached("net.floods", "duo", floods::floods),
+    attached_nightly("net.floods", "duo", FLOODS, floods::floods),
     attached("servers.lighttpd", "duo", servers::lighttpd),
     attached("servers.go", "duo", servers::files_of_go),
     attached("servers.mail", "duo", servers::mail),
