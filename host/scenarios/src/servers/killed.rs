@@ -96,6 +96,7 @@ impl Pair {
         let configuration = String::from_utf8_lossy(&site_file("lighttpd.conf")?).into_owned();
         for (kernel, port) in [("main", PORT), ("shadow", WEAK_PORT)] {
             let text = configuration.replace("server.port = 80", &format!("server.port = {port}"));
+            let text = text.replace("\"[::]:80\"", &format!("\"[::]:{port}\""));
             // A log of all requests would fill the file system in memory.
             let text = text.replace("accesslog.filename = \"/access.log\"", "");
             let path = format!("/{kernel}.conf");
