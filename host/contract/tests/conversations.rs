@@ -5,19 +5,17 @@
 //! `every_v1.rs` likewise from `host/contract/tests/contracts/every.v1.toml`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod every;
 mod memory;
 
 #[rustfmt::skip]
-#[path = "generated/every_v1.rs"]
-#[allow(dead_code, reason = "the test uses a part of it")]
-mod every_v1;
-#[rustfmt::skip]
 #[path = "generated/ping_v1.rs"]
-#[allow(dead_code, reason = "likewise")]
+#[allow(dead_code, reason = "the tests use a part of it")]
 mod ping_v1;
 
 use contract::Contract;
-use penumbra::channel::{Bytes, Error};
+use every::{all, every_v1};
+use penumbra::channel::Error;
 use std::path::Path;
 
 const EVERY: &str = "host/contract/tests/contracts/every.v1.toml";
@@ -91,21 +89,6 @@ fn a_wrong_transport_is_an_error() {
         let (here, there) = memory::channel(&read(PING));
         here.forge(tag, &[0; 16][..bytes]);
         assert_eq!(server::start(there).receive().err(), Some(error), "{tag} of {bytes}");
-    }
-}
-
-fn all() -> every_v1::message::All {
-    every_v1::message::All {
-        tiny: -2,
-        medium: 0x1234,
-        name: Bytes::new(b"abc").unwrap(),
-        large: -3,
-        key: [7, 8, 9],
-        small: 0x8765_4321,
-        flag: 1,
-        change: -300,
-        sum: u64::MAX - 1,
-        error: i32::MIN,
     }
 }
 

@@ -117,8 +117,8 @@ impl Notify {
                 }
             }
             Op::Enter => {
-                state.cores[agent - 1].attendance.enter(&windows.at(PAGE));
                 let core = &mut state.cores[agent - 1];
+                core.attendance.enter(&windows.at(PAGE));
                 (core.polled, core.leaves) = (false, 0);
             }
             Op::Poll => {
