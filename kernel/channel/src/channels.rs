@@ -21,7 +21,7 @@ use base::id::DomainId;
 use crate::bounds::{Bounds, CARRIED, MAX_LEVEL};
 use crate::end::{Entry, Place, Slot};
 use crate::message::{Peer, Record};
-use crate::name::{ChannelName, EndId, EndName, Life, Lives, Side};
+use crate::name::{ChannelName, ContractId, EndId, EndName, Life, Lives, Side};
 use crate::peers::Peers;
 use crate::table::Table;
 
@@ -79,6 +79,19 @@ pub enum Carried {
     Lost,
     /// A new descriptor.
     End(EndId),
+}
+
+/// What an end is, for its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    pub contract: ContractId,
+    pub side: Side,
+    /// State of the contract.
+    pub state: u16,
+    /// Nothing was sent through it or received from it.
+    pub is_fresh: bool,
+    /// Messages may have been lost with a kernel.
+    pub is_broken: bool,
 }
 
 /// No descriptor refers to this.
@@ -165,7 +178,7 @@ impl<B> Channels<B> {
     /// Creates a channel. Each end has one descriptor. `secret` is a random number.
     pub fn create(
         &mut self,
-        contract: u32,
+        contract: ContractId,
         state: u16,
         bounds: Bounds,
         secret: u64,
@@ -187,7 +200,13 @@ impl<B> Channels<B> {
         Ok([first?, second?])
     }
 
-    fn new_record(&self, name: EndName, contract: u32, state: u16, bounds: Bounds) -> Record {
+    fn new_record(
+        &self,
+        name: EndName,
+        contract: ContractId,
+        state: u16,
+        bounds: Bounds,
+    ) -> Record {
         let peer = Peer {
             at: self.peers.me,
             moves: 0,
@@ -217,11 +236,26 @@ impl<B> Channels<B> {
         }
     }
 
-    /// Returns the contract of an end and its state.
-    pub fn contract(&self, end: EndId) -> Result<(u32, u16), BadEnd> {
+    /// Returns what an end is.
+    pub fn about(&self, end: EndId) -> Result<About, BadEnd> {
         let index = self.table.held(end).ok_or(BadEnd)?;
-        let record = self.table.get(index).ok_or(BadEnd)?.record;
-        Ok((record.contract, record.state))
+        let record = &self.table.get(index).ok_or(BadEnd)?.record;
+        Ok(About {
+            contract: record.contract,
+            side: record.name.side,
+            state: record.state,
+            is_fresh: record.sent == 0 && record.read == 0,
+            is_broken: record.is_broken,
+        })
+    }
+
+    /// Returns the message that [`Channels::receive`] would return next: its payload, and how many
+    /// ends it carries, lost ones included.
+    pub fn front(&self, end: EndId) -> Option<(&B, usize)> {
+        let end = self.table.get(self.table.held(end)?)?;
+        let entry = end.queue.front().filter(|_| end.is_readable())?;
+        let is_place = |slot: &&Slot| !matches!(slot, Slot::Nothing);
+        Some((&entry.payload, entry.carried.iter().filter(is_place).count()))
     }
 
     /// Counts one more descriptor of an end.

@@ -32,8 +32,8 @@ pub mod wire;
 
 pub use bounds::{Bounds, CARRIED, MAX_LEVEL};
 pub use channels::{
-    BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing, ReceiveError,
+    About, BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing, ReceiveError,
     Received, Refused, SendError,
 };
 pub use message::{Message, PeerFault};
-pub use name::{ChannelName, EndId, EndName, Life, Side};
+pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};

@@ -4,7 +4,7 @@
 //! message on; one that knows nothing of the end drops it, and closes the ends that it carries.
 
 use crate::bounds::{Bounds, CARRIED};
-use crate::name::{EndName, Life, Lives};
+use crate::name::{ContractId, EndName, Life, Lives};
 
 /// What one kernel sends to another.
 #[expect(clippy::large_enum_variant, reason = "one at a time is made, and nothing allocates")]
@@ -78,7 +78,7 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     pub name: EndName,
-    pub contract: u32,
+    pub contract: ContractId,
     /// State of the contract.
     pub state: u16,
     pub bounds: Bounds,

@@ -63,6 +63,27 @@ pub struct EndId {
     pub(crate) generation: u32,
 }
 
+impl EndId {
+    /// Returns the slot, which no other end of this kernel has at the same time.
+    pub const fn slot(self) -> usize {
+        self.index as usize
+    }
+
+    /// Returns the name as a word below 2^48.
+    pub const fn word(self) -> u64 {
+        (self.generation as u64) << 16 | self.index as u64
+    }
+
+    /// Undoes [`EndId::word`]. A word that is none names no end.
+    pub const fn of_word(word: u64) -> EndId {
+        EndId { index: word as u16, generation: (word >> 16) as u32 }
+    }
+}
+
+/// The contract of a channel, as all kernels name it: the hash of its automaton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContractId(pub [u64; 2]);
+
 /// A set of kernels, each in one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Lives(pub(crate) [Epoch; MAX_DOMAINS]);

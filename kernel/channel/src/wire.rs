@@ -7,7 +7,7 @@ use abi::boot::MAX_DOMAINS;
 
 use crate::bounds::{Bounds, CARRIED};
 use crate::message::{Cargo, Data, Message, News, Peer, Record, Status};
-use crate::name::{ChannelName, EndName, Life, Lives, Side};
+use crate::name::{ChannelName, ContractId, EndName, Life, Lives, Side};
 
 /// The longest message.
 pub const WORDS: usize = 128;
@@ -62,7 +62,7 @@ impl Writer<'_> {
 
     fn record(&mut self, record: &Record) {
         self.name(record.name);
-        self.put(record.contract);
+        record.contract.0.iter().for_each(|it| self.put(*it));
         self.put(record.state);
         record.bounds.messages.iter().for_each(|it| self.put(*it));
         self.put(record.bounds.bytes);
@@ -197,7 +197,7 @@ impl Reader<'_> {
     fn record(&mut self) -> Option<Record> {
         Some(Record {
             name: self.name()?,
-            contract: self.get()?,
+            contract: ContractId([self.get()?, self.get()?]),
             state: self.get()?,
             bounds: Bounds {
                 messages: [self.get()?, self.get()?],

@@ -3,7 +3,7 @@
 
 use base::id::{DomainId, Epoch};
 use kernel_channel::{
-    Bounds, CARRIED, Carried, Channels, Contract, Effects, EndId, Life, Limits, Outgoing,
+    Bounds, CARRIED, Carried, Channels, Contract, ContractId, Effects, EndId, Life, Limits, Outgoing,
     SendError, Side,
 };
 use kernel_contract::{Automaton, ENDPOINTS, Hash, Shape, Side as Of, Tables, Turn};
@@ -37,7 +37,7 @@ impl Checked {
 
     fn create(&self, table: &mut Channels<()>) -> [EndId; 2] {
         let start = self.0.start().number().into();
-        table.create(0, start, self.bounds(), 1).expect("there is room")
+        table.create(ContractId([0; 2]), start, self.bounds(), 1).expect("there is room")
     }
 }
 

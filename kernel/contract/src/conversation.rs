@@ -13,45 +13,14 @@
 //! ahead of it then, so a message cannot cross another, and [`Automaton::bound`] holds.
 
 use crate::automaton::Automaton;
-use crate::types::{Carried, Side, State};
+use crate::parcel::{Breach, Parcel};
+use crate::types::{Side, State};
 
 /// The state of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversation {
     client: State,
     server: State,
-}
-
-/// What a message consists of, apart from its tag.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Parcel<'a> {
-    /// Number of inline bytes.
-    pub inline: usize,
-    /// Length of the block, which may be 0; `None` without a block.
-    pub block: Option<usize>,
-    /// The endpoints that it carries. The contract's rule that nothing was sent on their channels
-    /// yet, so that their receivers begin in the start state, is not checked yet. Levels are not
-    /// checked here either: a kernel compares those of the two channels.
-    pub endpoints: &'a [Carried],
-}
-
-/// Why a message may not be sent or received. The conversation is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
-    /// The contract has no message with this tag.
-    UnknownMessage,
-    /// The other side may send now, or the contract is at its end.
-    NotItsTurn,
-    /// The message is not allowed in this state.
-    NotAllowed,
-    /// It has another number of inline bytes.
-    Inline,
-    /// Its block is too long, is missing, or must not be there.
-    Block,
-    /// Its endpoints are not those of the contract.
-    Endpoints,
-    /// The other side does not have the turn here, so no message of it can be on its way.
-    NothingSent,
 }
 
 impl Conversation {
@@ -76,25 +45,7 @@ impl Conversation {
         tag: u16,
         parcel: &Parcel<'_>,
     ) -> Result<(), Breach> {
-        let message = automaton.message(tag).ok_or(Breach::UnknownMessage)?;
-        let view = self.view(from);
-        if automaton.side(view) != Some(from) {
-            return Err(Breach::NotItsTurn);
-        }
-        let next = automaton.next(view, tag).ok_or(Breach::NotAllowed)?;
-        if parcel.inline != message.inline {
-            return Err(Breach::Inline);
-        }
-        let has_block = message.block > 0;
-        if parcel.block.is_some() != has_block || parcel.block > Some(message.block) {
-            return Err(Breach::Block);
-        }
-        let is_right = |(index, carried)| automaton.carried(&message, index) == Some(carried);
-        let count = parcel.endpoints.len();
-        let mut endpoints = parcel.endpoints.iter().copied().enumerate();
-        if count != message.endpoints || !endpoints.all(is_right) {
-            return Err(Breach::Endpoints);
-        }
+        let next = automaton.permits(self.view(from), from, tag, parcel)?;
         self.set(from, next);
         Ok(())
     }

@@ -2,8 +2,9 @@
 //!
 //! A contract is an automaton. In each state at most one side may send, and a message leads to the
 //! next state. [`Automaton::parse`] reads the bytes that the crate `contract` makes of a contract's
-//! file, and verifies everything on which a kernel relies, so its input may be hostile. A
-//! [`Conversation`] is the state of one channel; it checks each message in constant time.
+//! file, and verifies everything on which a kernel relies, so its input may be hostile.
+//! [`Automaton::permits`] checks a message where it is sent, in constant time. A [`Conversation`]
+//! is the state of a channel with both views; tests use it.
 //!
 //! ```text
 //!   offset  bytes
@@ -38,11 +39,13 @@ extern crate alloc;
 mod automaton;
 mod bounds;
 mod conversation;
+mod parcel;
 mod tables;
 mod types;
 
 pub use automaton::Automaton;
-pub use conversation::{Breach, Conversation, Parcel};
+pub use conversation::Conversation;
+pub use parcel::{Breach, Parcel};
 pub use tables::{Shape, Tables, Turn};
 pub use types::{Bound, Carried, Hash, Invalid, Message, Side, State};
 

@@ -3,7 +3,7 @@
 use super::Mutant;
 use super::checks::ORDER;
 use super::models::{NONE, setup};
-use super::world::{Free, Log, Mail, State, Token, World};
+use super::world::{CONTRACT, Free, Log, Mail, State, Token, World};
 use crate::bounds::Bounds;
 use crate::channels::{
     BadEnd, Carried, Channels, Contract, CreateError, Limits, Outgoing, ReceiveError, SendError,
@@ -27,7 +27,7 @@ fn table() -> Channels<Token> {
 }
 
 fn create(table: &mut Channels<Token>, level: u8) -> [EndId; 2] {
-    table.create(7, 0, bounds(level), 1).expect("there is room")
+    table.create(CONTRACT, 0, bounds(level), 1).expect("there is room")
 }
 
 fn message(number: u8, carried: [Option<EndId>; 2]) -> Outgoing<Token> {
@@ -66,7 +66,9 @@ fn a_message_out_of_turn_is_an_error_of_its_sender_alone() {
     assert!(table.send(first, say(1), &Turns, &mut log).is_ok());
     assert!(table.send(second, say(2), &Turns, &mut log).is_err(), "not read yet");
     assert!(table.receive(second, &mut log).is_ok());
-    assert_eq!(table.contract(second), Ok((7, 1)));
+    let about = table.about(second).expect("it is open");
+    assert_eq!((about.contract, about.side, about.state), (CONTRACT, Side::Second, 1));
+    assert!(!about.is_fresh && !about.is_broken);
     assert!(table.send(second, say(2), &Turns, &mut log).is_ok());
 }
 
@@ -123,7 +125,7 @@ fn slots_are_used_again_and_old_descriptors_stay_void() {
     let mut old = vec![];
     for _ in 0..100 {
         let ends = [0; 4].map(|_| create(&mut table, 0));
-        assert_eq!(table.create(7, 0, bounds(0), 1), Err(CreateError::Full));
+        assert_eq!(table.create(CONTRACT, 0, bounds(0), 1), Err(CreateError::Full));
         for end in ends.into_iter().flatten() {
             assert!(!old.contains(&end));
             assert_eq!(table.close(end, &mut log), Ok(()));
@@ -140,7 +142,7 @@ fn bounds_that_exceed_the_limits_are_refused() {
     let wide = Bounds { messages: [3, 2], ..bounds(0) };
     let high = bounds(crate::bounds::MAX_LEVEL + 1);
     for bounds in [wide, high] {
-        assert_eq!(table.create(7, 0, bounds, 1), Err(CreateError::Bounds));
+        assert_eq!(table.create(CONTRACT, 0, bounds, 1), Err(CreateError::Bounds));
     }
 }
 

@@ -11,7 +11,7 @@ use super::checks::NO_FAULT;
 use crate::bounds::Bounds;
 use crate::channels::{Channels, Contract, Effects, Limits};
 use crate::message::Message;
-use crate::name::{ChannelName, EndId, Life, Side};
+use crate::name::{ChannelName, ContractId, EndId, Life, Side};
 
 /// A payload: channel, side of the sender, number, and the end that is carried with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,6 +117,9 @@ pub struct State {
     pub wrong: Option<&'static str>,
 }
 
+/// The contract of all channels.
+pub const CONTRACT: ContractId = ContractId([7, 8]);
+
 /// A contract that allows everything: the models bound what is sent.
 pub struct Free;
 
@@ -208,7 +211,7 @@ impl World {
         let bounds = Bounds { messages: [sends[1], sends[0]], bytes: 8, level: setup.level };
         let secret = Prng::new(state.tracked.len() as u64).next();
         let kernel = &mut state.kernels[home];
-        let Ok(ends) = kernel.channels.create(7, 0, bounds, secret) else { return };
+        let Ok(ends) = kernel.channels.create(CONTRACT, 0, bounds, secret) else { return };
         let index = kernel.channels.table.held(ends[0]).expect("new");
         let name = kernel.channels.table.get(index).expect("new").name().channel;
         let seen = setup.sends.map(|left| Seen { left, ..Seen::default() });
