@@ -219,6 +219,8 @@ pub const BEGIN_ROOT: u32 = 1 << 2;
 pub const BEGIN_PREOPENED: u32 = 1;
 /// Flag of a [`BeginFile`]: a socket.
 pub const BEGIN_SOCKET: u32 = 1 << 1;
+/// Flag of a [`BeginFile`]: an end of a channel.
+pub const BEGIN_END: u32 = 1 << 2;
 
 /// Flag of a [`Begin`]: the parent may reach only what its rules allow.
 pub const BEGIN_NET: u32 = 1 << 3;
@@ -264,7 +266,7 @@ pub struct BeginFile {
     pub inheriting: u64,
     /// Its descriptor in the new process.
     pub descriptor: u32,
-    /// [`BEGIN_PREOPENED`] or [`BEGIN_SOCKET`].
+    /// [`BEGIN_PREOPENED`], [`BEGIN_SOCKET`] or [`BEGIN_END`].
     pub flags: u32,
 }
 

@@ -105,7 +105,7 @@ const NEVER: [&str; 2] = ["proc_exit", "terminal"];
 /// Each function succeeds at some point.
 fn outcomes() -> Vec<(u32, &'static str)> {
     let all = (0..).zip(FUNCTIONS).map(|(place, function)| (place, function.name));
-    // An outcome is a bit of a word: the last two functions, of options, have none.
+    // An outcome is a bit of a word: the last functions, of options and channels, have none.
     all.filter(|(place, name)| *place < u64::BITS && !NEVER.contains(name)).collect()
 }
 

@@ -30,6 +30,8 @@
 //! kernel must refuse to send an endpoint whose channel is not of a lower level than the channel
 //! that carries it; then no end is ever in its own queue, directly or through other ends.
 //!
+//! [`exchange`] has the types with which a process and its kernel's channels talk.
+//!
 //! This crate has no channels and no queues, and does not know a contract's names.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -39,6 +41,7 @@ extern crate alloc;
 mod automaton;
 mod bounds;
 mod conversation;
+pub mod exchange;
 mod parcel;
 mod tables;
 mod types;

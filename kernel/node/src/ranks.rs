@@ -20,6 +20,8 @@ pub const SCRATCH: Rank = Rank::leaf(38, "message buffer");
 pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
 /// Calls from a peer.
 pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
+/// Ends of channels.
+pub const CHANNELS: Rank = Rank::leaf(41, "channels");
 /// Calls to a peer.
 pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
 /// The handler threads of a core and their queue.

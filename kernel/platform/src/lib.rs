@@ -9,6 +9,7 @@
 //! - [`coherence`]: shared pages
 //! - [`devices`]: the devices that this kernel may use
 //! - [`balloon`]: memory blocks
+//! - [`channels`]: channels between programs
 //! - [`twins`]: references into other kernels' images
 #![no_std]
 
@@ -17,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod balloon;
+pub mod channels;
 pub mod coherence;
 pub mod devices;
 pub mod peers;

@@ -1,6 +1,7 @@
 //! The node with its drivers: everything that services need to run.
 
 use crate::balloon::Balloons;
+use crate::channels::Channels;
 use crate::coherence::Coherence;
 use crate::devices::Devices;
 use crate::peers::Peers;
@@ -21,6 +22,8 @@ pub struct Platform {
     pub coherence: Option<Coherence>,
     /// The devices that this kernel may use.
     pub devices: Devices,
+    /// Ends of channels that programs of this kernel hold.
+    pub channels: Channels,
     /// Images of the other kernels.
     pub others: Others,
 }

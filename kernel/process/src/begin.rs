@@ -5,7 +5,7 @@
 //! that [`decode`] would refuse.
 
 use crate::errno::Errno;
-use crate::object::Object;
+use crate::object::{Object, Realm};
 use crate::reach::Reach;
 pub use crate::strings::{is_block, strings};
 use crate::wasi::rights;
@@ -13,7 +13,7 @@ use abi::fs::PATH;
 use abi::program::{
     ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS,
     BEGIN_MAGIC, BEGIN_NET, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT, BEGIN_SIGNALS,
-    BEGIN_SOCKET, Begin, BeginFile,
+    BEGIN_SOCKET, BEGIN_END, Begin, BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -143,7 +143,7 @@ impl<'a> StartData<'a> {
         let files = self.files.chunks_exact(FILE);
         files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
             PassedFile {
-                object: Object::of_parts(file.handle, file.flags & BEGIN_SOCKET != 0),
+                object: Object::of_parts(file.handle, realm(file.flags)),
                 rights: file.rights,
                 inheriting: file.inheriting,
                 descriptor: file.descriptor,
@@ -157,6 +157,15 @@ impl<'a> StartData<'a> {
     pub fn directory(&self) -> Option<u64> {
         let directory = self.files().find(|file| file.descriptor == BEGIN_DIRECTORY);
         directory.and_then(|file| file.object.file().ok())
+    }
+}
+
+/// Returns where the object of a record belongs.
+fn realm(flags: u32) -> Realm {
+    match flags & (BEGIN_SOCKET | BEGIN_END) {
+        BEGIN_SOCKET => Realm::Sockets,
+        BEGIN_END => Realm::Channels,
+        _ => Realm::Files,
     }
 }
 
@@ -227,8 +236,8 @@ fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
         let preopened = file.flags & BEGIN_PREOPENED;
         let odd = (!is_passed(file.descriptor) && file.flags != 0)
-            || file.flags & !(BEGIN_PREOPENED | BEGIN_SOCKET) != 0
-            || file.flags == BEGIN_PREOPENED | BEGIN_SOCKET;
+            || file.flags & !(BEGIN_PREOPENED | BEGIN_SOCKET | BEGIN_END) != 0
+            || file.flags.count_ones() > 1;
         let mut before = start_data.files().take(at);
         let twice = file.descriptor != BEGIN_AUTHORITY
             && before.any(|other| other.descriptor == file.descriptor);
@@ -312,12 +321,17 @@ fn set(is_set: bool, flag: u32) -> u32 {
 }
 
 fn begin_file(file: &PassedFile<'_>) -> BeginFile {
-    let (handle, is_socket) = file.object.parts();
+    let (handle, realm) = file.object.parts();
+    let flag = match realm {
+        Realm::Files => 0,
+        Realm::Sockets => BEGIN_SOCKET,
+        Realm::Channels => BEGIN_END,
+    };
     BeginFile {
         handle,
         rights: file.rights,
         inheriting: file.inheriting,
         descriptor: file.descriptor,
-        flags: set(file.name.is_some(), BEGIN_PREOPENED) | set(is_socket, BEGIN_SOCKET),
+        flags: set(file.name.is_some(), BEGIN_PREOPENED) | flag,
     }
 }

@@ -52,6 +52,7 @@ impl Process {
                 Transfer { channel, until, system }.run(memory, list, count)?
             }
             Object::Socket(_) => by_socket(memory, system, (Way::In, &descriptor), (list, count))?,
+            Object::End(_) => return Err(Errno::NOTSUP.into()),
         };
         memory.store_u32(done, moved)?;
         Ok(())
@@ -71,6 +72,7 @@ impl Process {
                     channel.request.flags |= abi::net::flag::NONBLOCK;
                     channel.step(system, text, false).map(drop)
                 }),
+            Object::End(_) => return,
         };
     }
 
@@ -92,6 +94,7 @@ impl Process {
                 Transfer { channel, until, system: &mut *system }.run(memory, list, count)?
             }
             Object::Socket(_) => by_socket(memory, system, (Way::Out, &descriptor), (list, count))?,
+            Object::End(_) => return Err(Errno::NOTSUP.into()),
         };
         if descriptor.syncs != 0
             && moved != 0

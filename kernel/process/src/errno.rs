@@ -18,6 +18,8 @@ macro_rules! numbers {
 numbers! {
     TOOBIG = 1,
     ACCES = 2,
+    /// There is nothing to receive now.
+    AGAIN = 6,
     /// No such family of addresses.
     AFNOSUPPORT = 5,
     /// No such descriptor, or it does not support the operation.
@@ -35,21 +37,39 @@ numbers! {
     INVAL = 28,
     IO = 29,
     ISDIR = 31,
+    /// A carried end is not of a lower level than its channel.
+    LOOP = 32,
     /// The descriptor table is full.
     MFILE = 33,
+    /// A carried end has several descriptors.
+    MLINK = 34,
+    /// The room is too small for the message.
+    MSGSIZE = 35,
     NAMETOOLONG = 37,
     /// The process tree has as many files as its quota allows, or there are no more.
     NFILE = 41,
+    /// There is no room for more ends on the receiver's kernel.
+    NOBUFS = 42,
     /// Out of memory.
     NOMEM = 48,
+    /// No room for another one.
+    NOSPC = 51,
     NOSYS = 52,
+    /// The process has not said by which contract it uses the end.
+    NOTCONN = 53,
     NOTDIR = 54,
     NOTSOCK = 57,
     /// The operation is not supported.
     NOTSUP = 58,
     PERM = 63,
+    /// The other side has closed the channel.
+    PIPE = 64,
+    /// The contract does not allow the message.
+    PROTO = 65,
     /// No such kind of socket.
     PROTONOSUPPORT = 66,
+    /// The end is of another contract, or of its other side.
+    PROTOTYPE = 67,
     SPIPE = 70,
     /// From before a restart of the service.
     STALE = 72,

@@ -131,6 +131,12 @@ macro_rules! for_each_function {
         own "peer_address" peer_address(fd: i32, address: i32) -> i32;
         own "get_option" get_option(fd: i32, option: i32, value: i32) -> i32;
         own "set_option" set_option(fd: i32, option: i32, value: i32) -> i32;
+        own "channel" channel(contract: i32, bytes: i32, ends: i32) -> i32;
+        own "channel_use"
+            channel_use(fd: i32, contract: i32, bytes: i32, side: i32) -> i32;
+        own "channel_send" channel_send(fd: i32, message: i32) -> i32;
+        own "channel_receive" channel_receive(fd: i32, message: i32, flags: i32) -> i32;
+        own "channel_call" channel_call(fd: i32, message: i32, reply: i32) -> i32;
     } };
 }
 

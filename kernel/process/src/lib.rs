@@ -20,6 +20,7 @@
 //!   kernel
 //! - [`begin`] - encoding of the start data of a process
 //! - [`reach`] - what a process may reach by sockets
+//! - [`channels`] - ends of channels, and the contracts by which a process uses them
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -29,6 +30,7 @@ extern crate alloc;
 mod arguments;
 pub mod authority;
 pub mod begin;
+pub mod channels;
 mod children;
 pub mod clocks;
 mod data;

@@ -1,12 +1,14 @@
-//! What a descriptor refers to: a file of the file service or a socket of the network service.
+//! What a descriptor refers to: a file of the file service, a socket of the network service, or
+//! the end of a channel.
 //!
-//! Contract: this module, `transfer` and `sockets` decide which service a request goes to; all
-//! other code of the crate handles descriptors of both kinds alike, or asks for a file
+//! Contract: this module, `transfer`, `sockets` and `channels` decide where a request goes; all
+//! other code of the crate handles descriptors of all kinds alike, or asks for a file
 //! ([`Object::file`]). A further kind of object is a further variant here.
 //!
 //! ```text
 //!   Descriptor --object--> File(handle)   --> System::files      abi::fs
 //!                     \--> Socket(handle) --> System::sockets    abi::net
+//!                      \-> End(handle)    --> System::send ...   abi::channel
 //! ```
 
 use crate::errno::{Done, Errno, Halt};
@@ -23,19 +25,34 @@ pub enum Object {
     File(u64),
     /// Of the network service.
     Socket(u64),
+    /// The end of a channel.
+    End(u64),
+}
+
+/// Where an object belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Realm {
+    Files,
+    Sockets,
+    Channels,
 }
 
 impl Object {
-    /// Returns the handle, and whether it is of a socket.
-    pub const fn parts(self) -> (u64, bool) {
+    /// Returns the handle, and where it belongs.
+    pub const fn parts(self) -> (u64, Realm) {
         match self {
-            Object::File(handle) => (handle, false),
-            Object::Socket(handle) => (handle, true),
+            Object::File(handle) => (handle, Realm::Files),
+            Object::Socket(handle) => (handle, Realm::Sockets),
+            Object::End(handle) => (handle, Realm::Channels),
         }
     }
 
-    pub const fn of_parts(handle: u64, is_socket: bool) -> Object {
-        if is_socket { Object::Socket(handle) } else { Object::File(handle) }
+    pub const fn of_parts(handle: u64, realm: Realm) -> Object {
+        match realm {
+            Realm::Files => Object::File(handle),
+            Realm::Sockets => Object::Socket(handle),
+            Realm::Channels => Object::End(handle),
+        }
     }
 
     /// Returns the handle of a file, for what only files have.
@@ -43,7 +60,16 @@ impl Object {
     pub fn file(self) -> Result<u64, Errno> {
         match self {
             Object::File(handle) => Ok(handle),
-            Object::Socket(_) => Err(Errno::INVAL),
+            Object::Socket(_) | Object::End(_) => Err(Errno::INVAL),
+        }
+    }
+
+    /// Returns the handle of an end, or [`Errno::NOTSUP`].
+    #[inline]
+    pub fn end(self) -> Result<u64, Errno> {
+        match self {
+            Object::End(handle) => Ok(handle),
+            Object::File(_) | Object::Socket(_) => Err(Errno::NOTSUP),
         }
     }
 
@@ -53,6 +79,7 @@ impl Object {
             Object::Socket(handle) => {
                 ask_net(system, net::Request::new(net::Op::Close, handle), &mut []).map(drop)
             }
+            Object::End(handle) => Ok(system.close_end(handle)?),
         }
     }
 
@@ -67,6 +94,7 @@ impl Object {
                 let request = net::Request::new(net::Op::Dup, handle);
                 Ok(Object::Socket(ask_net(system, request, &mut [])?.handle))
             }
+            Object::End(handle) => Ok(Object::End(system.dup_end(handle)??)),
         }
     }
 
@@ -89,6 +117,10 @@ impl Object {
                 return Ok((reply.stat, from_service(reply.flags)));
             }
             Object::Socket(handle) => handle,
+            Object::End(handle) => {
+                system.about_end(handle)?;
+                return Ok((Stat { kind: filetype::STREAM, links: 1, ..Stat::default() }, 0));
+            }
         };
         let request = net::Request::new(net::Op::State, handle);
         let reply = ask_net(system, request, &mut [])?;
@@ -111,6 +143,7 @@ impl Object {
                 let request = net::Request::new(net::Op::SetFlags, handle);
                 ask_net(system, net::Request { flags, ..request }, &mut []).map(drop)
             }
+            Object::End(_) => Err(Errno::NOTSUP.into()),
         }
     }
 
@@ -125,6 +158,7 @@ impl Object {
                 system.socket_at(kernel, handle)?.map_err(Errno::from)?;
                 Ok(self)
             }
+            Object::End(handle) => Ok(Object::End(system.end_at(kernel, handle)?)),
         }
     }
 
@@ -132,7 +166,7 @@ impl Object {
     pub fn is_directory(self, system: &mut dyn System) -> Result<bool, Halt> {
         match self {
             Object::File(_) => Ok(self.stat(system)?.0.kind == filetype::DIRECTORY),
-            Object::Socket(_) => Ok(false),
+            Object::Socket(_) | Object::End(_) => Ok(false),
         }
     }
 }
@@ -156,49 +190,58 @@ fn nonblock(flags: u16) -> u16 {
     if flags & fdflags::NONBLOCK != 0 { net::flag::NONBLOCK } else { 0 }
 }
 
-/// Objects to wait for, by service.
+/// Objects to wait for, by realm. Ends have errors of WASI, the others those of their services.
 #[derive(Default)]
-pub(crate) struct Polls {
+pub struct Polls {
     pub files: Vec<net::Poll>,
     pub sockets: Vec<net::Poll>,
+    pub ends: Vec<net::Poll>,
 }
 
 /// Where an object is in [`Polls`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Polled {
-    File(usize),
-    Socket(usize),
-}
+pub(crate) struct Polled(Realm, usize);
 
 impl Polls {
+    fn list(&mut self, realm: Realm) -> &mut Vec<net::Poll> {
+        match realm {
+            Realm::Files => &mut self.files,
+            Realm::Sockets => &mut self.sockets,
+            Realm::Channels => &mut self.ends,
+        }
+    }
+
     /// Adds an object. Fails with `NOMEM`.
-    pub fn add(&mut self, object: Object, want: u16) -> Result<Polled, Errno> {
-        let (handle, is_socket) = object.parts();
-        let list = if is_socket { &mut self.sockets } else { &mut self.files };
+    pub(crate) fn add(&mut self, object: Object, want: u16) -> Result<Polled, Errno> {
+        let (handle, realm) = object.parts();
+        let list = self.list(realm);
         list.try_reserve(1).map_err(|_| Errno::NOMEM)?;
         list.push(net::Poll { handle, want, ..net::Poll::default() });
-        let index = list.len() - 1;
-        Ok(if is_socket { Polled::Socket(index) } else { Polled::File(index) })
+        Ok(Polled(realm, list.len() - 1))
     }
 
     pub fn len(&self) -> usize {
-        self.files.len() + self.sockets.len()
+        self.files.len() + self.sockets.len() + self.ends.len()
     }
 
-    /// Returns what the service found, or its error.
-    pub fn found(&self, at: Polled) -> Result<net::Poll, Errno> {
-        let (poll, error) = match at {
-            Polled::File(index) => {
-                let poll = self.files.get(index).ok_or(Errno::IO)?;
-                let reply = abi::fs::Reply { error: poll.error, ..abi::fs::Reply::default() };
-                (poll, Errno::from(reply.errno()))
-            }
-            Polled::Socket(index) => {
-                let poll = self.sockets.get(index).ok_or(Errno::IO)?;
-                let reply = net::Reply { error: poll.error, ..net::Reply::default() };
-                (poll, Errno::from(reply.errno()))
-            }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns what was found, or an error.
+    pub(crate) fn found(&self, Polled(realm, index): Polled) -> Result<net::Poll, Errno> {
+        let list = match realm {
+            Realm::Files => &self.files,
+            Realm::Sockets => &self.sockets,
+            Realm::Channels => &self.ends,
         };
-        if poll.error == 0 { Ok(*poll) } else { Err(error) }
+        let poll = list.get(index).ok_or(Errno::IO)?;
+        let error = poll.error;
+        match realm {
+            _ if error == 0 => Ok(*poll),
+            Realm::Files => Err(abi::fs::Reply { error, ..Default::default() }.errno().into()),
+            Realm::Sockets => Err(net::Reply { error, ..Default::default() }.errno().into()),
+            Realm::Channels => Err(Errno(error)),
+        }
     }
 }

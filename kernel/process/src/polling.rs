@@ -1,7 +1,7 @@
 //! `poll_oneoff`: waits for times and for descriptors.
 //!
 //! ```text
-//!   subscriptions --read--> Wait: deadline | file or socket | error
+//!   subscriptions --read--> Wait: deadline | object | error
 //!   an error, or a time has passed?  --> the descriptors are checked without waiting
 //!   else: only times --> sleep_until; else --> System::poll, over all services at once
 //! ```
@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<Event>() == event::EVENT as usize);
 enum Wait {
     /// A time of the monotonic clock.
     Until(u64),
-    /// A file or a socket.
+    /// A file, a socket or an end.
     Object(Polled),
     /// What never happens.
     Never,
@@ -99,7 +99,7 @@ impl Waiters {
         let now = self.deadline.map_or(0, |_| system.monotonic());
         let over = self.deadline.is_some_and(|deadline| deadline <= now);
         let waits = !over && !self.failed;
-        if self.polls.len() == 0 {
+        if self.polls.is_empty() {
             if !waits {
                 return Ok(true);
             }
@@ -112,7 +112,7 @@ impl Waiters {
             Some(deadline) => system::Wait::Until(deadline),
             None => system::Wait::Endless,
         };
-        let found = system.poll(&mut self.polls.files, &mut self.polls.sockets, wait)??;
+        let found = system.poll(&mut self.polls, wait)??;
         let mut is_late = || self.deadline.is_some_and(|deadline| deadline <= system.monotonic());
         Ok(found != 0 || !waits || is_late())
     }

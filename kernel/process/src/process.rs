@@ -6,6 +6,7 @@
 //! [`Process::close_all`].
 
 use crate::begin::{Limits, StartData};
+use crate::channels::Contracts;
 use crate::errno::{Done, Errno, Halt};
 use crate::object::Object;
 use crate::reach::Reach;
@@ -24,6 +25,7 @@ pub struct Process {
     pub(crate) signals: bool,
     /// What it may reach by sockets.
     pub(crate) reach: Reach,
+    pub(crate) contracts: Contracts,
 }
 
 /// Settings in a program's manifest for each process that runs it.
@@ -47,6 +49,7 @@ impl Process {
             limits: Limits::default(),
             signals: false,
             reach: Reach::default(),
+            contracts: Contracts::default(),
         })
     }
 

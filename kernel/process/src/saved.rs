@@ -156,7 +156,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Object;
+    use crate::object::{Object, Realm};
     use std::vec;
 
     fn table() -> Table {
@@ -165,7 +165,7 @@ mod tests {
         for (number, name) in [0, 1, 40, 99].into_iter().zip(names) {
             let word = u64::from(number) + 7;
             let (kind, syncs) = (number as u8, u16::MAX);
-            let object = Object::of_parts(word, number == 40);
+            let object = Object::of_parts(word, if number == 40 { Realm::Sockets } else { Realm::Channels });
             let inheriting = word << 40;
             let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
             let name = name.map(|name| copied(name).unwrap());

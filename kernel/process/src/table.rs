@@ -1,4 +1,4 @@
-//! Descriptors: small numbers for files and sockets, with their rights.
+//! Descriptors: small numbers for files, sockets and ends of channels, with their rights.
 //!
 //! There are never more than the limit, and a new descriptor gets the lowest free number. A number
 //! can be reserved for what cannot be undone, such as an accept: it is neither free nor a
@@ -15,7 +15,7 @@
 mod place;
 
 use crate::errno::Errno;
-use crate::object::Object;
+use crate::object::{Object, Realm};
 use crate::wasi::{filetype, rights};
 use abi::fs::Stat;
 use abi::quota::HANDLES;
@@ -56,11 +56,18 @@ impl Descriptor {
         Descriptor { object: Object::Socket(handle), rights, inheriting: 0, kind, syncs: 0 }
     }
 
+    /// Makes a descriptor of an end of a channel.
+    pub fn of_end(handle: u64, base: u64) -> Descriptor {
+        let (rights, kind) = (base & rights::END, filetype::STREAM);
+        Descriptor { object: Object::End(handle), rights, inheriting: 0, kind, syncs: 0 }
+    }
+
     /// Makes a descriptor of an object with this `stat`.
     pub fn of_object(object: Object, stat: &Stat, base: u64, inheriting: u64) -> Descriptor {
         match object {
             Object::File(handle) => Descriptor::of(handle, stat, base, inheriting),
             Object::Socket(handle) => Descriptor::of_socket(handle, stat.kind, base),
+            Object::End(handle) => Descriptor::of_end(handle, base),
         }
     }
 
@@ -72,7 +79,7 @@ impl Descriptor {
         Descriptor { kind: stat.kind, ..Descriptor::new(handle, rights, base, inheriting) }
     }
 
-    /// Returns the handle of its file; [`Errno::INVAL`] for a socket.
+    /// Returns the handle of its file; [`Errno::INVAL`] for another object.
     #[inline]
     pub fn file(&self) -> Result<u64, Errno> {
         self.object.file()
@@ -82,20 +89,29 @@ impl Descriptor {
     pub fn socket(&self) -> Result<u64, Errno> {
         match self.object {
             Object::Socket(handle) => Ok(handle),
-            Object::File(_) => Err(Errno::NOTSOCK),
+            Object::File(_) | Object::End(_) => Err(Errno::NOTSOCK),
         }
     }
 
     /// Returns what is neither a handle nor rights as a word.
     pub(crate) fn flags(&self) -> u32 {
-        let socket = if self.object.parts().1 { SOCKET } else { 0 };
-        u32::from(self.kind) | u32::from(self.syncs) << 16 | socket
+        let realm = match self.object.parts().1 {
+            Realm::Files => 0,
+            Realm::Sockets => SOCKET,
+            Realm::Channels => END,
+        };
+        u32::from(self.kind) | u32::from(self.syncs) << 16 | realm
     }
 
     /// Makes a descriptor of its words.
     #[inline]
     pub(crate) fn of_words(handle: u64, flags: u32, rights: u64, inheriting: u64) -> Descriptor {
-        let object = Object::of_parts(handle, flags & SOCKET != 0);
+        let realm = match flags & (SOCKET | END) {
+            SOCKET => Realm::Sockets,
+            END => Realm::Channels,
+            _ => Realm::Files,
+        };
+        let object = Object::of_parts(handle, realm);
         let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
         Descriptor { object, rights, inheriting, kind, syncs }
     }
@@ -112,8 +128,9 @@ impl Descriptor {
     }
 }
 
-/// Bit of [`Descriptor::flags`]: it is a socket.
+/// Bits of [`Descriptor::flags`]: it is a socket, or an end of a channel.
 const SOCKET: u32 = 1 << 9;
+const END: u32 = 1 << 11;
 
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
@@ -272,6 +289,15 @@ impl Table {
         Ok(())
     }
 
+    /// Removes a descriptor, and reserves its number.
+    pub(crate) fn hold(&self, number: u32) -> Result<Descriptor, Errno> {
+        let _changes = self.names.lock();
+        let place = self.place(number).ok_or(Errno::BADF)?;
+        let found = place.load().ok_or(Errno::BADF)?;
+        place.reserve();
+        Ok(found)
+    }
+
     /// Stores a descriptor at a reserved number, or makes that free again. Fails with
     /// [`Errno::BADF`] if it is not reserved.
     pub fn settle(&self, number: u32, descriptor: Option<Descriptor>) -> Result<(), Errno> {
@@ -363,7 +389,8 @@ mod tests {
 
     fn descriptor(word: u64) -> Descriptor {
         let (kind, syncs) = (word as u8, word as u16);
-        let object = Object::of_parts(word, word & 1 != 0);
+        let realms = [Realm::Files, Realm::Sockets, Realm::Channels];
+        let object = Object::of_parts(word, realms[word as usize % 3]);
         Descriptor { object, rights: word, inheriting: word, kind, syncs }
     }
 

@@ -111,6 +111,8 @@ pub mod rights {
         | POLL_FD_READWRITE
         | SOCK_SHUTDOWN
         | SOCK_ACCEPT;
+    /// Rights that apply to an end of a channel.
+    pub const END: u64 = FD_READ | FD_WRITE | FD_FILESTAT_GET | POLL_FD_READWRITE;
     /// Rights that apply to a file.
     pub const FILE: u64 =
         STREAM | FD_SEEK | FD_TELL | FD_ADVISE | FD_ALLOCATE | FD_FILESTAT_SET_SIZE;

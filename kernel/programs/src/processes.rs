@@ -15,7 +15,8 @@
 //! possible, so `listen` interrupts the cores repeatedly until the process has ended.
 //!
 //! - [`begin`]: one process from start to end
-//! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls
+//! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls;
+//!   [`channels`]
 //! - [`threads`]: the threads of a process; [`lives`]: what they do; [`tasks`]: a list of them
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - `moves`: to other kernels, and from there; `passage`: what passes
@@ -26,6 +27,7 @@
 
 mod accounts;
 mod begin;
+mod channels;
 mod children;
 mod ends;
 mod explain;

@@ -25,6 +25,7 @@ use kernel_node::soc::Soc;
 use kernel_node::{Node, blob, log, ranks};
 use kernel_platform::Platform;
 use kernel_platform::balloon::Balloons;
+use kernel_platform::channels::Channels;
 use kernel_platform::coherence;
 use kernel_platform::devices::Devices;
 use kernel_platform::peers::{Peers, Procedures};
@@ -92,6 +93,7 @@ pub fn assemble(
         balloons: Balloons::new(blob, me, epoch),
         coherence: coherence::new(blob, (me, epoch), soc),
         devices: Devices::new(blob, me, |kind| is_driver_shared(blob, kind)),
+        channels: Channels::new(me, epoch),
         others: kernel_platform::twins::new(blob, me),
     };
     kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)) })

@@ -78,10 +78,15 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("peer_address", "Xo"),
     ("get_option", "X2o"),
     ("set_option", "X21"),
+    ("channel", "bso"),
+    ("channel_use", "Xbs1"),
+    ("channel_send", "Xb"),
+    ("channel_receive", "Xb1"),
+    ("channel_call", "Xbb"),
 ];
 
 /// Imports that are not WASI's.
-pub const OWN: [&str; 22] = [
+pub const OWN: [&str; 27] = [
     "spawn",
     "wait",
     "kill",
@@ -104,6 +109,11 @@ pub const OWN: [&str; 22] = [
     "peer_address",
     "get_option",
     "set_option",
+    "channel",
+    "channel_use",
+    "channel_send",
+    "channel_receive",
+    "channel_call",
 ];
 
 #[cfg(test)]

@@ -41,12 +41,19 @@ pub fn of(name: &str, numbers: &[u64], memory: &[u8]) -> Ranges {
         "self" => vec![(0, 16)],
         "list" => vec![(1, numbers[2]), (3, 4)],
         "pipe" => vec![(0, 8)],
+        "channel" => vec![(2, 8)],
+        "channel_receive" => vec![(1, 32)],
+        "channel_call" => vec![(2, 32)],
         _ => vec![],
     };
     let mut ranges: Ranges =
         all.into_iter().map(|(number, bytes)| clipped(numbers[number], bytes)).collect();
     if ["fd_read", "fd_pread", "sock_recv", "recv_from"].contains(&name) {
         ranges.extend(pieces(numbers[1], numbers[2], memory));
+    }
+    if let Some(number) = ["channel_receive", "channel_call"].iter().position(|it| *it == name) {
+        // The room of the message that is received.
+        ranges.extend(pieces(numbers[number + 1], 1, memory));
     }
     ranges
 }

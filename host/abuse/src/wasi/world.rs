@@ -10,6 +10,7 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
 use kernel_process::errno::Interrupted;
+use kernel_process::object::Polls;
 use kernel_process::{Process, System, Wait};
 use processes::Processes;
 use processes::client::{Account, Client as Table, News};
@@ -308,8 +309,7 @@ impl System for World {
 
     fn poll(
         &mut self,
-        files: &mut [net::Poll],
-        sockets: &mut [net::Poll],
+        Polls { files, sockets, .. }: &mut Polls,
         wait: Wait,
     ) -> Result<Result<u64, kernel_process::Errno>, Interrupted> {
         let mut count = 0;

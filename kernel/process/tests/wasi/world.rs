@@ -8,6 +8,7 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
 use kernel_process::errno::Interrupted;
+use kernel_process::object::Polls;
 use kernel_process::{System, Wait};
 use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
@@ -202,8 +203,7 @@ impl System for World {
 
     fn poll(
         &mut self,
-        files: &mut [net::Poll],
-        sockets: &mut [net::Poll],
+        Polls { files, sockets, .. }: &mut Polls,
         wait: Wait,
     ) -> Result<Result<u64, kernel_process::Errno>, Interrupted> {
         loop {

@@ -10,7 +10,7 @@
 mod engine;
 
 use super::threads::Thread;
-use super::{LocalProcess, Processes, ask, moves, reports, turns};
+use super::{LocalProcess, Processes, ask, channels, moves, reports, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
@@ -20,6 +20,9 @@ use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_contract::exchange::{About, Arrived as Message, Known, Outgoing, Room};
+use kernel_process::channels::{Contracts, Unreceived};
+use kernel_process::object::Polls;
 use kernel_process::{Errno as WasiErrno, Interrupted, System, Wait, moved};
 use kernel_services::idle;
 use kernel_services::kernel::Kernel;
@@ -356,11 +359,50 @@ impl System for Guest {
 
     fn poll(
         &mut self,
-        files: &mut [net::Poll],
-        sockets: &mut [net::Poll],
+        polls: &mut Polls,
         wait: Wait,
     ) -> Result<Result<u64, WasiErrno>, Interrupted> {
-        self.poll_all(files, sockets, wait)
+        self.poll_all(polls, wait)
+    }
+
+    fn channel(&mut self, contract: &Known) -> Result<[u64; 2], WasiErrno> {
+        self.make_channel(contract)
+    }
+
+    fn about_end(&mut self, end: u64) -> Result<About, WasiErrno> {
+        self.kernel().channels.about(end).map_err(channels::errno)
+    }
+
+    fn send(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: &Outgoing<'_>,
+    ) -> Result<(), WasiErrno> {
+        self.send_message(end, contracts, message)
+    }
+
+    fn receive(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        room: &mut Room<'_>,
+        waits: bool,
+    ) -> Result<Result<Message, Unreceived>, Interrupted> {
+        self.receive_message(end, contracts, room, waits)
+    }
+
+    fn dup_end(&mut self, end: u64) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        self.further_end(end)
+    }
+
+    fn close_end(&mut self, end: u64) -> Result<(), WasiErrno> {
+        let kernel = self.kernel();
+        kernel.channels.close(kernel, end).map_err(channels::errno)
+    }
+
+    fn end_at(&mut self, kernel: u16, end: u64) -> Result<u64, WasiErrno> {
+        self.end_for(kernel, end)
     }
 
     fn socket_at(

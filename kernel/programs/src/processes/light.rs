@@ -339,6 +339,8 @@ fn close_files(kernel: &'static Kernel, life: &LocalProcess) {
                 let close = net::Request::new(net::Op::Close, handle);
                 let _ = kernel.services.net.ask(&session, close, &mut []);
             }
+            // Its kernel had it.
+            Object::End(_) => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets of programs, and polls over files and sockets, as parts of [`Guest`].
+//! Sockets of programs, and polls over objects of all kinds, as parts of [`Guest`].
 //!
 //! Contract: as in [`super::guest`]. A wait leaves the process's turn, and ends when the process
 //! must end. New handles are charged to the process tree.
@@ -8,6 +8,7 @@ use super::threads;
 use crate::programs;
 use abi::fs::STEP;
 use abi::net::{Errno, Op, Poll, Reply, Request};
+use kernel_process::object::Polls;
 use kernel_process::{Errno as WasiErrno, Interrupted, Wait};
 use kernel_services::idle;
 use kernel_services::services::{Patience, ServiceFailure};
@@ -84,15 +85,14 @@ impl Guest {
         if is_one || is_here { Ok(()) } else { Err(Errno::Notsup) }
     }
 
-    /// Waits for files and sockets at once.
+    /// Waits for objects of all kinds at once.
     pub(super) fn poll_all(
         &mut self,
-        files: &mut [Poll],
-        sockets: &mut [Poll],
+        polls: &mut Polls,
         wait: Wait,
     ) -> Result<Result<u64, WasiErrno>, Interrupted> {
         let was_inside = self.leave_turn();
-        let found = self.poll_outside(files, sockets, wait);
+        let found = self.poll_outside(polls, wait);
         if was_inside {
             self.enter_turn()?;
         }
@@ -101,23 +101,36 @@ impl Guest {
 
     fn poll_outside(
         &mut self,
-        files: &mut [Poll],
-        sockets: &mut [Poll],
+        polls: &mut Polls,
         wait: Wait,
     ) -> Result<Result<u64, WasiErrno>, Interrupted> {
         // It counts the poll until this returns. One that does not wait leaves nothing anywhere.
         let waits = wait != Wait::Not;
-        let count = if waits { files.len() + sockets.len() } else { 0 };
+        let count = if waits { polls.len() } else { 0 };
         let polled = threads::poll(self.processes, self.life(), self.thread(), count);
         if polled.is_none() {
             self.explain(Errno::Nomem);
             return Ok(Err(WasiErrno::NOMEM));
         }
-        if let Err(why) = self.poll_pipes(files)? {
+        if let Err(why) = self.poll_pipes(&mut polls.files)? {
             return Ok(Err(why.into()));
         }
+        if polls.ends.is_empty() {
+            return self.poll_services((&mut polls.files, &mut polls.sockets), wait, &|| false);
+        }
+        self.poll_with_ends(polls, wait)
+    }
+
+    /// Waits for files and sockets, or until a condition holds. Code that makes it true wakes this
+    /// thread.
+    pub(super) fn poll_services(
+        &mut self,
+        (files, sockets): (&mut [Poll], &mut [Poll]),
+        wait: Wait,
+        is_ready: &dyn Fn() -> bool,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
         self.count_message();
-        let is_over = || self.must_end_wait();
+        let is_over = || is_ready() || self.must_end_wait();
         let endless = Patience::unless(&is_over);
         let patience = match wait {
             Wait::Endless => endless,
@@ -129,7 +142,7 @@ impl Guest {
         let found = services.poll(self.session(), (files, &mut *sockets), tree, &patience);
         idle::to_program(self.kernel());
         match found {
-            Ok(0) if is_over() => Err(Interrupted),
+            Ok(0) if self.must_end_wait() && wait != Wait::Not => Err(Interrupted),
             Ok(count) => Ok(Ok(count)),
             Err(why) => {
                 if let Some(error) = Errno::from_code(why).filter(|_| !sockets.is_empty()) {

@@ -1,0 +1,51 @@
+//! What passes between a process and the channels of its kernel. Ends are handles of that kernel.
+
+use crate::ENDPOINTS;
+use crate::automaton::Automaton;
+use crate::types::{Hash, Side};
+use alloc::boxed::Box;
+
+/// A contract, as a process gave it to its kernel.
+pub type Known = Automaton<Box<[u8]>>;
+
+/// What an end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    pub contract: Hash,
+    pub side: Side,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    pub tag: u16,
+    pub bytes: &'a [u8],
+    /// Length of its block.
+    pub block: Option<usize>,
+    pub ends: [Option<u64>; ENDPOINTS],
+}
+
+/// Room for a message to receive.
+#[derive(Debug)]
+pub struct Room<'a> {
+    pub bytes: &'a mut [u8],
+    /// How many ends the caller can take.
+    pub ends: usize,
+}
+
+/// A received message. Its bytes are at the start of the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    pub tag: u16,
+    pub length: usize,
+    pub ends: [Cargo; ENDPOINTS],
+}
+
+/// A place for an end in a received message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cargo {
+    Nothing,
+    /// The end was closed on its way: a kernel died, or had no room.
+    Lost,
+    End(u64),
+}

@@ -1,0 +1,419 @@
+//! Channels between programs: the driver of `kernel_channel` (docs/design/channels.md).
+//!
+//! Contract: one leaf lock around the table of all ends of this kernel. Under it nothing waits, no
+//! memory is allocated, and no memory of a program is accessed, so bytes come from and go to
+//! buffers of the kernel. A thread that waits is queued under the lock.
+//!
+//! ```text
+//!   Guest --send--> check by the contract --> cells --> table --> seats: wake the receivers
+//!   Guest <--receive-- cells <-- table            table --> rings to other kernels (`remote`)
+//! ```
+//! - [`cells`]: memory for what is queued
+//! - [`seats`]: who waits for an end, and which process tree holds it
+
+mod cells;
+mod seats;
+
+use arch::lock::{Guard, Lock};
+use base::id::{DomainId, Epoch};
+use cells::{Cells, Payload, cells_for};
+use kernel_channel::{
+    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Life, Limits,
+    ReceiveError, SendError, Side,
+};
+use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
+use kernel_contract::{Hash, Parcel};
+use kernel_node::Node;
+use kernel_sched::{Scheduler, WaitQueue};
+use seats::Seats;
+
+/// Ends of a kernel, stand-ins included.
+const ENDS: u16 = 128;
+/// Ends that the processes of one tree may hold.
+const ENDS_OF_TREE: usize = ENDS as usize / 2;
+/// Places that are kept free for the ends that one other kernel sends.
+const ARRIVALS: u16 = 8;
+/// The most messages that a contract may allow to be unread.
+const QUEUE: u16 = 16;
+/// The most cells that they may take: as many as two of the longest messages.
+const UNREAD: usize = 2 * cells_for(kernel_contract::INLINE);
+/// A handle's bits from here on are the number of its kernel, plus 1.
+const KERNEL: u32 = 48;
+
+/// Why a call failed. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No end of this kernel has this handle.
+    BadEnd,
+    /// The process has not said by which contract it uses the end.
+    NoContract,
+    /// The contract does not allow this message now.
+    Breach,
+    /// The other side has closed the channel, as the contract allows.
+    Closed,
+    /// A kernel or a program died, or the channel was closed where the contract does not allow it.
+    Broken,
+    /// A carried end is no end, or named twice.
+    BadCarried,
+    /// A carried end has several descriptors.
+    Shared,
+    /// A carried end is not of a lower level.
+    Level,
+    /// The kernel of the receiver has no room for more ends now.
+    NoRoom,
+    /// This kernel, or the tree of the process, has as many ends as it may have.
+    Full,
+    /// The contract allows more unread messages than kernels have room for.
+    Large,
+    /// There is nothing to receive now.
+    Empty,
+    /// The message needs room for so many bytes and ends.
+    Unfit { bytes: usize, ends: usize },
+    /// Too many threads wait for the end.
+    Crowded,
+}
+
+/// What a poll finds about an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// Bytes of the next message.
+    pub bytes: usize,
+    pub is_closed: bool,
+}
+
+/// The contracts that a process uses, by their names.
+pub type Find<'a> = &'a dyn Fn(&Hash) -> Option<&'a Known>;
+
+struct State {
+    table: kernel_channel::Channels<Payload>,
+    rest: Rest,
+}
+
+/// What the table does not have.
+struct Rest {
+    cells: Cells,
+    seats: Seats,
+}
+
+/// The effects of a call of the table.
+struct Follow<'a> {
+    rest: &'a mut Rest,
+    scheduler: &'a Scheduler,
+}
+
+impl Effects<Payload> for Follow<'_> {
+    fn wake(&mut self, end: EndId) {
+        self.rest.seats.wake(end, self.scheduler);
+    }
+
+    fn arrived(&mut self, _ticket: u64, _end: EndId) {}
+
+    fn free(&mut self, payload: Payload) {
+        self.rest.cells.free(payload);
+    }
+}
+
+/// A contract that has allowed a message, in the same critical section.
+struct Permitted(u16);
+
+impl kernel_channel::Contract for Permitted {
+    fn next(&self, _state: u16, _side: Side, _tag: u16) -> Option<u16> {
+        Some(self.0)
+    }
+}
+
+/// The ends of this kernel.
+pub struct Channels {
+    me: DomainId,
+    state: Lock<State>,
+}
+
+impl Channels {
+    /// Takes all memory that channels will ever use.
+    pub fn new(me: DomainId, epoch: Epoch) -> Channels {
+        let limits = Limits { ends: ENDS, queue: QUEUE, arrivals: ARRIVALS };
+        let table = kernel_channel::Channels::new(Life { kernel: me, epoch }, limits);
+        // Each slot may have as much unread in both directions.
+        let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD);
+        let rest = Rest { cells, seats: Seats::new(ENDS.into()) };
+        Channels { me, state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }) }
+    }
+
+    fn handle(&self, end: EndId) -> u64 {
+        (u64::from(self.me.0) + 1) << KERNEL | end.word()
+    }
+
+    fn id(&self, handle: u64) -> Result<EndId, Failure> {
+        let is_here = handle >> KERNEL == u64::from(self.me.0) + 1;
+        is_here.then_some(EndId::of_word(handle)).ok_or(Failure::BadEnd)
+    }
+
+    /// Makes a channel for a process of this tree. Returns the client's and the server's end.
+    /// `secret` is a random number.
+    pub fn create(&self, contract: &Known, tree: u32, secret: u64) -> Result<[u64; 2], Failure> {
+        let bounds = bounds(contract)?;
+        let mut state = self.state.lock();
+        if state.rest.seats.held_by(tree) + 2 > ENDS_OF_TREE {
+            return Err(Failure::Full);
+        }
+        let start = contract.start().number().into();
+        let made = state.table.create(id_of(&contract.hash()), start, bounds, secret);
+        let ends = made.map_err(|why| match why {
+            CreateError::Full => Failure::Full,
+            CreateError::Bounds => Failure::Large,
+        })?;
+        ends.iter().for_each(|end| state.rest.seats.hold(*end, tree));
+        Ok(ends.map(|end| self.handle(end)))
+    }
+
+    /// Returns what an end is.
+    pub fn about(&self, end: u64) -> Result<About, Failure> {
+        let about = self.state.lock().table.about(self.id(end)?).map_err(|_| Failure::BadEnd)?;
+        Ok(About { contract: hash_of(about.contract), side: side(about.side) })
+    }
+
+    /// Counts one more descriptor of an end.
+    pub fn dup(&self, end: u64) -> Result<(), Failure> {
+        self.state.lock().table.dup(self.id(end)?).map_err(|_| Failure::BadEnd)
+    }
+
+    /// Closes a descriptor of an end.
+    pub fn close(&self, node: &Node, end: u64) -> Result<(), Failure> {
+        let id = self.id(end)?;
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        let mut effects = Follow { rest, scheduler: &node.scheduler };
+        table.close(id, &mut effects).map_err(|_| Failure::BadEnd)?;
+        if table.about(id).is_err() {
+            rest.seats.hold(id, 0);
+        }
+        Ok(())
+    }
+
+    /// Sends a message.
+    pub fn send(
+        &self,
+        node: &Node,
+        end: u64,
+        message: &Outgoing<'_>,
+        contracts: Find<'_>,
+    ) -> Result<(), Failure> {
+        let id = self.id(end)?;
+        let mut carried = [None; CARRIED];
+        for (to, end) in carried.iter_mut().zip(message.ends) {
+            let known = end.map(|end| self.id(end)).transpose();
+            *to = known.map_err(|_| Failure::BadCarried)?;
+        }
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        let about = table.about(id).map_err(|_| Failure::BadEnd)?;
+        let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
+        let next = permits(table, contract, &about, message, &carried)?;
+        let payload = rest.cells.put(message.bytes).ok_or(Failure::Breach)?;
+        let (tag, bytes) = (message.tag, payload.length() as u32);
+        let sent = table.send(
+            id,
+            kernel_channel::Outgoing { tag, bytes, payload, carried },
+            &Permitted(next),
+            &mut Follow { rest, scheduler: &node.scheduler },
+        );
+        if let Err(refused) = sent {
+            rest.cells.free(refused.payload);
+            return Err(refusal(refused.error));
+        }
+        carried.iter().flatten().for_each(|end| rest.seats.hold(*end, 0));
+        Ok(())
+    }
+
+    /// Receives the next message, with ends for a process of this tree. If there is none and a queue
+    /// is given, the calling thread waits in it from now on, until it is woken for the end.
+    pub fn receive(
+        &self,
+        node: &Node,
+        (end, tree): (u64, u32),
+        room: &mut Room<'_>,
+        contracts: Find<'_>,
+        queue: Option<&WaitQueue>,
+    ) -> Result<Arrived, Failure> {
+        let id = self.id(end)?;
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        if let Some((payload, ends)) = table.front(id) {
+            let bytes = payload.length();
+            if rest.cells.get(payload, room.bytes).is_none() || ends > room.ends {
+                return Err(Failure::Unfit { bytes, ends });
+            }
+        }
+        match table.receive(id, &mut Follow { rest, scheduler: &node.scheduler }) {
+            Ok(received) => Ok(self.taken(rest, received, tree)),
+            Err(ReceiveError::BadEnd) => Err(Failure::BadEnd),
+            Err(ReceiveError::PeerClosed) => Err(how_it_ended(table, id, contracts)),
+            Err(ReceiveError::Empty) => Err(match queue {
+                Some(queue) => wait(&mut state, node, id, queue),
+                None => Failure::Empty,
+            }),
+        }
+    }
+
+    /// Accounts for a message that was taken from the table.
+    fn taken(
+        &self,
+        rest: &mut Rest,
+        received: kernel_channel::Received<Payload>,
+        tree: u32,
+    ) -> Arrived {
+        let length = received.payload.length();
+        rest.cells.free(received.payload);
+        let ends = received.carried.map(|carried| match carried {
+            Carried::Nothing => Cargo::Nothing,
+            Carried::Lost => Cargo::Lost,
+            Carried::End(end) => {
+                rest.seats.hold(end, tree);
+                Cargo::End(self.handle(end))
+            }
+        });
+        Arrived { tag: received.tag, length, ends }
+    }
+
+    /// Ends a wait of the calling thread for an end.
+    pub fn end_wait(&self, node: &Node, end: u64) {
+        let Ok(id) = self.id(end) else { return };
+        let mut state = self.state.lock();
+        if state.rest.seats.remove(id, node.scheduler.current().token()) {
+            // The end may be gone.
+            let _ = state.table.finish_poll(id);
+        }
+    }
+
+    /// Returns what can be received from an end; `None`: nothing now. With `waits`, the calling
+    /// thread is woken when that changes, until [`Channels::end_wait`].
+    pub fn poll(&self, node: &Node, end: u64, waits: bool) -> Result<Option<Readable>, Failure> {
+        let id = self.id(end)?;
+        let mut state = self.state.lock();
+        let is_ready = state.table.begin_poll(id).map_err(|_| Failure::BadEnd)?;
+        if is_ready {
+            let bytes = state.table.front(id).map(|(payload, _)| payload.length());
+            return Ok(Some(Readable {
+                bytes: bytes.unwrap_or(0),
+                is_closed: bytes.is_none(),
+            }));
+        }
+        let thread = node.scheduler.current().token();
+        if waits && !state.rest.seats.add(id, thread) {
+            return Err(Failure::Crowded);
+        }
+        Ok(None)
+    }
+
+    /// Returns the slots in use, and the free cells.
+    pub fn census(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.table.used(), state.rest.cells.left())
+    }
+}
+
+/// Makes the calling thread wait for an end, in this queue.
+#[cold]
+#[inline(never)]
+fn wait(state: &mut Guard<'_, State>, node: &Node, id: EndId, queue: &WaitQueue) -> Failure {
+    let State { table, rest } = &mut **state;
+    if !rest.seats.add(id, node.scheduler.current().token()) {
+        return Failure::Crowded;
+    }
+    // Nothing has come since: the lock is held.
+    let _ = table.begin_poll(id);
+    node.scheduler.enqueue(queue, None);
+    Failure::Empty
+}
+
+/// Returns the state after a message, if the contract allows it.
+fn permits(
+    table: &kernel_channel::Channels<Payload>,
+    contract: &Known,
+    about: &kernel_channel::About,
+    message: &Outgoing<'_>,
+    carried: &[Option<EndId>; CARRIED],
+) -> Result<u16, Failure> {
+    let mut ends = [kernel_contract::Carried {
+        contract: Hash([0; 16]),
+        side: kernel_contract::Side::Client,
+    }; CARRIED];
+    let mut count = 0;
+    for id in carried.iter().flatten() {
+        let end = table.about(*id).map_err(|_| Failure::BadCarried)?;
+        let place = ends.get_mut(count).filter(|_| end.is_fresh).ok_or(Failure::Breach)?;
+        (place.contract, place.side) = (hash_of(end.contract), side(end.side));
+        count += 1;
+    }
+    let state = u8::try_from(about.state).ok().and_then(|state| contract.state(state));
+    let state = state.ok_or(Failure::Broken)?;
+    let endpoints = ends.get(..count).unwrap_or_default();
+    let parcel = Parcel { inline: message.bytes.len(), block: message.block, endpoints };
+    let next = contract.permits(state, side(about.side), message.tag, &parcel);
+    next.map(|state| state.number().into()).map_err(|_| Failure::Breach)
+}
+
+/// Returns why nothing will be received any more.
+#[cold]
+fn how_it_ended(
+    table: &kernel_channel::Channels<Payload>,
+    id: EndId,
+    contracts: Find<'_>,
+) -> Failure {
+    let Ok(about) = table.about(id) else { return Failure::BadEnd };
+    let contract = contracts(&hash_of(about.contract));
+    let may_close = contract.is_none_or(|contract| {
+        let state = u8::try_from(about.state).ok().and_then(|state| contract.state(state));
+        state.is_some_and(|state| contract.may_close(state, side(about.side.other())))
+    });
+    if may_close && !about.is_broken { Failure::Closed } else { Failure::Broken }
+}
+
+fn refusal(error: SendError) -> Failure {
+    match error {
+        SendError::BadEnd => Failure::BadEnd,
+        SendError::PeerClosed => Failure::Closed,
+        SendError::Contract | SendError::Bound => Failure::Breach,
+        SendError::BadCarried => Failure::BadCarried,
+        SendError::Shared => Failure::Shared,
+        SendError::Level => Failure::Level,
+        SendError::NoRoom => Failure::NoRoom,
+    }
+}
+
+/// Returns what a contract guarantees, if kernels have room for that.
+fn bounds(contract: &Known) -> Result<Bounds, Failure> {
+    use kernel_contract::Side::{Client, Server};
+    let lengths = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
+    let bytes = lengths.map(|message| message.inline).max().unwrap_or(0);
+    // To the client, which has the first end, and to the server.
+    let messages = [Server, Client].map(|from| contract.bound(from).messages);
+    let fits = |count: u32| count as usize * cells_for(bytes) <= UNREAD && count <= QUEUE.into();
+    if !messages.into_iter().all(fits) {
+        return Err(Failure::Large);
+    }
+    let messages = messages.map(|count| count as u16);
+    Ok(Bounds { messages, bytes: bytes as u32, level: contract.level() })
+}
+
+/// The client has the first end.
+fn side(side: Side) -> kernel_contract::Side {
+    match side {
+        Side::First => kernel_contract::Side::Client,
+        Side::Second => kernel_contract::Side::Server,
+    }
+}
+
+fn id_of(hash: &Hash) -> ContractId {
+    let (low, high) = hash.0.split_at(8);
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    ContractId([word(low), word(high)])
+}
+
+fn hash_of(id: ContractId) -> Hash {
+    let mut bytes = [0; 16];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(id.0) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    Hash(bytes)
+}

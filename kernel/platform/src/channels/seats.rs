@@ -1,0 +1,74 @@
+//! For each slot of the table: the process tree that holds its end, and the threads that wait.
+//!
+//! Contract: a thread that waits has put its token here under the lock of the table, so no wake is
+//! missed. A wake takes all tokens of a slot; a thread that is woken looks again.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use kernel_channel::EndId;
+use kernel_sched::{Scheduler, ThreadId};
+
+/// Threads that may wait for one end at the same time.
+const WAITERS: usize = 4;
+/// No thread.
+const NONE: u64 = 0;
+
+#[derive(Clone, Copy, Default)]
+struct Seat {
+    /// The first process of the tree; 0: no program holds the end.
+    tree: u32,
+    /// Tokens of threads. Those that exist come first.
+    waiting: [u64; WAITERS],
+}
+
+/// One seat for each slot.
+pub struct Seats(Box<[Seat]>);
+
+impl Seats {
+    pub fn new(count: usize) -> Seats {
+        Seats(vec![Seat::default(); count].into_boxed_slice())
+    }
+
+    fn seat(&mut self, end: EndId) -> Option<&mut Seat> {
+        self.0.get_mut(end.slot())
+    }
+
+    /// Notes which tree holds an end; 0: none.
+    pub fn hold(&mut self, end: EndId, tree: u32) {
+        if let Some(seat) = self.seat(end) {
+            seat.tree = tree;
+        }
+    }
+
+    /// Returns how many ends a tree holds.
+    pub fn held_by(&self, tree: u32) -> usize {
+        self.0.iter().filter(|seat| seat.tree == tree).count()
+    }
+
+    /// Notes that a thread waits. Returns false if too many others do.
+    pub fn add(&mut self, end: EndId, thread: u64) -> bool {
+        let Some(seat) = self.seat(end) else { return false };
+        let place = seat.waiting.iter_mut().find(|it| **it == thread || **it == NONE);
+        place.map(|place| *place = thread).is_some()
+    }
+
+    /// Forgets a thread. Returns whether no other one waits.
+    pub fn remove(&mut self, end: EndId, thread: u64) -> bool {
+        let Some(seat) = self.seat(end) else { return true };
+        if let Some(at) = seat.waiting.iter().position(|it| *it == thread) {
+            seat.waiting.copy_within(at + 1.., at);
+            seat.waiting[WAITERS - 1] = NONE;
+        }
+        seat.waiting[0] == NONE
+    }
+
+    /// Wakes all threads that wait for an end.
+    pub fn wake(&mut self, end: EndId, scheduler: &Scheduler) {
+        let Some(seat) = self.seat(end) else { return };
+        for thread in core::mem::take(&mut seat.waiting) {
+            if thread != NONE {
+                scheduler.wake(ThreadId::from_token(thread));
+            }
+        }
+    }
+}

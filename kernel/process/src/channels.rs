@@ -1,0 +1,322 @@
+//! Functions on channels (docs/design/channels.md).
+//!
+//! Contract: bytes pass through the calling thread's buffer, so the kernel's channels never access
+//! the memory of a program. A descriptor of an end that is sent is held back while that is tried:
+//! it is either the receiver's, or this process's as before. What a message needs is there before
+//! it is received.
+//!
+//! ```text
+//!   channel, channel_use: contract --parse--> Contracts
+//!   channel_send:    message --buffer, ends held--> System::send     --> ends gone, or as before
+//!   channel_receive: numbers reserved --> System::receive --buffer--> message, new descriptors
+//! ```
+
+use crate::errno::{Done, Errno, Halt};
+use crate::memory::{GuestMemory, SCRATCH};
+use crate::process::Process;
+use crate::system::System;
+use crate::table::Descriptor;
+use crate::wasi::rights;
+use abi::channel::{ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
+use alloc::boxed::Box;
+use arch::lock::Once;
+use kernel_contract::exchange::{Arrived, Cargo, Known, Outgoing, Room};
+use kernel_contract::{Automaton, BYTES, ENDPOINTS, Hash, INLINE, Side};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most contracts of a process.
+const CONTRACTS: usize = 16;
+/// Bytes of a message's description.
+const MESSAGE: u32 = size_of::<ChannelMessage>() as u32;
+
+const _: () = assert!(INLINE <= SCRATCH);
+
+/// The contracts by which a process uses its ends. They are only ever added.
+#[derive(Default)]
+pub struct Contracts([Once<Box<Known>>; CONTRACTS]);
+
+impl Contracts {
+    /// Returns the contract with this name.
+    pub fn find(&self, name: &Hash) -> Option<&Known> {
+        self.iter().find(|contract| contract.hash() == *name)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().map_while(Once::get).map(Box::as_ref)
+    }
+
+    /// Adds a contract, unless it is there. Returns it, or why there cannot be more.
+    fn add(&self, contract: Known) -> Result<&Known, Errno> {
+        let name = contract.hash();
+        let mut contract = Some(Box::new(contract));
+        for place in &self.0 {
+            if place.get().is_none_or(|known| known.hash() != name)
+                && let Some(new) = contract.take()
+            {
+                // If another thread takes the place first, the next one is tried.
+                contract = place.set(new).err();
+            }
+            if let Some(known) = place.get().filter(|known| known.hash() == name) {
+                return Ok(known);
+            }
+        }
+        Err(Errno::NOSPC)
+    }
+}
+
+/// Why nothing was received; and if the room is too small, the bytes and ends that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreceived {
+    pub why: Errno,
+    pub bytes: usize,
+    pub ends: usize,
+}
+
+impl From<Errno> for Unreceived {
+    fn from(why: Errno) -> Unreceived {
+        Unreceived { why, bytes: 0, ends: 0 }
+    }
+}
+
+/// Descriptors that are held back while their ends are sent, with their numbers.
+type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
+
+fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
+    let bytes: [u8; MESSAGE as usize] = memory.load(at)?;
+    ChannelMessage::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)
+}
+
+impl Process {
+    /// Returns the handle of an end with this right.
+    fn end(&self, fd: u32, right: u64) -> Result<u64, Errno> {
+        self.table.get(fd)?.with(right)?.object.end()
+    }
+
+    /// Returns the contract in a range of the program's memory.
+    fn contract(&self, memory: &GuestMemory<'_>, at: u32, length: u32) -> Result<&Known, Errno> {
+        let bytes = memory.view(at, length, BYTES)?;
+        let bytes = crate::table::copied(&bytes)?;
+        self.contracts.add(Automaton::parse(bytes).map_err(|_| Errno::INVAL)?)
+    }
+
+    /// Makes a channel. Stores the descriptors of its client's and its server's end.
+    pub fn channel(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        contract: u32,
+        bytes: u32,
+        ends: u32,
+    ) -> Done {
+        memory.check(ends, 8)?;
+        let contract = self.contract(memory, contract, bytes)?;
+        self.table.two_free()?;
+        let [client, server] =
+            system.channel(contract)?.map(|handle| Descriptor::of_end(handle, u64::MAX));
+        let first = self.enter(system, client).inspect_err(|_| {
+            let _ = server.object.close(system);
+        })?;
+        let second = self.enter(system, server).inspect_err(|_| {
+            let _ = self.table.take(first).map(|client| client.object.close(system));
+        })?;
+        memory.store(ends, [first, second].as_bytes())?;
+        Ok(())
+    }
+
+    /// Says by which contract, and as which side of it, the process uses an end.
+    #[allow(clippy::too_many_arguments, reason = "the import's")]
+    pub fn channel_use(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        contract: u32,
+        bytes: u32,
+        side: u32,
+    ) -> Done {
+        let end = self.end(fd, 0)?;
+        let side = match side {
+            side::CLIENT => Side::Client,
+            side::SERVER => Side::Server,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        let name = self.contract(memory, contract, bytes)?.hash();
+        let about = system.about_end(end)?;
+        if (about.contract, about.side) == (name, side) {
+            Ok(())
+        } else {
+            Err(Errno::PROTOTYPE.into())
+        }
+    }
+
+    /// Sends a message.
+    pub fn channel_send(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        message: u32,
+    ) -> Done {
+        let end = self.end(fd, rights::FD_WRITE)?;
+        let message = load(memory, message)?;
+        let [at, length] = message.bytes;
+        let block = match (message.flags, message.reserved) {
+            (0, 0) => None,
+            (HAS_BLOCK, 0) => Some(message.block[1] as usize),
+            _ => return Err(Errno::INVAL.into()),
+        };
+        // No message has more bytes.
+        let length = length as usize;
+        if length > INLINE {
+            return Err(Errno::PROTO.into());
+        }
+        memory.bytes.read(at, memory.scratch.get_mut(..length).ok_or(Errno::PROTO)?)?;
+        let bytes = memory.scratch.get(..length).ok_or(Errno::PROTO)?;
+        let held = self.hold_back(message.ends)?;
+        let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
+        let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
+        let sent = system.send(end, &self.contracts, &outgoing);
+        self.settle(&held, sent.is_ok());
+        Ok(sent?)
+    }
+
+    /// Holds back the descriptors of ends that are to be sent.
+    fn hold_back(&self, ends: [u32; ENDPOINTS]) -> Result<Held, Errno> {
+        let mut held: Held = [None; ENDPOINTS];
+        for (place, number) in held.iter_mut().zip(ends).filter(|(_, number)| *number != NO_END) {
+            let taken = self.table.get(number).and_then(|descriptor| {
+                descriptor.object.end()?;
+                self.table.hold(number)
+            });
+            match taken {
+                Ok(descriptor) => *place = Some((number, descriptor)),
+                Err(why) => {
+                    self.settle(&held, false);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// Gives descriptors back that were held back, or frees their numbers.
+    fn settle(&self, held: &Held, are_gone: bool) {
+        for (number, descriptor) in held.iter().flatten() {
+            // It is reserved: fails never.
+            let _ = self.table.settle(*number, (!are_gone).then_some(*descriptor));
+        }
+    }
+
+    /// Receives a message.
+    pub fn channel_receive(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        message: u32,
+        flags: u32,
+    ) -> Done {
+        if flags & !NO_WAIT != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let end = self.end(fd, rights::FD_READ)?;
+        let waits = flags & NO_WAIT == 0;
+        // Most messages carry no ends, so numbers for them are reserved when that is known.
+        let mut numbers = [NO_END; ENDPOINTS];
+        let received = loop {
+            let ends = numbers.iter().filter(|number| **number != NO_END).count();
+            match self.receive_into(memory, system, (end, message), (ends, waits))? {
+                Err(Unreceived { why, ends: needed, .. })
+                    if why == Errno::MSGSIZE && needed > ends =>
+                {
+                    let free = numbers.get_mut(ends).ok_or(Errno::PROTO)?;
+                    match self.table.reserve() {
+                        Ok(number) => *free = number,
+                        Err(why) => break Err(why),
+                    }
+                }
+                received => break received.map_err(|unreceived| unreceived.why),
+            }
+        };
+        let Ok(arrived) = received else {
+            self.enter_ends(numbers, [Cargo::Nothing; ENDPOINTS]);
+            return Err(received.err().unwrap_or(Errno::IO).into());
+        };
+        let ends = self.enter_ends(numbers, arrived.ends);
+        let mut stored = load(memory, message)?;
+        stored.bytes[1] = arrived.length as u32;
+        (stored.block[1], stored.ends, stored.tag) = (0, ends, arrived.tag);
+        (stored.flags, stored.reserved) = (0, 0);
+        memory.store(message, stored.as_bytes())?;
+        Ok(())
+    }
+
+    /// Receives a message into the room that the program has, and ends for which numbers are
+    /// reserved. If the room is too small, stores the lengths that are needed.
+    fn receive_into(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        (end, message): (u64, u32),
+        (ends, waits): (usize, bool),
+    ) -> Result<Result<Arrived, Unreceived>, Halt> {
+        let asked = load(memory, message)?;
+        let [at, room] = asked.bytes;
+        memory.check(at, room)?;
+        memory.touch(at, room)?;
+        memory.touch(message, MESSAGE)?;
+        let room = (room as usize).min(INLINE);
+        let mut into =
+            Room { bytes: memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?, ends };
+        let received = system.receive(end, &self.contracts, &mut into, waits)?;
+        match received {
+            Ok(arrived) => {
+                let bytes = memory.scratch.get(..arrived.length).ok_or(Errno::IO)?;
+                memory.bytes.store(at, bytes)?;
+            }
+            Err(Unreceived { why, bytes, .. }) if why == Errno::MSGSIZE && bytes > room => {
+                let needed = ChannelMessage { bytes: [at, bytes as u32], ..asked };
+                memory.store(message, needed.as_bytes())?;
+                return Err(Errno::MSGSIZE.into());
+            }
+            Err(_) => {}
+        }
+        Ok(received)
+    }
+
+    /// Makes descriptors of received ends at reserved numbers, and frees the others. Returns what
+    /// the program gets to see.
+    fn enter_ends(&self, numbers: [u32; ENDPOINTS], ends: [Cargo; ENDPOINTS]) -> [u32; ENDPOINTS] {
+        let mut free = numbers.into_iter().filter(|number| *number != NO_END);
+        let seen = ends.map(|cargo| match cargo {
+            Cargo::Nothing => NO_END,
+            Cargo::Lost => LOST_END,
+            Cargo::End(handle) => free.next().map_or(LOST_END, |number| {
+                // It is reserved: fails never.
+                let _ = self.table.settle(number, Some(Descriptor::of_end(handle, u64::MAX)));
+                number
+            }),
+        });
+        for number in free {
+            let _ = self.table.settle(number, None);
+        }
+        seen
+    }
+
+    /// Sends a message, and receives the next one.
+    pub fn channel_call(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        message: u32,
+        reply: u32,
+    ) -> Done {
+        // What can be known before is: a message that was sent is not taken back.
+        self.end(fd, rights::FD_READ)?;
+        let [at, room] = load(memory, reply)?.bytes;
+        memory.check(at, room)?;
+        self.channel_send(memory, system, fd, message)?;
+        self.channel_receive(memory, system, fd, reply, 0)
+    }
+}

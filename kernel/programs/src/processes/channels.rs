@@ -1,0 +1,159 @@
+//! Channels of programs, as parts of [`Guest`]: waiting, limits and error numbers. What happens to
+//! ends and messages is in `kernel_platform::channels`.
+//!
+//! Contract: as in [`super::guest`]. A thread that waits is queued under the lock of the channels,
+//! and is woken by a message, a close, or the end of its process.
+
+use super::guest::Guest;
+use abi::net::{Poll, ready};
+use kernel_contract::exchange::{Arrived, Known, Outgoing, Room};
+use kernel_platform::channels::Failure;
+use kernel_process::channels::{Contracts, Unreceived};
+use kernel_process::object::Polls;
+use kernel_process::{Errno, Interrupted, System, Wait};
+use kernel_services::idle;
+use kernel_services::kernel::Kernel;
+
+/// Returns the number by which programs know a failure.
+pub fn errno(failure: Failure) -> Errno {
+    match failure {
+        Failure::BadEnd | Failure::BadCarried => Errno::BADF,
+        Failure::NoContract => Errno::NOTCONN,
+        Failure::Breach => Errno::PROTO,
+        Failure::Closed => Errno::PIPE,
+        Failure::Broken => Errno::CONNRESET,
+        Failure::Shared => Errno::MLINK,
+        Failure::Level => Errno::LOOP,
+        Failure::NoRoom => Errno::NOBUFS,
+        Failure::Full => Errno::NFILE,
+        Failure::Large => Errno::NOTSUP,
+        Failure::Empty => Errno::AGAIN,
+        Failure::Unfit { .. } => Errno::MSGSIZE,
+        Failure::Crowded => Errno::NOMEM,
+    }
+}
+
+fn unreceived(failure: Failure) -> Unreceived {
+    match failure {
+        Failure::Unfit { bytes, ends } => Unreceived { why: Errno::MSGSIZE, bytes, ends },
+        failure => errno(failure).into(),
+    }
+}
+
+impl Guest {
+    /// Fails for a process whose threads run on two kernels in turn: its ends would have to move
+    /// with each turn.
+    fn may_use_channels(&self) -> Result<(), Errno> {
+        if self.is_shared() { Err(Errno::NOTSUP) } else { Ok(()) }
+    }
+
+    pub(super) fn make_channel(&mut self, contract: &Known) -> Result<[u64; 2], Errno> {
+        self.may_use_channels()?;
+        let mut secret = [0; 8];
+        self.random(&mut secret);
+        let channels = &self.kernel().channels;
+        channels.create(contract, self.tree(), u64::from_le_bytes(secret)).map_err(errno)
+    }
+
+    pub(super) fn send_message(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: &Outgoing<'_>,
+    ) -> Result<(), Errno> {
+        self.may_use_channels()?;
+        let kernel = self.kernel();
+        let sent = kernel.channels.send(kernel, end, message, &|name| contracts.find(name));
+        idle::to_program(kernel);
+        sent.map_err(errno)
+    }
+
+    pub(super) fn receive_message(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        room: &mut Room<'_>,
+        waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        if let Err(why) = self.may_use_channels() {
+            return Ok(Err(why.into()));
+        }
+        let (kernel, tree) = (self.kernel(), self.tree());
+        let find = |name: &_| contracts.find(name);
+        loop {
+            let thread = self.thread();
+            let queue = waits.then(|| thread.asleep());
+            let received = kernel.channels.receive(kernel, (end, tree), room, &find, queue);
+            if received != Err(Failure::Empty) || !waits {
+                idle::to_program(kernel);
+                return Ok(received.map_err(unreceived));
+            }
+            kernel.scheduler.block_in(thread.asleep(), !self.must_end_wait());
+            if self.must_end_wait() {
+                kernel.channels.end_wait(kernel, end);
+                idle::to_program(kernel);
+                return Err(Interrupted);
+            }
+        }
+    }
+
+    /// Returns a handle for a further descriptor of an end.
+    pub(super) fn further_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(self.kernel().channels.dup(end).map(|()| end).map_err(errno))
+    }
+
+    /// Returns what an end is called in the start data of a process of kernel `kernel`.
+    pub(super) fn end_for(&mut self, kernel: u16, end: u64) -> Result<u64, Errno> {
+        let is_here = usize::from(kernel) == self.kernel().me.index();
+        if is_here { Ok(end) } else { Err(Errno::NOTSUP) }
+    }
+
+    /// Waits for objects, ends among them.
+    pub(super) fn poll_with_ends(
+        &mut self,
+        Polls { files, sockets, ends }: &mut Polls,
+        wait: Wait,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        let kernel = self.kernel();
+        let waits = wait != Wait::Not;
+        let ready = look_at_all(kernel, ends, waits);
+        // If an end is ready, the services are asked for what they know.
+        let wait = if ready == 0 { wait } else { Wait::Not };
+        let is_ready = || ends.iter().any(|end| look(kernel, end, false) != Ok(None));
+        let found = self.poll_services((files, sockets), wait, &is_ready);
+        if waits {
+            ends.iter().for_each(|end| kernel.channels.end_wait(kernel, end.handle));
+        }
+        Ok(found?.map(|count| count + look_at_all(kernel, ends, false)))
+    }
+}
+
+/// Returns what is ready of an end, and how many bytes of the next message; `None`: nothing. With
+/// `waits`, the calling thread is woken when that may have changed.
+fn look(kernel: &Kernel, end: &Poll, waits: bool) -> Result<Option<(u16, u64)>, Errno> {
+    // A send never waits.
+    if end.want & ready::WRITE != 0 {
+        return Ok(Some((ready::WRITE, 0)));
+    }
+    let found = kernel.channels.poll(kernel, end.handle, waits).map_err(errno)?;
+    Ok(found.and_then(|found| match (found.is_closed, end.want) {
+        (true, _) => Some((ready::READ | ready::HANGUP, 0)),
+        (false, 0) => None,
+        (false, _) => Some((ready::READ, found.bytes as u64)),
+    }))
+}
+
+/// Fills in what is known of all ends. Returns how many are ready or have an error.
+fn look_at_all(kernel: &Kernel, ends: &mut [Poll], waits: bool) -> u64 {
+    let mut ready = 0;
+    for end in ends {
+        let found = look(kernel, end, waits);
+        (end.error, end.got, end.bytes) = match found {
+            Ok(None) => (0, 0, 0),
+            Ok(Some((got, bytes))) => (0, got, bytes),
+            Err(why) => (why.0, 0, 0),
+        };
+        ready += u64::from(found != Ok(None));
+    }
+    ready
+}
