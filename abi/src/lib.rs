@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod boot;
+pub mod channel;
 mod codes;
 pub mod dma;
 pub mod dsm;

@@ -31,6 +31,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `peer_address(descriptor, address)` | stores that of its peer |
 /// | `get_option(descriptor, option, value)` | stores a [`crate::net::option`] (u32) |
 /// | `set_option(descriptor, option, value)` | changes one |
+/// | `channel(contract, bytes, ends)` | creates a channel; stores two descriptors: client, server |
+/// | `channel_use(descriptor, contract, bytes, side)` | says by which contract, and as which side |
+/// | `channel_send(descriptor, message)` | sends a [`crate::channel::ChannelMessage`] |
+/// | `channel_receive(descriptor, message, flags)` | receives one |
+/// | `channel_call(descriptor, message, reply)` | sends one, then receives one |
 pub const MODULE: &str = "penumbra";
 
 /// Import module of the functions that the installer puts in place of instructions of modules with
