@@ -416,6 +416,8 @@ mod tests {
             "threads-rust",
             "light-threads",
             "moves",
+            "channels",
+            "channels-c",
         ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));

@@ -1,7 +1,11 @@
 //! The C header of a contract: structs with the layout of the messages, tags, states, and functions
 //! that make a message's bytes of its struct and back. Plain C11, all of it inline.
 //!
+//! With `penumbra_channel.h` the header also has functions that send and receive (`c/calls.rs`).
+//!
 //! Wrong orders compile in C. The names of the states are there for programs that keep track.
+
+mod calls;
 
 use crate::error::side_name;
 use crate::model::{Contract, Endpoint, Field, Message, Type};
@@ -29,6 +33,12 @@ pub fn header(contract: &Contract, source: &str) -> String {
          /* Both sides of a channel must have the same hash. */\n\
          #define {upper}_HASH {{ \\\n    {first}, \\\n    {second} }}\n\n"
     );
+    let _ = write!(
+        code,
+        "/* The contract as the system takes it. */\n\
+         static const unsigned char {symbol}_contract[] = {{\n{}}};\n\n",
+        crate::encode::rows(&contract.bytes)
+    );
     code += &states(contract, &upper);
     code += &tags(contract, &upper);
     for message in &contract.messages {
@@ -36,8 +46,8 @@ pub fn header(contract: &Contract, source: &str) -> String {
         code += &structure(message, &symbol);
         code += &functions(message, &symbol);
     }
-    let _ = write!(code, "\n#endif\n");
-    code
+    let _ = write!(code, "\n#endif /* PENUMBRA_{upper}_H */\n");
+    code + &calls::calls(contract)
 }
 
 /// Returns a text as it can be in a comment: on one line, because a compiler joins the lines `*\`

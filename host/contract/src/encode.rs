@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Encodes a draft that `check` has accepted.
 pub fn finish(draft: Draft) -> Contract {
     let bytes = tables(&draft).encode();
-    let automaton = Automaton::parse(bytes)
+    let automaton = Automaton::parse(bytes.clone())
         .expect("the rules of `check` are those of `parse`, and more (tests/walks.rs)");
     Contract {
         name: draft.name,
@@ -17,6 +17,7 @@ pub fn finish(draft: Draft) -> Contract {
         messages: draft.messages,
         states: draft.states,
         start: draft.start,
+        bytes,
         automaton,
     }
 }
@@ -46,6 +47,12 @@ fn shape(message: &Message) -> Shape {
         block: message.block.unwrap_or(0),
         endpoints: message.endpoints.iter().map(Endpoint::carried).collect(),
     }
+}
+
+/// Returns bytes as lines of numbers, in Rust and C alike.
+pub fn rows(bytes: &[u8]) -> String {
+    let row = |row: &[u8]| row.iter().map(|byte| format!(" {byte},")).collect::<String>();
+    bytes.chunks(16).map(|bytes| format!("   {}\n", row(bytes))).collect()
 }
 
 /// Returns a digest of what the tables do not contain. Descriptions are not part of it, so a

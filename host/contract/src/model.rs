@@ -19,6 +19,8 @@ pub struct Contract {
     /// Index of the state in which a channel begins.
     pub start: usize,
     /// Its binary form.
+    pub bytes: Vec<u8>,
+    /// The same, parsed.
     pub automaton: Automaton<Vec<u8>>,
 }
 

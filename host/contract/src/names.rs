@@ -19,7 +19,18 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Names in generated functions, which an endpoint cannot have.
-const PARAMETERS: &[&str] = &["block", "bytes", "endpoints", "message", "next"];
+const PARAMETERS: &[&str] = &[
+    "answer",
+    "block",
+    "bytes",
+    "channel",
+    "come",
+    "endpoints",
+    "message",
+    "next",
+    "reply",
+    "sent",
+];
 
 /// Checks the name of a `what`.
 pub fn check(what: &'static str, name: &str) -> Result<(), Reason> {
@@ -32,9 +43,9 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Reason> {
     }
     let is_reserved = RESERVED.iter().flat_map(|line| line.split(' ')).any(|word| word == name);
     let is_parameter = what == "endpoint" && PARAMETERS.contains(&name);
-    // What is received is a message or `Closed`.
-    let is_closing = what == "message" && name == "closed";
-    if is_reserved || is_parameter || is_closing {
+    // In Rust, what is received is a message or `Closed`; in C, `struct NAME_received` is any one.
+    let is_received = what == "message" && ["closed", "received"].contains(&name);
+    if is_reserved || is_parameter || is_received {
         return Err(Reason::Reserved { what, name: name.to_string() });
     }
     Ok(())

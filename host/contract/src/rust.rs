@@ -33,6 +33,9 @@ pub fn module(contract: &Contract, source: &str) -> String {
         first.join(", "),
         second.join(", ")
     );
+    code += "/// The contract as the system takes it.\npub static CONTRACT: &[u8] = &[\n";
+    code += &crate::encode::rows(&contract.bytes);
+    code += "];\n\n";
     code += &messages::module(contract);
     for side in [Side::Client, Side::Server] {
         code += "\n";

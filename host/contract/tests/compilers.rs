@@ -15,12 +15,11 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// Contains the SDK's module for channels as the crate `penumbra`.
+    /// Contains the SDK as the crate `penumbra`.
     fn new() -> Self {
         let workshop = Self { folder: tempfile::tempdir().unwrap() };
-        let sdk = Path::new("../../sdk/rust/src/channel.rs").canonicalize().unwrap();
-        let source = format!("#![no_std]\n#[path = {sdk:?}]\npub mod channel;\n");
-        let built = workshop.rust("penumbra", &source);
+        let sdk = Path::new("../../sdk/rust/src/lib.rs").canonicalize().unwrap();
+        let built = workshop.compile("penumbra", &sdk);
         assert!(built.status.success(), "{}", text(&built));
         workshop
     }
@@ -33,10 +32,14 @@ impl Workshop {
 
     /// Compiles a library.
     fn rust(&self, name: &str, source: &str) -> Output {
-        let path = self.write(&format!("{name}.rs"), source);
+        self.compile(name, &self.write(&format!("{name}.rs"), source))
+    }
+
+    fn compile(&self, name: &str, path: &Path) -> Output {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let mut command = Command::new(rustc);
         command.args(["--edition", "2024", "--crate-type", "rlib", "-D", "warnings", "-L", "."]);
+        command.args(["--crate-name", name]);
         command.args(["--extern", "penumbra"].iter().filter(|_| name != "penumbra"));
         command.arg(path).current_dir(self.folder.path()).output().unwrap()
     }
@@ -115,11 +118,13 @@ fn a_wrong_order_does_not_compile() {
         "good",
         "    let asked = client::start(transport).send_ping(&ping)?;\n\
          \x20   let client::received::Asked::Pong { next, .. } = asked.receive()?;\n\
+         \x20   let client::received::Asked::Pong { next, .. } = next.call_ping(&ping)?;\n\
          \x20   next.send_bye(&message::Bye {})?.close();",
     );
     assert!(compiles, "{errors}");
     for (name, error, body) in [
         ("twice", "E0599", "client::start(transport).send_ping(&ping)?.send_ping(&ping)?;"),
+        ("answered", "E0599", "client::start(transport).call_bye(&message::Bye {})?;"),
         ("early", "E0599", "client::start(transport).receive()?;"),
         ("closes", "E0599", "client::start(transport).send_ping(&ping)?.close();"),
         ("side", "E0599", "server::start(transport).send_ping(&ping)?;"),
@@ -154,6 +159,29 @@ fn all_headers_compile_together_without_warnings() {
     assert_eq!(workshop.c(&(source + "int main(void) { return 0; }\n")), "");
 }
 
+/// The functions that send and receive are for WASI; here, they are compiled only.
+#[test]
+fn all_calls_compile_together_without_warnings() {
+    let workshop = Workshop::new();
+    let mut source = "#include <penumbra_channel.h>\n".to_string();
+    for contract in contracts() {
+        let name = format!("{}.h", contract.symbol());
+        workshop.write(&name, &contract::header(&contract, ""));
+        source += &format!("#include \"{name}\"\n#include \"{name}\"\n");
+    }
+    source += "int answer(uint32_t end, struct ping_v1_received *reply);\n\
+               int answer(uint32_t end, struct ping_v1_received *reply)\n{\n\
+               \x20   const struct ping_v1_ping ping = {.sequence = 1};\n\
+               \x20   return ping_v1_ping_call(end, &ping, reply);\n}\n";
+    let path = workshop.write("calls.c", &source);
+    let sdk = Path::new("../../sdk/c").canonicalize().unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-attributes", "-c", "-o", "calls.o"]);
+    let built = cc.arg("-I").arg(sdk).arg(path).current_dir(workshop.folder.path()).output();
+    let built = built.unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+}
+
 /// Descriptions are text, whatever is in them.
 #[test]
 fn descriptions_do_not_become_code() {
@@ -165,9 +193,10 @@ fn descriptions_do_not_become_code() {
     let path = Path::new("tests/contracts/random.v1.toml");
     let contract = Contract::parse(path, &file).unwrap();
     let workshop = Workshop::new();
-    let header = contract::header(&contract, "*/ int d; /*");
-    let probe = "static char a, b, d;\nint main(void) { return a + b + d; }\n";
-    assert_eq!(workshop.c(&(header + probe)), "");
+    workshop.write("random.h", &contract::header(&contract, "*/ int d; /*"));
+    let probe = "#include \"random.h\"\nstatic char a, b, d;\n\
+                 int main(void) { return a + b + d; }\n";
+    assert_eq!(workshop.c(probe), "");
     let built =
         workshop.rust("random", &format!("#![no_std]\n{}", contract::module(&contract, "")));
     assert!(built.status.success(), "{}", text(&built));

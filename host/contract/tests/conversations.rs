@@ -27,12 +27,28 @@ fn read(path: &str) -> Contract {
 
 #[test]
 fn generated_code_is_what_the_generator_prints() {
-    for (source, code) in [
-        (EVERY, include_str!("generated/every_v1.rs")),
-        (PING, include_str!("generated/ping_v1.rs")),
+    const ECHO: &str = "tests/contracts/echo.v1.toml";
+    const GIVE: &str = "tests/contracts/give.v1.toml";
+    const PIECE: &str = "tests/contracts/piece.v1.toml";
+    const RUST: &str = "tests/programs/channels/src/contracts";
+    const C: &str = "tests/programs/channels-c";
+    let checked_in = |path: &str| std::fs::read_to_string(Path::new("../..").join(path)).unwrap();
+    let same = |source: &str, file: &str, now: String| {
+        let language = if file.ends_with(".h") { "c" } else { "rust" };
+        let command = format!("./pen contract {language} {source} >{file}");
+        assert!(now == checked_in(file), "other code is checked in: `{command}`");
+    };
+    for (source, file) in [
+        (EVERY, "host/contract/tests/generated/every_v1.rs"),
+        (PING, "host/contract/tests/generated/ping_v1.rs"),
+        (PIECE, "tests/programs/channels/src/contracts/piece_v1.rs"),
     ] {
-        let now = contract::module(&read(source), source);
-        assert!(now == code, "`./pen contract rust {source}` prints other code than is checked in");
+        same(source, file, contract::module(&read(source), source));
+    }
+    for (source, name) in [(PING, "ping_v1"), (ECHO, "echo_v1"), (GIVE, "give_v1")] {
+        let contract = read(source);
+        same(source, &format!("{RUST}/{name}.rs"), contract::module(&contract, source));
+        same(source, &format!("{C}/{name}.h"), contract::header(&contract, source));
     }
 }
 
@@ -43,6 +59,8 @@ fn a_client_pings_and_leaves() {
     use ping_v1::{client, message, server};
     let contract = read(PING);
     assert_eq!((ping_v1::NAME, ping_v1::HASH), ("ping.v1", contract.hash().0));
+    let automaton = kernel_contract::Automaton::parse(ping_v1::CONTRACT).unwrap();
+    assert_eq!(automaton.hash(), contract.hash(), "the automaton in the program's image");
     let (here, there) = memory::channel(&contract);
     let (mut client, mut server) = (client::start(here), server::start(there));
     for sequence in 0..3 {
@@ -58,6 +76,24 @@ fn a_client_pings_and_leaves() {
     let Idle::Bye { next, .. } = server.receive().unwrap() else { panic!("no bye") };
     client.close();
     next.close();
+}
+
+/// The answer is in the queue before the call: in one thread, nobody could give it later.
+#[test]
+fn a_call_sends_and_receives() {
+    use ping_v1::client::received::Asked;
+    use ping_v1::{client, message, server};
+    let (here, there) = memory::channel(&read(PING));
+    let pong = message::Pong { sequence: 5, time: 7 };
+    there.forge(message::Pong::TAG, &pong.encode());
+    let answer = client::start(here).call_ping(&message::Ping { sequence: 5 }).unwrap();
+    let Asked::Pong { message, .. } = answer;
+    assert_eq!(message, pong);
+    let server::received::Idle::Ping { message, .. } = server::start(there).receive().unwrap()
+    else {
+        panic!("no ping")
+    };
+    assert_eq!(message.sequence, 5);
 }
 
 #[test]
@@ -121,7 +157,7 @@ fn messages_have_blocks_and_endpoints() {
 }
 
 #[test]
-fn what_the_types_do_not_catch_breaks_the_channel() {
+fn what_the_types_do_not_catch_is_refused() {
     let contract = read(EVERY);
     let other = read("host/contract/tests/contracts/other.v2.toml");
     let send = |block: usize, swap: bool| {
@@ -133,8 +169,8 @@ fn what_the_types_do_not_catch_breaks_the_channel() {
         sent.map(|_| ()).err()
     };
     assert_eq!(send(3072, false), None);
-    assert_eq!(send(3073, false), Some(Error::Broken), "a long block");
-    assert_eq!(send(3072, true), Some(Error::Broken), "the wrong end of a channel");
+    assert_eq!(send(3073, false), Some(Error::Refused(0)), "a long block");
+    assert_eq!(send(3072, true), Some(Error::Refused(0)), "the wrong end of a channel");
 }
 
 #[test]

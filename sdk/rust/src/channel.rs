@@ -1,7 +1,28 @@
-//! What generated code of contracts needs (`./pen contract rust`, `docs/reference/contracts.md`):
-//! the transport that it sends over, its errors, and the fields of its messages.
+//! Channels: two programs that talk by a contract (`docs/design/channels.md`).
 //!
-//! Nothing implements [`Transport`] over the system's calls yet, because kernels have no channels.
+//! ```text
+//!   ./pen contract rust --> ping_v1::client::start(..)    states as types
+//!                              | Transport
+//!                           Channel (system.rs)            an end, by its descriptor
+//!                              | the system's calls
+//! ```
+//! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
+//! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it are
+//!   the fields of messages
+//!
+//! ```ignore
+//! let (here, there) = Channel::pair(ping_v1::CONTRACT)?;
+//! let child = Command::new("/bin/server").file(there.descriptor(), 9).spawn()?;
+//! drop(there);
+//! let answer = ping_v1::client::start(here).call_ping(&Ping { sequence: 1 })?;
+//! ```
+
+mod fields;
+mod system;
+
+use crate::Errno;
+pub use fields::{Bytes, put, read};
+pub use system::{Channel, End, Side};
 
 /// Maximum number of endpoints that a message carries.
 pub const ENDPOINTS: usize = 2;
@@ -17,6 +38,9 @@ pub trait Transport {
     type Endpoint;
 
     /// Sends the message `tag`. `bytes` are its fields. Does not wait for the receiver.
+    ///
+    /// If it fails, nothing was sent, and the block and the endpoints are dropped. After
+    /// [`Error::Refused`] and [`Error::System`] the conversation is where it was.
     fn send(
         &mut self,
         tag: u16,
@@ -29,15 +53,31 @@ pub trait Transport {
     /// any message that the contract allows now. `None`: the other side has closed the channel.
     fn receive(&mut self, bytes: &mut [u8]) -> Received<Self>;
 
+    /// Sends a message, then receives the next one into `answer`: one call of the system instead of
+    /// two.
+    fn call(
+        &mut self,
+        tag: u16,
+        bytes: &[u8],
+        block: Option<Self::Block>,
+        endpoints: Endpoints<Self::Endpoint>,
+        answer: &mut [u8],
+    ) -> Received<Self> {
+        self.send(tag, bytes, block, endpoints)?;
+        self.receive(answer)
+    }
+
     /// Closes the channel, as the contract allows it.
     fn close(self)
     where
         Self: Sized;
 }
 
+/// A received message; `None`: the other side has closed the channel.
+pub type Incoming<T> = Option<Arrival<<T as Transport>::Block, <T as Transport>::Endpoint>>;
+
 /// What [`Transport::receive`] returns.
-pub type Received<T> =
-    Result<Option<Arrival<<T as Transport>::Block, <T as Transport>::Endpoint>>, Error>;
+pub type Received<T> = Result<Incoming<T>, Error>;
 
 /// A received message without its fields.
 #[derive(Debug)]
@@ -52,18 +92,23 @@ pub struct Arrival<B, E> {
     pub endpoints: Endpoints<E>,
 }
 
-/// Why a conversation ended early.
+/// Why a conversation ended early, or a message was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
     /// The other side has closed the channel.
     Closed,
-    /// The channel is broken: a side did what the contract does not allow, or ended with its
-    /// program.
+    /// The channel is broken: the other side closed it where the contract does not allow it, or
+    /// ended there with its program, or its kernel died.
     Broken,
+    /// The contract does not allow the message with this tag now, or not with this length, block or
+    /// endpoints. It was not sent, and the channel goes on.
+    Refused(u16),
     /// The message with this tag is not allowed now. Only a wrong transport delivers it.
     Unexpected(u16),
     /// The message with this tag lacks something, or a field has an invalid length.
     Malformed(u16),
+    /// The system has refused the call.
+    System(Errno),
 }
 
 impl core::fmt::Display for Error {
@@ -71,98 +116,23 @@ impl core::fmt::Display for Error {
         match self {
             Error::Closed => f.write_str("the other side has closed the channel"),
             Error::Broken => f.write_str("the channel is broken"),
+            Error::Refused(tag) => write!(f, "the contract does not allow message {tag}"),
             Error::Unexpected(tag) => write!(f, "message {tag} is not allowed now"),
             Error::Malformed(tag) => write!(f, "message {tag} has invalid contents"),
+            Error::System(why) => why.fmt(f),
         }
     }
 }
 
 impl core::error::Error for Error {}
 
-/// A field of 0 to `N` bytes.
-#[derive(Clone, Copy)]
-pub struct Bytes<const N: usize> {
-    length: u16,
-    bytes: [u8; N],
-}
-
-impl<const N: usize> Bytes<N> {
-    /// Returns a copy of `content`; `None` if it is longer than `N`.
-    pub fn new(content: &[u8]) -> Option<Self> {
-        let mut bytes = [0; N];
-        bytes.get_mut(..content.len())?.copy_from_slice(content);
-        Some(Self { length: u16::try_from(content.len()).ok()?, bytes })
+impl From<Errno> for Error {
+    fn from(why: Errno) -> Error {
+        Error::System(why)
     }
-
-    /// Returns the content.
-    pub fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.length.into()).unwrap_or_default()
-    }
-
-    /// Writes the field to the message `bytes` at `at`.
-    pub fn put(&self, bytes: &mut [u8], at: usize) {
-        put(bytes, at, &self.length.to_le_bytes());
-        put(bytes, at + 2, &self.bytes);
-    }
-
-    /// Reads the field of the message `bytes` at `at`; `None` if its length is invalid.
-    pub fn read(bytes: &[u8], at: usize) -> Option<Self> {
-        let length = u16::from_le_bytes(read(bytes, at)?);
-        Self::new(bytes.get(at + 2..)?.get(..length.into())?)
-    }
-}
-
-impl<const N: usize> Default for Bytes<N> {
-    fn default() -> Self {
-        Self { length: 0, bytes: [0; N] }
-    }
-}
-
-impl<const N: usize> PartialEq for Bytes<N> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl<const N: usize> Eq for Bytes<N> {}
-
-impl<const N: usize> core::fmt::Debug for Bytes<N> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "\"{}\"", self.as_slice().escape_ascii())
-    }
-}
-
-/// Writes `field` to the message `bytes` at `at`, if there is room.
-pub fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..field.len())) {
-        place.copy_from_slice(field);
-    }
-}
-
-/// Reads the `N` bytes of a field of the message `bytes` at `at`.
-pub fn read<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
 }
 
 /// Takes the first endpoint out of those that a message carried.
 pub fn take<E>(endpoints: &mut impl Iterator<Item = Option<E>>) -> Option<E> {
     endpoints.next().flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_variable_length_keep_their_bound() {
-        let mut message = [0xff; 12];
-        let field = Bytes::<6>::new(b"abc").unwrap();
-        field.put(&mut message, 2);
-        assert_eq!(message, *b"\xff\xff\x03\0abc\0\0\0\xff\xff");
-        assert_eq!(Bytes::<6>::read(&message, 2), Some(field));
-        assert_eq!(Bytes::<2>::read(&message, 2), None, "longer than its bound");
-        assert_eq!(Bytes::<6>::read(&message, 11), None, "outside of the message");
-        assert_eq!(Bytes::<6>::new(b"abcdefg"), None);
-        assert_eq!(format!("{field:?} {:?}", Bytes::<3>::default()), "\"abc\" \"\"");
-    }
 }

@@ -6,7 +6,22 @@
 #[cfg(not(target_os = "wasi"))]
 pub use elsewhere::*;
 #[cfg(target_os = "wasi")]
-pub use wasi::*;
+pub use {channel::*, wasi::*};
+
+use crate::Errno;
+use crate::layout::ChannelMessage;
+
+/// A message to be sent; `ends` are descriptors.
+#[cfg_attr(not(target_os = "wasi"), allow(dead_code, reason = "a host has no channels"))]
+pub struct Outgoing<'a> {
+    pub tag: u16,
+    pub bytes: &'a [u8],
+    pub block: Option<&'a [u8]>,
+    pub ends: [u32; 2],
+}
+
+/// The result of a receiving call, and the message: lengths are those needed after `MSGSIZE`.
+pub type Answered = (Result<(), Errno>, ChannelMessage);
 
 #[cfg(target_os = "wasi")]
 mod wasi {
@@ -115,7 +130,7 @@ mod wasi {
 
     /// Converts the result of a call. A number of more than 16 bits is not a WASI error and becomes
     /// `IO`.
-    fn check(number: u32) -> Result<(), Errno> {
+    pub(super) fn check(number: u32) -> Result<(), Errno> {
         let number = u16::try_from(number).unwrap_or(Errno::IO.number());
         Errno::from_number(number).map_or(Ok(()), Err)
     }
@@ -398,5 +413,7 @@ mod wasi {
     }
 }
 
+#[cfg(target_os = "wasi")]
+mod channel;
 #[cfg(not(target_os = "wasi"))]
 mod elsewhere;

@@ -127,6 +127,13 @@ impl File {
         self.number
     }
 
+    /// Returns the descriptor's number, and does not close it.
+    pub(crate) fn into_number(self) -> u32 {
+        let number = self.number;
+        core::mem::forget(self);
+        number
+    }
+
     /// Opens an absolute path.
     pub fn open(path: &str, how: Open) -> Result<File, Errno> {
         let (directory, rest) = resolve(path)?;

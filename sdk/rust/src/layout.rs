@@ -1,5 +1,5 @@
-//! Layouts of the structures that are passed to the system: copies of those in `abi::program` and
-//! `abi::process`. A test compares them.
+//! Layouts of the structures that are passed to the system: copies of those in `abi::program`,
+//! `abi::channel` and `abi::process`. A test compares them.
 
 /// `Spawn::kernel`: the kernel that the manifest names or, without one, that the load suggests.
 pub const ANY_KERNEL: u32 = u32::MAX;
@@ -52,6 +52,33 @@ pub struct InheritedFile {
     pub becomes: u32,
     /// Name (address, bytes) if it is a preopened directory of the child; 0 bytes: it is not.
     pub preopen: [u32; 2],
+}
+
+/// `ChannelMessage::ends`: no end here.
+pub const NO_END: u32 = u32::MAX;
+/// The same, received: an end that was lost on its way.
+pub const LOST_END: u32 = u32::MAX - 1;
+/// `channel_receive`: fail instead of waiting.
+pub const NO_WAIT: u32 = 1;
+/// `ChannelMessage::flags`: it has a block.
+pub const HAS_BLOCK: u16 = 1;
+
+/// A message of a channel. To receive, the lengths are room; afterwards what has come, or would.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChannelMessage {
+    /// Its fields: address and length.
+    pub bytes: [u32; 2],
+    /// Its block, likewise.
+    pub block: [u32; 2],
+    /// Descriptors of the carried ends, or [`NO_END`], or [`LOST_END`].
+    pub ends: [u32; 2],
+    /// The number of the message in its contract.
+    pub tag: u16,
+    /// [`HAS_BLOCK`].
+    pub flags: u16,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Family of IPv4 addresses.

@@ -1,5 +1,5 @@
 //! What Penumbra offers a WASI program beyond WASI: processes, pipes, duplicated descriptors,
-//! sockets.
+//! sockets, channels.
 //!
 //! - [`Command`]  starts a program: path, arguments, environment, files, preopens, kernel, group
 //! - [`Child`]    waits for it or signals it; [`Ended`] is the result
@@ -7,7 +7,7 @@
 //! - [`File`]     an owned descriptor: pipes, duplicates, paths, readiness
 //! - [`net`]      sockets: streams and datagrams
 //! - [`light`]    threads on the weak kernel
-//! - [`channel`]  what generated code of contracts needs
+//! - [`channel`]  channels between programs, and what generated code of contracts needs
 //! - [`layout`]   layouts of the structures that are passed to the system
 //!
 //! ```ignore

@@ -1,6 +1,7 @@
 //! The SDK's layouts match the system's: sizes, offsets, constants.
 
 use core::mem::offset_of;
+use penumbra::channel::Side;
 use penumbra::layout;
 use zerocopy::IntoBytes;
 
@@ -24,6 +25,8 @@ fn fields_lie_where_the_system_has_them() {
     same!(layout::InheritedFile, abi::program::InheritedFile: descriptor, becomes, preopen);
     same!(layout::Ended, abi::program::Ended: pid, kind, status, reserved, cpu, memory);
     same!(layout::SocketAddress, abi::program::SocketAddress: family, port, flow, address, scope);
+    same!(layout::ChannelMessage, abi::channel::ChannelMessage:
+        bytes, block, ends, tag, flags, reserved);
     same!(layout::Identity, abi::program::Identity: pid, parent, group, kernel);
     same!(layout::Listed, abi::process::Listed:
         pid, parent, group, kernel, state, kind, status, began, cpu, memory, messages, name);
@@ -38,6 +41,12 @@ fn numbers_are_the_same() {
     assert_eq!(layout::option::NODELAY, u32::from(abi::net::option::NODELAY));
     assert_eq!(layout::shut::READ, abi::net::shut::READ);
     assert_eq!(layout::shut::WRITE, abi::net::shut::WRITE);
+    assert_eq!(layout::NO_END, abi::channel::NO_END);
+    assert_eq!(layout::LOST_END, abi::channel::LOST_END);
+    assert_eq!(layout::NO_WAIT, abi::channel::NO_WAIT);
+    assert_eq!(layout::HAS_BLOCK, abi::channel::HAS_BLOCK);
+    assert_eq!(Side::Client as u32, abi::channel::side::CLIENT);
+    assert_eq!(Side::Server as u32, abi::channel::side::SERVER);
     assert_eq!(layout::NAME, abi::process::NAME);
     assert_eq!(layout::FILES, abi::program::BEGIN_FILES);
     assert_eq!(layout::ARGUMENTS, abi::program::ARGUMENTS);

@@ -57,10 +57,12 @@ fn structure(contract: &Contract, state: &State, side: Side) -> String {
     );
     let mut methods: Vec<String> = match state.side {
         Some(sender) if sender == side => {
-            let send = |&(message, next): &(usize, usize)| {
-                send(&contract.messages[message], &contract.states[next])
+            let methods = |&(message, next): &(usize, usize)| {
+                let (message, next) = (&contract.messages[message], &contract.states[next]);
+                let answers = next.side == Some(side.other());
+                [Some(send(message, next)), answers.then(|| call(contract, message, next))]
             };
-            state.transitions.iter().map(send).collect()
+            state.transitions.iter().flat_map(methods).flatten().collect()
         }
         Some(_) => vec![receive(contract, state)],
         None => vec![],
@@ -79,11 +81,45 @@ const CLOSE: &str = "        /// Closes the channel.
 
 fn send(message: &Message, next: &State) -> String {
     let (name, kind, next) = (&message.name, camel(&message.name), camel(&next.name));
+    let about = comment("        ", &sentence(&message.about, "Sends the message"));
+    let notes = notes(message);
+    let (parameters, contents) = (parameters(message), contents(message));
+    format!(
+        "{about}{notes}        pub fn send_{name}(\n{parameters}        ) \
+         -> Result<{next}<T>, channel::Error> {{\n{contents}\
+         \x20           self.0.send(message::{kind}::TAG, &bytes, block, endpoints)?;\n\
+         \x20           Ok({next}(self.0))\n        }}\n"
+    )
+}
+
+/// Returns the method that sends a message and waits for what follows.
+fn call(contract: &Contract, message: &Message, next: &State) -> String {
+    let (name, kind, state) = (&message.name, camel(&message.name), camel(&next.name));
+    let most = most_bytes(contract, next);
+    let (parameters, contents) = (parameters(message), contents(message));
+    format!(
+        "        /// Sends as `send_{name}` does and waits for the answer, in one call.\n\
+         \x20       pub fn call_{name}(\n{parameters}        ) \
+         -> Result<received::{state}<T>, channel::Error> {{\n{contents}\
+         \x20           let (tag, mut answer) = (message::{kind}::TAG, [0; {most}]);\n\
+         \x20           let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;\n\
+         \x20           {state}(self.0).read(&answer, incoming)\n        }}\n"
+    )
+}
+
+/// Returns the parameters of a method that sends, a line each.
+fn parameters(message: &Message) -> String {
+    let kind = camel(&message.name);
     let mut parameters = vec!["mut self".to_string(), format!("message: &message::{kind}")];
     if message.block.is_some() {
         parameters.push("block: T::Block".to_string());
     }
     parameters.extend(message.endpoints.iter().map(|it| format!("{}: T::Endpoint", it.name)));
+    parameters.iter().map(|parameter| format!("            {parameter},\n")).collect()
+}
+
+/// Returns the lines that collect what is sent.
+fn contents(message: &Message) -> String {
     let block = if message.block.is_some() { "Some(block)" } else { "None" };
     let endpoint = |index: usize| match message.endpoints.get(index) {
         Some(endpoint) => format!("Some({})", endpoint.name),
@@ -91,17 +127,9 @@ fn send(message: &Message, next: &State) -> String {
     };
     let endpoints: [String; ENDPOINTS] = std::array::from_fn(endpoint);
     let endpoints = endpoints.join(", ");
-    let listed: String =
-        parameters.iter().map(|parameter| format!("            {parameter},\n")).collect();
-    let about = comment("        ", &sentence(&message.about, "Sends the message"));
-    let notes = notes(message);
     format!(
-        "{about}{notes}        pub fn send_{name}(\n{listed}        ) \
-         -> Result<{next}<T>, channel::Error> {{\n\
-         \x20           let bytes = message.encode();\n\
-         \x20           let endpoints = [{endpoints}];\n\
-         \x20           self.0.send(message::{kind}::TAG, &bytes, {block}, endpoints)?;\n\
-         \x20           Ok({next}(self.0))\n        }}\n"
+        "            let bytes = message.encode();\n\
+         \x20           let (block, endpoints) = ({block}, [{endpoints}]);\n"
     )
 }
 
@@ -119,10 +147,15 @@ fn notes(message: &Message) -> String {
     block.into_iter().chain(message.endpoints.iter().map(carried)).collect()
 }
 
+/// Returns the length of the longest message of a state.
+fn most_bytes(contract: &Contract, state: &State) -> usize {
+    let lengths = state.transitions.iter().map(|&(message, _)| contract.messages[message].inline);
+    lengths.max().unwrap_or(0)
+}
+
 fn receive(contract: &Contract, state: &State) -> String {
-    let name = camel(&state.name);
+    let (name, most) = (camel(&state.name), most_bytes(contract, state));
     let messages = || state.transitions.iter().map(|&(message, _)| &contract.messages[message]);
-    let most = messages().map(|message| message.inline).max().unwrap_or(0);
     let closed = match state.may_close {
         true => format!("return Ok(received::{name}::Closed)"),
         false => "return Err(channel::Error::Closed)".to_string(),
@@ -131,7 +164,12 @@ fn receive(contract: &Contract, state: &State) -> String {
         "        /// Waits for the next message.\n\
          \x20       pub fn receive(mut self) -> Result<received::{name}<T>, channel::Error> {{\n\
          \x20           let mut bytes = [0; {most}];\n\
-         \x20           let Some(arrival) = self.0.receive(&mut bytes)? else {{\n\
+         \x20           let incoming = self.0.receive(&mut bytes)?;\n\
+         \x20           self.read(&bytes, incoming)\n        }}\n\n\
+         \x20       fn read(\n            self,\n            bytes: &[u8],\n\
+         \x20           incoming: channel::Incoming<T>,\n\
+         \x20       ) -> Result<received::{name}<T>, channel::Error> {{\n\
+         \x20           let Some(arrival) = incoming else {{\n\
          \x20               {closed};\n            }};\n"
     );
     let takes = |message: &Message| message.block.is_some() || !message.endpoints.is_empty();

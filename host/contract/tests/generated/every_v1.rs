@@ -10,6 +10,18 @@ pub const HASH: [u8; 16] = [
     0x80, 0x7c, 0x12, 0x18, 0x7b, 0xee, 0x23, 0xeb,
 ];
 
+/// The contract as the system takes it.
+pub static CONTRACT: &[u8] = &[
+    80, 110, 67, 116, 1, 0, 4, 3, 0, 1, 2, 0, 128, 0, 0, 0,
+    122, 29, 149, 118, 15, 32, 14, 65, 111, 96, 205, 120, 2, 204, 213, 130,
+    0, 1, 1, 0, 1, 1, 2, 0, 0, 2, 56, 0, 0, 12, 0, 0,
+    0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0,
+    1, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0, 142, 87, 176, 184,
+    167, 91, 99, 142, 52, 238, 179, 6, 99, 230, 103, 27, 1, 0, 0, 0,
+    142, 87, 176, 184, 167, 91, 99, 142, 52, 238, 179, 6, 99, 230, 103, 27,
+    0, 0, 0, 0, 1, 255, 255, 255, 2, 255, 255, 255, 3, 255, 255, 255,
+];
+
 /// The messages.
 pub mod message {
     use penumbra::channel;
@@ -161,9 +173,24 @@ pub mod client {
             other: T::Endpoint,
         ) -> Result<Answering<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [Some(served), Some(other)];
-            self.0.send(message::All::TAG, &bytes, Some(block), endpoints)?;
+            let (block, endpoints) = (Some(block), [Some(served), Some(other)]);
+            self.0.send(message::All::TAG, &bytes, block, endpoints)?;
             Ok(Answering(self.0))
+        }
+
+        /// Sends as `send_all` does and waits for the answer, in one call.
+        pub fn call_all(
+            mut self,
+            message: &message::All,
+            block: T::Block,
+            served: T::Endpoint,
+            other: T::Endpoint,
+        ) -> Result<received::Answering<T>, channel::Error> {
+            let bytes = message.encode();
+            let (block, endpoints) = (Some(block), [Some(served), Some(other)]);
+            let (tag, mut answer) = (message::All::TAG, [0; 0]);
+            let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
+            Answering(self.0).read(&answer, incoming)
         }
 
         /// Closes the channel.
@@ -181,7 +208,16 @@ pub mod client {
         /// Waits for the next message.
         pub fn receive(mut self) -> Result<received::Answering<T>, channel::Error> {
             let mut bytes = [0; 0];
-            let Some(arrival) = self.0.receive(&mut bytes)? else {
+            let incoming = self.0.receive(&mut bytes)?;
+            self.read(&bytes, incoming)
+        }
+
+        fn read(
+            self,
+            bytes: &[u8],
+            incoming: channel::Incoming<T>,
+        ) -> Result<received::Answering<T>, channel::Error> {
+            let Some(arrival) = incoming else {
                 return Err(channel::Error::Closed);
             };
             let wrong = channel::Error::Malformed(arrival.tag);
@@ -205,7 +241,16 @@ pub mod client {
         /// Waits for the next message.
         pub fn receive(mut self) -> Result<received::Between<T>, channel::Error> {
             let mut bytes = [0; 0];
-            let Some(arrival) = self.0.receive(&mut bytes)? else {
+            let incoming = self.0.receive(&mut bytes)?;
+            self.read(&bytes, incoming)
+        }
+
+        fn read(
+            self,
+            bytes: &[u8],
+            incoming: channel::Incoming<T>,
+        ) -> Result<received::Between<T>, channel::Error> {
+            let Some(arrival) = incoming else {
                 return Ok(received::Between::Closed);
             };
             let wrong = channel::Error::Malformed(arrival.tag);
@@ -289,7 +334,16 @@ pub mod server {
         /// Waits for the next message.
         pub fn receive(mut self) -> Result<received::Sending<T>, channel::Error> {
             let mut bytes = [0; 56];
-            let Some(arrival) = self.0.receive(&mut bytes)? else {
+            let incoming = self.0.receive(&mut bytes)?;
+            self.read(&bytes, incoming)
+        }
+
+        fn read(
+            self,
+            bytes: &[u8],
+            incoming: channel::Incoming<T>,
+        ) -> Result<received::Sending<T>, channel::Error> {
+            let Some(arrival) = incoming else {
                 return Ok(received::Sending::Closed);
             };
             let mut endpoints = arrival.endpoints.into_iter();
@@ -320,8 +374,8 @@ pub mod server {
             message: &message::First,
         ) -> Result<Between<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None];
-            self.0.send(message::First::TAG, &bytes, None, endpoints)?;
+            let (block, endpoints) = (None, [None, None]);
+            self.0.send(message::First::TAG, &bytes, block, endpoints)?;
             Ok(Between(self.0))
         }
     }
@@ -340,8 +394,8 @@ pub mod server {
             block: T::Block,
         ) -> Result<Over<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None];
-            self.0.send(message::Second::TAG, &bytes, Some(block), endpoints)?;
+            let (block, endpoints) = (Some(block), [None, None]);
+            self.0.send(message::Second::TAG, &bytes, block, endpoints)?;
             Ok(Over(self.0))
         }
 

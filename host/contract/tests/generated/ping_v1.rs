@@ -11,6 +11,16 @@ pub const HASH: [u8; 16] = [
     0x24, 0xfe, 0xbd, 0xf1, 0x6b, 0xd8, 0xcd, 0x84,
 ];
 
+/// The contract as the system takes it.
+pub static CONTRACT: &[u8] = &[
+    80, 110, 67, 116, 1, 0, 3, 3, 0, 0, 0, 0, 83, 0, 0, 0,
+    76, 77, 151, 212, 80, 15, 123, 149, 52, 15, 192, 108, 198, 15, 168, 100,
+    0, 1, 1, 0, 2, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 255, 2, 255, 0, 255,
+    255, 255, 255,
+];
+
 /// The messages.
 pub mod message {
     use penumbra::channel;
@@ -131,9 +141,21 @@ pub mod client {
             message: &message::Ping,
         ) -> Result<Asked<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None];
-            self.0.send(message::Ping::TAG, &bytes, None, endpoints)?;
+            let (block, endpoints) = (None, [None, None]);
+            self.0.send(message::Ping::TAG, &bytes, block, endpoints)?;
             Ok(Asked(self.0))
+        }
+
+        /// Sends as `send_ping` does and waits for the answer, in one call.
+        pub fn call_ping(
+            mut self,
+            message: &message::Ping,
+        ) -> Result<received::Asked<T>, channel::Error> {
+            let bytes = message.encode();
+            let (block, endpoints) = (None, [None, None]);
+            let (tag, mut answer) = (message::Ping::TAG, [0; 16]);
+            let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
+            Asked(self.0).read(&answer, incoming)
         }
 
         /// Ends the conversation.
@@ -142,8 +164,8 @@ pub mod client {
             message: &message::Bye,
         ) -> Result<Over<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None];
-            self.0.send(message::Bye::TAG, &bytes, None, endpoints)?;
+            let (block, endpoints) = (None, [None, None]);
+            self.0.send(message::Bye::TAG, &bytes, block, endpoints)?;
             Ok(Over(self.0))
         }
 
@@ -162,7 +184,16 @@ pub mod client {
         /// Waits for the next message.
         pub fn receive(mut self) -> Result<received::Asked<T>, channel::Error> {
             let mut bytes = [0; 16];
-            let Some(arrival) = self.0.receive(&mut bytes)? else {
+            let incoming = self.0.receive(&mut bytes)?;
+            self.read(&bytes, incoming)
+        }
+
+        fn read(
+            self,
+            bytes: &[u8],
+            incoming: channel::Incoming<T>,
+        ) -> Result<received::Asked<T>, channel::Error> {
+            let Some(arrival) = incoming else {
                 return Err(channel::Error::Closed);
             };
             let wrong = channel::Error::Malformed(arrival.tag);
@@ -228,7 +259,16 @@ pub mod server {
         /// Waits for the next message.
         pub fn receive(mut self) -> Result<received::Idle<T>, channel::Error> {
             let mut bytes = [0; 8];
-            let Some(arrival) = self.0.receive(&mut bytes)? else {
+            let incoming = self.0.receive(&mut bytes)?;
+            self.read(&bytes, incoming)
+        }
+
+        fn read(
+            self,
+            bytes: &[u8],
+            incoming: channel::Incoming<T>,
+        ) -> Result<received::Idle<T>, channel::Error> {
+            let Some(arrival) = incoming else {
                 return Ok(received::Idle::Closed);
             };
             let wrong = channel::Error::Malformed(arrival.tag);
@@ -259,9 +299,21 @@ pub mod server {
             message: &message::Pong,
         ) -> Result<Idle<T>, channel::Error> {
             let bytes = message.encode();
-            let endpoints = [None, None];
-            self.0.send(message::Pong::TAG, &bytes, None, endpoints)?;
+            let (block, endpoints) = (None, [None, None]);
+            self.0.send(message::Pong::TAG, &bytes, block, endpoints)?;
             Ok(Idle(self.0))
+        }
+
+        /// Sends as `send_pong` does and waits for the answer, in one call.
+        pub fn call_pong(
+            mut self,
+            message: &message::Pong,
+        ) -> Result<received::Idle<T>, channel::Error> {
+            let bytes = message.encode();
+            let (block, endpoints) = (None, [None, None]);
+            let (tag, mut answer) = (message::Pong::TAG, [0; 8]);
+            let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
+            Idle(self.0).read(&answer, incoming)
         }
     }
 

@@ -97,8 +97,7 @@ impl Transport for End {
             endpoints: &carried,
         };
         if channel.conversation.send(&channel.automaton, self.side, tag, &parcel).is_err() {
-            channel.broken = true;
-            return Err(Error::Broken);
+            return Err(Error::Refused(tag));
         }
         let sent = Sent { tag, bytes: bytes.to_vec(), block, endpoints };
         channel.queues[usize::from(self.side.number())].push_back(sent);

@@ -28,7 +28,7 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 8] = [
+const PROGRAMS: [(&str, Option<&str>); 9] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
@@ -37,6 +37,7 @@ const PROGRAMS: [(&str, Option<&str>); 8] = [
     ("threads", None),
     ("light-threads", None),
     ("moves", None),
+    ("channels-c", None),
 ];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";

@@ -1,10 +1,12 @@
 //! The same calls where there is no Penumbra: each returns an error.
 #![allow(missing_docs, reason = "as in `wasi`")]
+use super::{Answered, Outgoing};
 use crate::Errno;
 use crate::layout::{
-    Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, SocketAddress, Spawn,
-    Subscription,
+    ChannelMessage, Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, SocketAddress,
+    Spawn, Subscription,
 };
+use alloc::vec::Vec;
 
 type Answer<T> = Result<T, Errno>;
 
@@ -35,6 +37,21 @@ pub fn list(_: u32, _: &mut [Listed]) -> Answer<usize> {
 }
 pub fn pipe() -> Answer<[u32; 2]> {
     Err(Errno::NOSYS)
+}
+pub fn channel(_: &[u8]) -> Answer<[u32; 2]> {
+    Err(Errno::NOSYS)
+}
+pub fn channel_use(_: u32, _: &[u8], _: u32) -> Answer<()> {
+    Err(Errno::NOSYS)
+}
+pub fn channel_send(_: u32, _: &Outgoing<'_>) -> Answer<()> {
+    Err(Errno::NOSYS)
+}
+pub fn channel_receive(_: u32, _: &mut [u8], _: &mut Vec<u8>, _: u32) -> Answered {
+    (Err(Errno::NOSYS), ChannelMessage::default())
+}
+pub fn channel_call(_: u32, _: &Outgoing<'_>, _: &mut [u8], _: &mut Vec<u8>) -> Answered {
+    (Err(Errno::NOSYS), ChannelMessage::default())
 }
 pub fn dup(_: u32) -> Answer<u32> {
     Err(Errno::NOSYS)

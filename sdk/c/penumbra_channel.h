@@ -1,0 +1,93 @@
+/* Channels: two programs that talk by a contract (docs/design/channels.md).
+ *
+ * Include this header before one that `./pen contract c` has made; then that one has functions that
+ * send and receive its messages. Every function returns 0 or one of WASI's error numbers (the
+ * values of errno.h of wasi-libc):
+ *
+ *   to send     EPROTO   the contract does not allow it now, or not with this length, block or ends;
+ *                        the channel goes on
+ *               EPIPE    the peer has closed the channel
+ *               EMLINK   a carried end has several descriptors
+ *               ELOOP    the level of a carried end is not lower than that of this channel
+ *               ENOBUFS  the peer's kernel has no room for more ends now; try again later
+ *   to receive  EAGAIN   nothing is there, and PENUMBRA_NO_WAIT says not to wait
+ *               EPIPE    the peer has closed the channel, as the contract allows
+ *               EMSGSIZE the room is too small. Nothing was taken; the needed lengths are stored
+ *   both        ECONNRESET  the channel is broken: the peer closed it elsewhere, ended there, or
+ *                           its kernel died
+ *               ENOTCONN the end was received or inherited, and penumbra_channel_use not called
+ *
+ * close() closes an end; poll() says when there is a message (POLLIN). */
+#ifndef PENUMBRA_CHANNEL_H
+#define PENUMBRA_CHANNEL_H
+
+#include <penumbra.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In penumbra_message.ends: no end here; and, received, an end that was lost on its way. */
+#define PENUMBRA_NO_END UINT32_MAX
+#define PENUMBRA_LOST_END (UINT32_MAX - 1)
+/* penumbra_message.flags: it has a block, which may be empty. */
+#define PENUMBRA_HAS_BLOCK 1u
+/* penumbra_channel_receive: return EAGAIN instead of waiting. */
+#define PENUMBRA_NO_WAIT 1u
+
+enum penumbra_side {
+    PENUMBRA_CLIENT = 0,
+    PENUMBRA_SERVER = 1
+};
+
+/* A message. To receive, the counts of `bytes` and `block` are room; afterwards lengths. */
+struct penumbra_message {
+    struct penumbra_piece bytes; /* the fields */
+    struct penumbra_piece block;
+    uint32_t ends[2]; /* descriptors. Sent ends are the caller's no longer */
+    uint16_t tag;     /* the number of the message in its contract */
+    uint16_t flags;
+    uint32_t reserved; /* 0 */
+};
+
+static_assert(sizeof(struct penumbra_message) == 32, "as abi::channel::ChannelMessage");
+
+/* Creates a channel: ends[0] is the client's, ends[1] the server's. */
+PENUMBRA_CALL("channel")
+int penumbra_channel(const void *contract, uint32_t bytes, uint32_t ends[2]);
+
+/* Says by which contract this program uses an end that it has received or was started with, and as
+ * which side. Fails with EPROTOTYPE if the end is of another contract or side. */
+PENUMBRA_CALL("channel_use")
+int penumbra_channel_use(uint32_t end, const void *contract, uint32_t bytes, uint32_t side);
+
+/* Sends a message. Does not wait for the receiver. */
+PENUMBRA_CALL("channel_send")
+int penumbra_channel_send(uint32_t end, const struct penumbra_message *message);
+
+/* Waits for a message. */
+PENUMBRA_CALL("channel_receive")
+int penumbra_channel_receive(uint32_t end, struct penumbra_message *message, uint32_t flags);
+
+/* Sends a message, then waits for one, in one call. After EMSGSIZE the message was sent. */
+PENUMBRA_CALL("channel_call")
+int penumbra_channel_call(uint32_t end, const struct penumbra_message *message,
+                          struct penumbra_message *reply);
+
+/* Returns a message without a block and ends; to receive, with this room for the fields. */
+static inline struct penumbra_message penumbra_message(uint16_t tag, const void *bytes,
+                                                       uint32_t count)
+{
+    struct penumbra_message message = {
+        penumbra_piece(bytes, count), {0, 0}, {PENUMBRA_NO_END, PENUMBRA_NO_END}, tag, 0, 0,
+    };
+    return message;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+//! The calls of channels. As in `ffi`, every address that is passed lives until the call returns.
+
+use super::wasi::check;
+use super::{Answered, Outgoing, place};
+use crate::Errno;
+use crate::layout::{ChannelMessage, HAS_BLOCK, NO_END};
+use alloc::vec::Vec;
+
+mod penumbra {
+    use crate::layout::ChannelMessage;
+    #[link(wasm_import_module = "penumbra")]
+    unsafe extern "C" {
+        pub fn channel(contract: *const u8, bytes: u32, ends: *mut u32) -> u32;
+        pub fn channel_use(end: u32, contract: *const u8, bytes: u32, side: u32) -> u32;
+        pub fn channel_send(end: u32, message: *const ChannelMessage) -> u32;
+        pub fn channel_receive(end: u32, message: *mut ChannelMessage, flags: u32) -> u32;
+        pub fn channel_call(
+            end: u32,
+            message: *const ChannelMessage,
+            reply: *mut ChannelMessage,
+        ) -> u32;
+    }
+}
+
+/// Creates a channel. Returns the client's end and the server's end.
+pub fn channel(contract: &[u8]) -> Result<[u32; 2], Errno> {
+    let (bytes, mut ends) = (contract.len() as u32, [0; 2]);
+    // SAFETY: `contract` is borrowed; `ends` is valid for writes of two numbers.
+    check(unsafe { penumbra::channel(contract.as_ptr(), bytes, ends.as_mut_ptr()) }).map(|()| ends)
+}
+
+/// Says by which contract an end is used, and as which side.
+pub fn channel_use(end: u32, contract: &[u8], side: u32) -> Result<(), Errno> {
+    let bytes = contract.len() as u32;
+    // SAFETY: `contract` is borrowed.
+    check(unsafe { penumbra::channel_use(end, contract.as_ptr(), bytes, side) })
+}
+
+/// Sends a message.
+pub fn channel_send(end: u32, outgoing: &Outgoing<'_>) -> Result<(), Errno> {
+    let message = described(outgoing);
+    // SAFETY: `message` points to what `outgoing` borrows.
+    check(unsafe { penumbra::channel_send(end, &message) })
+}
+
+/// Receives a message: its fields into `bytes`, its block into the capacity of `block`.
+pub fn channel_receive(end: u32, bytes: &mut [u8], block: &mut Vec<u8>, flags: u32) -> Answered {
+    let mut message = room(bytes, block);
+    // SAFETY: `message` points to `bytes` and the capacity of `block`, borrowed for writes.
+    let error = unsafe { penumbra::channel_receive(end, &mut message, flags) };
+    answered(error, message, bytes, block)
+}
+
+/// Sends a message, then receives one.
+pub fn channel_call(
+    end: u32,
+    outgoing: &Outgoing<'_>,
+    bytes: &mut [u8],
+    block: &mut Vec<u8>,
+) -> Answered {
+    let (message, mut reply) = (described(outgoing), room(bytes, block));
+    // SAFETY: `message` points to what `outgoing` borrows, `reply` to `bytes` and the capacity
+    // of `block`, borrowed for writes.
+    let error = unsafe { penumbra::channel_call(end, &message, &mut reply) };
+    answered(error, reply, bytes, block)
+}
+
+fn described(outgoing: &Outgoing<'_>) -> ChannelMessage {
+    ChannelMessage {
+        bytes: place(outgoing.bytes),
+        block: outgoing.block.map_or([0; 2], place),
+        ends: outgoing.ends,
+        tag: outgoing.tag,
+        flags: if outgoing.block.is_some() { HAS_BLOCK } else { 0 },
+        reserved: 0,
+    }
+}
+
+fn room(bytes: &mut [u8], block: &mut Vec<u8>) -> ChannelMessage {
+    let block = [block.as_mut_ptr() as usize as u32, block.capacity() as u32];
+    ChannelMessage { bytes: place(bytes), block, ends: [NO_END; 2], ..Default::default() }
+}
+
+fn answered(
+    error: u32,
+    mut message: ChannelMessage,
+    bytes: &[u8],
+    block: &mut Vec<u8>,
+) -> Answered {
+    let result = check(error);
+    if result.is_ok() {
+        message.bytes[1] = message.bytes[1].min(bytes.len() as u32);
+        let length = (message.block[1] as usize).min(block.capacity());
+        let has_block = message.flags & HAS_BLOCK != 0;
+        // SAFETY: the system has written this many bytes, and not more than the capacity.
+        unsafe { block.set_len(if has_block { length } else { 0 }) };
+    }
+    (result, message)
+}

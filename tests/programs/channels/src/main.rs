@@ -1,0 +1,173 @@
+//! A test program: channels with the SDK. It prints a line for each check, or what went wrong.
+//!
+//! ```text
+//!   alone                    one process with both ends: order, closing, carried ends, waiting
+//!   parent KERNEL PROGRAM    pings `PROGRAM serve` on that kernel
+//!   gives KERNEL PROGRAM     gives a channel to `PROGRAM takes` there, and talks over it
+//!   blocks KERNEL PROGRAM    sends blocks to `PROGRAM mirror` there, and compares what comes back
+//!   leaves KERNEL PROGRAM    pings `PROGRAM leave` there, which ends without an answer
+//!   waits KERNEL PROGRAM     pings `PROGRAM hold` there, and waits until its kernel dies
+//!   serve, takes, mirror, leave, hold    the other process, with its end at descriptor 20
+//! ```
+//! `channels-c` has the same words, `blocks` and `mirror` excepted.
+
+mod alone;
+mod contracts;
+mod serving;
+
+use contracts::{echo_v1, give_v1, piece_v1, ping_v1};
+use penumbra::channel::{Channel, Error};
+use penumbra::{Child, Command, End};
+use std::process::ExitCode;
+
+/// Where a child has its end.
+const HERE: u32 = 20;
+const PINGS: u64 = 3;
+
+/// What went wrong.
+#[derive(Debug)]
+pub enum Wrong {
+    /// A conversation.
+    Talk(Error),
+    /// Something that should be otherwise.
+    Other(String),
+}
+
+impl From<Error> for Wrong {
+    fn from(why: Error) -> Wrong {
+        Wrong::Talk(why)
+    }
+}
+
+impl From<penumbra::Errno> for Wrong {
+    fn from(why: penumbra::Errno) -> Wrong {
+        Wrong::Talk(Error::System(why))
+    }
+}
+
+/// Fails unless it is so.
+pub fn must(is_so: bool, what: &str) -> Result<(), Wrong> {
+    if is_so { Ok(()) } else { Err(Wrong::Other(what.to_string())) }
+}
+
+/// Starts `program word` on a kernel with the server's end of a new channel. Returns the other end.
+fn with_child(
+    contract: &[u8],
+    kernel: &str,
+    program: &str,
+    word: &str,
+) -> Result<(Channel, Child), Wrong> {
+    let kernel = kernel.parse().map_err(|_| Wrong::Other("no kernel".to_string()))?;
+    let (client, server) = Channel::pair(contract)?;
+    let command = Command::new(&format!("/bin/{program}")).arg(word).kernel(kernel);
+    let child = command.file(server.descriptor(), HERE).spawn()?;
+    Ok((client, child))
+}
+
+fn ended_well(child: &Child) -> Result<(), Wrong> {
+    let end = child.wait()?.end;
+    must(end == End::Exit(0), &format!("the child ended with {end:?}"))
+}
+
+fn parent(kernel: &str, program: &str) -> Result<(), Wrong> {
+    use ping_v1::{client, message};
+    let (channel, child) = with_child(ping_v1::CONTRACT, kernel, program, "serve")?;
+    let mut idle = client::start(channel);
+    for sequence in 1..=PINGS {
+        let client::received::Asked::Pong { message, next } =
+            idle.call_ping(&message::Ping { sequence })?;
+        must(message.sequence == sequence, "the pong of another ping")?;
+        println!("ping {sequence} of {PINGS}");
+        idle = next;
+    }
+    idle.send_bye(&message::Bye {})?.close();
+    ended_well(&child)
+}
+
+fn gives(kernel: &str, program: &str) -> Result<(), Wrong> {
+    let (channel, child) = with_child(give_v1::CONTRACT, kernel, program, "takes")?;
+    let (mine, served) = Channel::pair(echo_v1::CONTRACT)?;
+    let given =
+        give_v1::client::start(channel).send_give(&give_v1::message::Give {}, served.into_end())?;
+    // Asked before the other process has taken the channel: the message is there when it does.
+    echoes(mine)?;
+    let give_v1::client::received::Given::Taken { next, .. } = given.receive()?;
+    next.close();
+    ended_well(&child)
+}
+
+/// Asks for some echoes.
+fn echoes(channel: Channel) -> Result<(), Wrong> {
+    use echo_v1::{client, message};
+    let mut idle = client::start(channel);
+    for round in 1..=PINGS {
+        let data = [round as u8; 64];
+        let client::received::Asked::Answer { message, next } =
+            idle.call_ask(&message::Ask { data })?;
+        must(message.data == data, "another echo")?;
+        println!("echo {round} of {PINGS}");
+        idle = next;
+    }
+    idle.close();
+    Ok(())
+}
+
+fn blocks(kernel: &str, program: &str) -> Result<(), Wrong> {
+    use piece_v1::{client, message};
+    let (channel, child) = with_child(piece_v1::CONTRACT, kernel, program, "mirror")?;
+    let mut idle = client::start(channel);
+    for length in [0, 1, 4096, 65_535, 65_536] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| (at * 7 + length) as u8).collect();
+        let sum = serving::sum(&bytes);
+        let client::received::Sent::Same { message, block, next } =
+            idle.call_piece(&message::Piece { sum }, bytes.clone())?;
+        must(message.sum == sum, "the server has got other bytes")?;
+        must(block == bytes, "other bytes have come back")?;
+        println!("block of {length}");
+        idle = next;
+    }
+    idle.close();
+    ended_well(&child)
+}
+
+/// The child breaks the contract, by its own end or by that of its kernel.
+fn broken(kernel: &str, program: &str, word: &str) -> Result<(), Wrong> {
+    use ping_v1::{client, message};
+    let (channel, child) = with_child(ping_v1::CONTRACT, kernel, program, word)?;
+    let asked = client::start(channel).send_ping(&message::Ping { sequence: 1 })?;
+    if word == "hold" {
+        println!("waiting");
+    }
+    let answer = asked.receive().map(|_| ());
+    must(answer == Err(Error::Broken), &format!("not broken: {answer:?}"))?;
+    println!("broken");
+    let end = child.wait()?.end;
+    let wanted = if word == "hold" { End::Lost } else { End::Exit(0) };
+    must(end == wanted, &format!("the child ended with {end:?}"))
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["alone"] => alone::all(),
+        ["parent", kernel, program] => parent(kernel, program),
+        ["gives", kernel, program] => gives(kernel, program),
+        ["blocks", kernel, program] => blocks(kernel, program),
+        ["leaves", kernel, program] => broken(kernel, program, "leave"),
+        ["waits", kernel, program] => broken(kernel, program, "hold"),
+        ["serve"] => serving::serve(),
+        ["takes"] => serving::takes(),
+        ["mirror"] => serving::mirror(),
+        ["leave"] => serving::leave(),
+        ["hold"] => serving::hold(),
+        _ => Err(Wrong::Other("see the top of main.rs".to_string())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            println!("wrong: {why:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
