@@ -93,3 +93,15 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// The two programs of docs/tutorial/two-programs.md, with the server on each kernel.
+pub fn tutorial(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    put(rig, "greet")?;
+    put(rig, "greet-server")?;
+    for kernel in ["0", "1"] {
+        let says = format!("hello, Ada, says kernel {kernel}\nhello, Tom, says kernel {kernel}\n");
+        succeeds(rig, "main", "greet", &[kernel, "Ada", "Tom"], says.as_bytes())?;
+    }
+    Ok(())
+}

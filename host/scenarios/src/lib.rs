@@ -296,6 +296,7 @@ pub const ALL: &[Scenario] = &[
     on("channels.across", "duo", channels::across),
     on("channels.blocks", "duo", channels::blocks),
     on("channels.lost", "duo", channels::lost),
+    on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),

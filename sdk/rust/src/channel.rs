@@ -7,8 +7,8 @@
 //!                              | the system's calls
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
-//! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it are
-//!   the fields of messages
+//! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
+//!   are the fields of messages
 //!
 //! ```ignore
 //! let (here, there) = Channel::pair(ping_v1::CONTRACT)?;
