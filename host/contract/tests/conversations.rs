@@ -81,7 +81,7 @@ fn a_client_pings_and_leaves() {
     next.close();
 }
 
-/// The answer is in the queue before the call: in one thread, nobody could give it later.
+/// The answer is in the queue before the call: the only thread could not give it later.
 #[test]
 fn a_call_sends_and_receives() {
     use ping_v1::client::received::Asked;

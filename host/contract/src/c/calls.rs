@@ -143,7 +143,7 @@ fn call(message: &Message, symbol: &str, most: usize) -> String {
     )
 }
 
-/// Returns the parameters of a function that sends, behind the first.
+/// Returns the parameters of a function that sends, after the first.
 fn parameters(message: &Message, symbol: &str) -> String {
     let mut parameters = String::new();
     if !message.fields.is_empty() {
