@@ -5,7 +5,7 @@
  * values of errno.h of wasi-libc):
  *
  *   to send     EPROTO   the contract does not allow it now, or not with this length, block or ends;
- *                        the channel goes on
+ *                        the channel continues
  *               EPIPE    the peer has closed the channel
  *               EMLINK   a carried end has several descriptors
  *               ELOOP    the level of a carried end is not lower than that of this channel

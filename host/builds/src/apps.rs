@@ -418,6 +418,8 @@ mod tests {
             "moves",
             "channels",
             "channels-c",
+            "greet",
+            "greet-server",
         ];
         assert_eq!(names, [&published[..], &ours].concat());
         assert!(all.iter().all(|app| app.applets.is_empty()));

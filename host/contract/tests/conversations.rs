@@ -29,6 +29,7 @@ fn read(path: &str) -> Contract {
 fn generated_code_is_what_the_generator_prints() {
     const ECHO: &str = "tests/contracts/echo.v1.toml";
     const GIVE: &str = "tests/contracts/give.v1.toml";
+    const GREET: &str = "examples/greet.v1.toml";
     const PIECE: &str = "tests/contracts/piece.v1.toml";
     const RUST: &str = "tests/programs/channels/src/contracts";
     const C: &str = "tests/programs/channels-c";
@@ -42,9 +43,11 @@ fn generated_code_is_what_the_generator_prints() {
         (EVERY, "host/contract/tests/generated/every_v1.rs"),
         (PING, "host/contract/tests/generated/ping_v1.rs"),
         (PIECE, "tests/programs/channels/src/contracts/piece_v1.rs"),
+        (GREET, "examples/greet/src/greet_v1.rs"),
     ] {
         same(source, file, contract::module(&read(source), source));
     }
+    same(GREET, "examples/greet-server/greet_v1.h", contract::header(&read(GREET), GREET));
     for (source, name) in [(PING, "ping_v1"), (ECHO, "echo_v1"), (GIVE, "give_v1")] {
         let contract = read(source);
         same(source, &format!("{RUST}/{name}.rs"), contract::module(&contract, source));
@@ -78,7 +81,7 @@ fn a_client_pings_and_leaves() {
     next.close();
 }
 
-/// The answer is in the queue before the call: in one thread, nobody could give it later.
+/// The answer is in the queue before the call: the only thread could not give it later.
 #[test]
 fn a_call_sends_and_receives() {
     use ping_v1::client::received::Asked;

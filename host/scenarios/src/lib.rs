@@ -10,6 +10,7 @@
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
+//! - `channels`: programs that talk by contracts
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
 //! - `outside`, `servers`: the network, with the host as the other side; `floods`: with strangers
@@ -24,6 +25,7 @@ mod alone;
 mod balloon;
 mod boot;
 mod calls;
+mod channels;
 mod clock;
 mod corpus;
 mod crowd;
@@ -290,6 +292,11 @@ pub const ALL: &[Scenario] = &[
     on("sockets.shadowed", "duo", sockets::together),
     on("sockets.allowed", "duo", sockets::allowed),
     on("sockets.lost", "duo", sockets::lost),
+    on("channels.together", "duo", channels::together),
+    on("channels.across", "duo", channels::across),
+    on("channels.blocks", "duo", channels::blocks),
+    on("channels.lost", "duo", channels::lost),
+    on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),

@@ -112,7 +112,7 @@ fn run(rig: &Rig, kernel: &str, program: &str, arguments: &[&str]) -> Running {
     Running::of(&rig.instance, Line::on(kernel, program, arguments), b"")
 }
 
-fn succeeds(
+pub(super) fn succeeds(
     rig: &Rig,
     kernel: &str,
     program: &str,

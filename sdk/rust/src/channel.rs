@@ -7,8 +7,8 @@
 //!                              | the system's calls
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
-//! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it are
-//!   the fields of messages
+//! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
+//!   are the fields of messages
 //!
 //! ```ignore
 //! let (here, there) = Channel::pair(ping_v1::CONTRACT)?;
@@ -101,7 +101,7 @@ pub enum Error {
     /// ended there with its program, or its kernel died.
     Broken,
     /// The contract does not allow the message with this tag now, or not with this length, block or
-    /// endpoints. It was not sent, and the channel goes on.
+    /// endpoints. It was not sent, and the channel continues.
     Refused(u16),
     /// The message with this tag is not allowed now. Only a wrong transport delivers it.
     Unexpected(u16),

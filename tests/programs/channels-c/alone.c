@@ -27,7 +27,7 @@ static void both_closed(const uint32_t ends[2])
     close((int)ends[1]);
 }
 
-/* A wrong order is refused, and the channel goes on. */
+/* A wrong order is refused, and the channel continues. */
 static void order(void)
 {
     uint32_t ends[2];
@@ -35,6 +35,8 @@ static void order(void)
     is(ping_v1_channel(ends), 0, "channel");
     is(ping_v1_pong_send(ends[0], &PONG), EPROTO, "a client's pong");
     is(ping_v1_pong_send(ends[1], &PONG), EPROTO, "an early pong");
+    is(ping_v1_ping_send(ends[1], &PING), EPROTO, "a server's ping");
+    is(ping_v1_ping_send(STDOUT_FILENO, &PING), EBADF, "no channel");
     is(ping_v1_ping_send(ends[0], &PING), 0, "ping");
     is(ping_v1_ping_send(ends[0], &PING), EPROTO, "a second ping");
     is(ping_v1_bye_send(ends[0]), EPROTO, "bye instead of waiting");

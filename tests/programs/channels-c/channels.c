@@ -42,11 +42,12 @@ uint32_t start(const char *kernel, const char *program, const char *word, uint32
         {.descriptor = 1, .becomes = 1},
         {.descriptor = 2, .becomes = 2},
         {.descriptor = end, .becomes = HERE},
+        {.descriptor = root_directory(), .becomes = 3, .preopen = penumbra_piece("/", 1)},
     };
     const struct penumbra_spawn what = {
         .path = penumbra_piece(path, (uint32_t)path_length),
         .arguments = penumbra_piece(arguments, (uint32_t)used),
-        .files = penumbra_piece(files, 3),
+        .files = penumbra_piece(files, 4),
         .directory = root_directory(),
         .kernel = (uint32_t)atoi(kernel),
     };
@@ -161,13 +162,21 @@ static void broken(char **words, const char *word)
     ended(pid, holds ? PENUMBRA_LOST : PENUMBRA_EXIT);
 }
 
-/* Receives a ping and does not answer. */
-static void leave(unsigned seconds)
+/* Receives a ping and ends without an answer. */
+static void leave(void)
 {
     struct ping_v1_received come = {0};
     is(ping_v1_use(HERE, PENUMBRA_SERVER), 0, "use");
     is(ping_v1_receive(HERE, &come, 0), 0, "ping");
-    sleep(seconds);
+}
+
+/* Receives a ping, says so by a file, and does not answer. */
+static void hold(void)
+{
+    leave();
+    FILE *held = fopen("/channels-c.held", "w");
+    must(held != NULL && fclose(held) == 0, "a file");
+    sleep(3600);
 }
 
 int main(int count, char **words)
@@ -192,9 +201,9 @@ int main(int count, char **words)
     else if (strcmp(what, "takes") == 0)
         takes();
     else if (strcmp(what, "leave") == 0)
-        leave(0);
+        leave();
     else if (strcmp(what, "hold") == 0)
-        leave(3600);
+        hold();
     else
         must(false, "see the top of channels.c");
     return 0;

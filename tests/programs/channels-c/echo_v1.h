@@ -94,7 +94,7 @@ static inline bool echo_v1_answer_decode(
 
 #endif /* PENUMBRA_ECHO_V1_H */
 
-/* Sending and receiving, with penumbra_channel.h. Each function returns 0 or an error number. */
+/* With penumbra_channel.h: functions that return 0 or an error number. */
 #if defined(PENUMBRA_CHANNEL_H) && !defined(PENUMBRA_ECHO_V1_CALLS_H)
 #define PENUMBRA_ECHO_V1_CALLS_H
 
@@ -103,18 +103,21 @@ static inline bool echo_v1_answer_decode(
 /* Creates a channel: ends[0] is the client's, ends[1] the server's. */
 static inline int echo_v1_channel(uint32_t ends[2])
 {
-    return penumbra_channel(echo_v1_contract, sizeof(echo_v1_contract), ends);
+    return penumbra_channel(
+        echo_v1_contract, sizeof(echo_v1_contract), ends);
 }
 
 /* Uses an end that was received or inherited. `side`: enum penumbra_side. */
 static inline int echo_v1_use(uint32_t end, uint32_t side)
 {
-    return penumbra_channel_use(end, echo_v1_contract, sizeof(echo_v1_contract), side);
+    return penumbra_channel_use(
+        end, echo_v1_contract, sizeof(echo_v1_contract), side);
 }
 
-/* A received message: the member of `message` that `tag` says. To receive, `block` is room
- * for a block; afterwards its count is the length. `ends` are those that it carries. */
+/* A received message: the member of `message` that `tag` says. `room` is the caller's,
+ * for blocks; `block` is the part of it with the block, `ends` what it carries. */
 struct echo_v1_received {
+    struct penumbra_piece room;
     uint16_t tag;
     struct penumbra_piece block;
     uint32_t ends[2];
@@ -133,6 +136,7 @@ static inline int echo_v1_read(
     into->block = from->block;
     memcpy(into->ends, from->ends, sizeof(into->ends));
     bool good = false;
+    (void)bytes;
     switch (from->tag) {
     case ECHO_V1_TAG_ASK:
         good = echo_v1_ask_decode(&into->message.ask, bytes, from->bytes.count);
@@ -143,17 +147,17 @@ static inline int echo_v1_read(
     default:
         break;
     }
-    (void)bytes;
     return good ? 0 : EPROTO;
 }
 
-/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE `block` says what is needed. */
+/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE, `block` has the
+ * count that is needed. */
 static inline int echo_v1_receive(
     uint32_t channel, struct echo_v1_received *into, uint32_t flags)
 {
     uint8_t bytes[64];
     struct penumbra_message come = penumbra_message(0, bytes, sizeof(bytes));
-    come.block = into->block;
+    come.block = into->room;
     int error = penumbra_channel_receive(channel, &come, flags);
     into->block = come.block;
     return error ? error : echo_v1_read(into, &come, bytes);
@@ -171,7 +175,7 @@ static inline int echo_v1_ask_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `ask` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `ask` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int echo_v1_ask_call(
     uint32_t channel,
     const struct echo_v1_ask *message,
@@ -183,7 +187,7 @@ static inline int echo_v1_ask_call(
     struct penumbra_message sent = penumbra_message(ECHO_V1_TAG_ASK, bytes, sizeof(bytes));
     uint8_t answer[64];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : echo_v1_read(reply, &come, answer);
@@ -201,7 +205,7 @@ static inline int echo_v1_answer_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `answer` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `answer` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int echo_v1_answer_call(
     uint32_t channel,
     const struct echo_v1_answer *message,
@@ -213,7 +217,7 @@ static inline int echo_v1_answer_call(
     struct penumbra_message sent = penumbra_message(ECHO_V1_TAG_ANSWER, bytes, sizeof(bytes));
     uint8_t answer[64];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : echo_v1_read(reply, &come, answer);

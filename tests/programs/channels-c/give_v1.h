@@ -47,7 +47,7 @@ enum {
 
 #endif /* PENUMBRA_GIVE_V1_H */
 
-/* Sending and receiving, with penumbra_channel.h. Each function returns 0 or an error number. */
+/* With penumbra_channel.h: functions that return 0 or an error number. */
 #if defined(PENUMBRA_CHANNEL_H) && !defined(PENUMBRA_GIVE_V1_CALLS_H)
 #define PENUMBRA_GIVE_V1_CALLS_H
 
@@ -56,18 +56,21 @@ enum {
 /* Creates a channel: ends[0] is the client's, ends[1] the server's. */
 static inline int give_v1_channel(uint32_t ends[2])
 {
-    return penumbra_channel(give_v1_contract, sizeof(give_v1_contract), ends);
+    return penumbra_channel(
+        give_v1_contract, sizeof(give_v1_contract), ends);
 }
 
 /* Uses an end that was received or inherited. `side`: enum penumbra_side. */
 static inline int give_v1_use(uint32_t end, uint32_t side)
 {
-    return penumbra_channel_use(end, give_v1_contract, sizeof(give_v1_contract), side);
+    return penumbra_channel_use(
+        end, give_v1_contract, sizeof(give_v1_contract), side);
 }
 
-/* A received message: the member of `message` that `tag` says. To receive, `block` is room
- * for a block; afterwards its count is the length. `ends` are those that it carries. */
+/* A received message: the member of `message` that `tag` says. `room` is the caller's,
+ * for blocks; `block` is the part of it with the block, `ends` what it carries. */
 struct give_v1_received {
+    struct penumbra_piece room;
     uint16_t tag;
     struct penumbra_piece block;
     uint32_t ends[2];
@@ -82,6 +85,7 @@ static inline int give_v1_read(
     into->block = from->block;
     memcpy(into->ends, from->ends, sizeof(into->ends));
     bool good = false;
+    (void)bytes;
     switch (from->tag) {
     case GIVE_V1_TAG_GIVE:
         good = from->bytes.count == 0;
@@ -92,17 +96,17 @@ static inline int give_v1_read(
     default:
         break;
     }
-    (void)bytes;
     return good ? 0 : EPROTO;
 }
 
-/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE `block` says what is needed. */
+/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE, `block` has the
+ * count that is needed. */
 static inline int give_v1_receive(
     uint32_t channel, struct give_v1_received *into, uint32_t flags)
 {
     uint8_t bytes[1];
     struct penumbra_message come = penumbra_message(0, bytes, sizeof(bytes));
-    come.block = into->block;
+    come.block = into->room;
     int error = penumbra_channel_receive(channel, &come, flags);
     into->block = come.block;
     return error ? error : give_v1_read(into, &come, bytes);
@@ -118,7 +122,7 @@ static inline int give_v1_give_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `give` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `give` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int give_v1_give_call(
     uint32_t channel,
     uint32_t served,
@@ -128,7 +132,7 @@ static inline int give_v1_give_call(
     sent.ends[0] = served;
     uint8_t answer[1];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : give_v1_read(reply, &come, answer);
@@ -142,7 +146,7 @@ static inline int give_v1_taken_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `taken` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `taken` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int give_v1_taken_call(
     uint32_t channel,
     struct give_v1_received *reply)
@@ -150,7 +154,7 @@ static inline int give_v1_taken_call(
     struct penumbra_message sent = penumbra_message(GIVE_V1_TAG_TAKEN, 0, 0);
     uint8_t answer[1];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : give_v1_read(reply, &come, answer);

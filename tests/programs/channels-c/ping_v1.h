@@ -147,7 +147,7 @@ static inline bool ping_v1_pong_decode(
 
 #endif /* PENUMBRA_PING_V1_H */
 
-/* Sending and receiving, with penumbra_channel.h. Each function returns 0 or an error number. */
+/* With penumbra_channel.h: functions that return 0 or an error number. */
 #if defined(PENUMBRA_CHANNEL_H) && !defined(PENUMBRA_PING_V1_CALLS_H)
 #define PENUMBRA_PING_V1_CALLS_H
 
@@ -156,18 +156,21 @@ static inline bool ping_v1_pong_decode(
 /* Creates a channel: ends[0] is the client's, ends[1] the server's. */
 static inline int ping_v1_channel(uint32_t ends[2])
 {
-    return penumbra_channel(ping_v1_contract, sizeof(ping_v1_contract), ends);
+    return penumbra_channel(
+        ping_v1_contract, sizeof(ping_v1_contract), ends);
 }
 
 /* Uses an end that was received or inherited. `side`: enum penumbra_side. */
 static inline int ping_v1_use(uint32_t end, uint32_t side)
 {
-    return penumbra_channel_use(end, ping_v1_contract, sizeof(ping_v1_contract), side);
+    return penumbra_channel_use(
+        end, ping_v1_contract, sizeof(ping_v1_contract), side);
 }
 
-/* A received message: the member of `message` that `tag` says. To receive, `block` is room
- * for a block; afterwards its count is the length. `ends` are those that it carries. */
+/* A received message: the member of `message` that `tag` says. `room` is the caller's,
+ * for blocks; `block` is the part of it with the block, `ends` what it carries. */
 struct ping_v1_received {
+    struct penumbra_piece room;
     uint16_t tag;
     struct penumbra_piece block;
     uint32_t ends[2];
@@ -186,6 +189,7 @@ static inline int ping_v1_read(
     into->block = from->block;
     memcpy(into->ends, from->ends, sizeof(into->ends));
     bool good = false;
+    (void)bytes;
     switch (from->tag) {
     case PING_V1_TAG_PING:
         good = ping_v1_ping_decode(&into->message.ping, bytes, from->bytes.count);
@@ -199,17 +203,17 @@ static inline int ping_v1_read(
     default:
         break;
     }
-    (void)bytes;
     return good ? 0 : EPROTO;
 }
 
-/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE `block` says what is needed. */
+/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE, `block` has the
+ * count that is needed. */
 static inline int ping_v1_receive(
     uint32_t channel, struct ping_v1_received *into, uint32_t flags)
 {
     uint8_t bytes[16];
     struct penumbra_message come = penumbra_message(0, bytes, sizeof(bytes));
-    come.block = into->block;
+    come.block = into->room;
     int error = penumbra_channel_receive(channel, &come, flags);
     into->block = come.block;
     return error ? error : ping_v1_read(into, &come, bytes);
@@ -227,7 +231,7 @@ static inline int ping_v1_ping_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `ping` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `ping` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int ping_v1_ping_call(
     uint32_t channel,
     const struct ping_v1_ping *message,
@@ -239,7 +243,7 @@ static inline int ping_v1_ping_call(
     struct penumbra_message sent = penumbra_message(PING_V1_TAG_PING, bytes, sizeof(bytes));
     uint8_t answer[16];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : ping_v1_read(reply, &come, answer);
@@ -257,7 +261,7 @@ static inline int ping_v1_pong_send(
     return penumbra_channel_send(channel, &sent);
 }
 
-/* Sends `pong` and waits for the answer, in one call. After EMSGSIZE it was sent. */
+/* Sends `pong` and waits for what follows. After EMSGSIZE it was sent. */
 static inline int ping_v1_pong_call(
     uint32_t channel,
     const struct ping_v1_pong *message,
@@ -269,7 +273,7 @@ static inline int ping_v1_pong_call(
     struct penumbra_message sent = penumbra_message(PING_V1_TAG_PONG, bytes, sizeof(bytes));
     uint8_t answer[16];
     struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));
-    come.block = reply->block;
+    come.block = reply->room;
     int error = penumbra_channel_call(channel, &sent, &come);
     reply->block = come.block;
     return error ? error : ping_v1_read(reply, &come, answer);

@@ -10,12 +10,14 @@ pub fn calls(contract: &Contract) -> String {
     let symbol = contract.symbol();
     let upper = symbol.to_uppercase();
     let mut code = format!(
-        "\n/* Sending and receiving, with penumbra_channel.h. Each function returns 0 or an error number. */\n\
+        "\n/* With penumbra_channel.h: functions that return 0 or an error number. */\n\
          #if defined(PENUMBRA_CHANNEL_H) && !defined(PENUMBRA_{upper}_CALLS_H)\n\
          #define PENUMBRA_{upper}_CALLS_H\n\n#include <errno.h>\n\n"
     );
     code += &ends(&symbol);
     code += &received(contract);
+    code += &read(contract);
+    code += &receive(&symbol, room(contract));
     for message in &contract.messages {
         code += &send(message, &symbol);
         if is_answered(contract, message) {
@@ -44,44 +46,39 @@ fn ends(symbol: &str) -> String {
     format!(
         "/* Creates a channel: ends[0] is the client's, ends[1] the server's. */\n\
          static inline int {symbol}_channel(uint32_t ends[2])\n{{\n\
-         \x20   return penumbra_channel({symbol}_contract, sizeof({symbol}_contract), ends);\n}}\n\n\
+         \x20   return penumbra_channel(\n\
+         \x20       {symbol}_contract, sizeof({symbol}_contract), ends);\n}}\n\n\
          /* Uses an end that was received or inherited. `side`: enum penumbra_side. */\n\
          static inline int {symbol}_use(uint32_t end, uint32_t side)\n{{\n\
-         \x20   return penumbra_channel_use(end, {symbol}_contract, sizeof({symbol}_contract), \
-         side);\n}}\n\n"
+         \x20   return penumbra_channel_use(\n\
+         \x20       end, {symbol}_contract, sizeof({symbol}_contract), side);\n}}\n\n"
     )
 }
 
-/// Returns the struct of a received message, and the function that receives one.
+/// Returns the struct of a received message.
 fn received(contract: &Contract) -> String {
-    let (symbol, upper) = (contract.symbol(), contract.symbol().to_uppercase());
-    let most = room(contract);
-    let fields = || contract.messages.iter().filter(|message| !message.fields.is_empty());
-    let mut code = format!(
-        "/* A received message: the member of `message` that `tag` says. To receive, `block` is room\n\
-         \x20* for a block; afterwards its count is the length. `ends` are those that it carries. */\n\
-         struct {symbol}_received {{\n    uint16_t tag;\n    struct penumbra_piece block;\n\
-         \x20   uint32_t ends[{ENDPOINTS}];\n"
-    );
-    if fields().next().is_some() {
-        code += "    union {\n";
-        for message in fields() {
-            let name = &message.name;
-            let _ = writeln!(code, "        struct {symbol}_{name} {name};");
-        }
-        code += "    } message;\n";
+    let symbol = contract.symbol();
+    let mut members = String::new();
+    for message in contract.messages.iter().filter(|message| !message.fields.is_empty()) {
+        let name = &message.name;
+        let _ = writeln!(members, "        struct {symbol}_{name} {name};");
     }
-    let _ = write!(
-        code,
-        "}};\n\n\
-         /* Reads what came into `from`. EPROTO if it is not by the contract. */\n\
-         static inline int {symbol}_read(\n\
-         \x20   struct {symbol}_received *into, const struct penumbra_message *from,\n\
-         \x20   const uint8_t *bytes)\n{{\n\
-         \x20   into->tag = from->tag;\n    into->block = from->block;\n\
-         \x20   memcpy(into->ends, from->ends, sizeof(into->ends));\n\
-         \x20   bool good = false;\n    switch (from->tag) {{\n"
-    );
+    if !members.is_empty() {
+        members = format!("    union {{\n{members}    }} message;\n");
+    }
+    format!(
+        "/* A received message: the member of `message` that `tag` says. `room` is the caller's,\n\
+         \x20* for blocks; `block` is the part of it with the block, `ends` what it carries. */\n\
+         struct {symbol}_received {{\n    struct penumbra_piece room;\n    uint16_t tag;\n\
+         \x20   struct penumbra_piece block;\n\
+         \x20   uint32_t ends[{ENDPOINTS}];\n{members}}};\n"
+    )
+}
+
+/// Returns the function that makes a received message of what has come.
+fn read(contract: &Contract) -> String {
+    let (symbol, upper) = (contract.symbol(), contract.symbol().to_uppercase());
+    let mut cases = String::new();
     for message in &contract.messages {
         let (name, tag) = (&message.name, message.name.to_uppercase());
         let good = match message.fields.is_empty() {
@@ -90,24 +87,34 @@ fn received(contract: &Contract) -> String {
                 format!("{symbol}_{name}_decode(&into->message.{name}, bytes, from->bytes.count)")
             }
         };
-        let _ =
-            write!(code, "    case {upper}_TAG_{tag}:\n        good = {good};\n        break;\n");
+        cases += &format!("    case {upper}_TAG_{tag}:\n        good = {good};\n        break;\n");
     }
-    let _ = write!(
-        code,
-        "    default:\n        break;\n    }}\n    (void)bytes;\n\
-         \x20   return good ? 0 : EPROTO;\n}}\n\n\
-         /* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE `block` says what is needed. */\n\
+    format!(
+        "\n/* Reads what came into `from`. EPROTO if it is not by the contract. */\n\
+         static inline int {symbol}_read(\n\
+         \x20   struct {symbol}_received *into, const struct penumbra_message *from,\n\
+         \x20   const uint8_t *bytes)\n{{\n\
+         \x20   into->tag = from->tag;\n    into->block = from->block;\n\
+         \x20   memcpy(into->ends, from->ends, sizeof(into->ends));\n\
+         \x20   bool good = false;\n    (void)bytes;\n    switch (from->tag) {{\n{cases}\
+         \x20   default:\n        break;\n    }}\n    return good ? 0 : EPROTO;\n}}\n"
+    )
+}
+
+/// Returns the function that waits for a message.
+fn receive(symbol: &str, most: usize) -> String {
+    format!(
+        "\n/* Waits for a message. `flags`: PENUMBRA_NO_WAIT. After EMSGSIZE, `block` has the\n\
+         \x20* count that is needed. */\n\
          static inline int {symbol}_receive(\n\
          \x20   uint32_t channel, struct {symbol}_received *into, uint32_t flags)\n{{\n\
          \x20   uint8_t bytes[{most}];\n\
          \x20   struct penumbra_message come = penumbra_message(0, bytes, sizeof(bytes));\n\
-         \x20   come.block = into->block;\n\
+         \x20   come.block = into->room;\n\
          \x20   int error = penumbra_channel_receive(channel, &come, flags);\n\
          \x20   into->block = come.block;\n\
          \x20   return error ? error : {symbol}_read(into, &come, bytes);\n}}\n"
-    );
-    code
+    )
 }
 
 fn send(message: &Message, symbol: &str) -> String {
@@ -124,19 +131,19 @@ fn call(message: &Message, symbol: &str, most: usize) -> String {
     let name = &message.name;
     let (parameters, contents) = (parameters(message, symbol), contents(message, symbol));
     format!(
-        "\n/* Sends `{name}` and waits for the answer, in one call. After EMSGSIZE it was sent. */\n\
+        "\n/* Sends `{name}` and waits for what follows. After EMSGSIZE it was sent. */\n\
          static inline int {symbol}_{name}_call(\n    uint32_t channel{parameters},\n\
          \x20   struct {symbol}_received *reply)\n{{\n{contents}\
          \x20   uint8_t answer[{most}];\n\
          \x20   struct penumbra_message come = penumbra_message(0, answer, sizeof(answer));\n\
-         \x20   come.block = reply->block;\n\
+         \x20   come.block = reply->room;\n\
          \x20   int error = penumbra_channel_call(channel, &sent, &come);\n\
          \x20   reply->block = come.block;\n\
          \x20   return error ? error : {symbol}_read(reply, &come, answer);\n}}\n"
     )
 }
 
-/// Returns the parameters of a function that sends, behind the first.
+/// Returns the parameters of a function that sends, after the first.
 fn parameters(message: &Message, symbol: &str) -> String {
     let mut parameters = String::new();
     if !message.fields.is_empty() {

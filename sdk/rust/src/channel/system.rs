@@ -37,7 +37,7 @@ impl End {
     }
 
     /// Returns whether the end was lost on its way: its message arrived, but the kernel had no room
-    /// for the end, or one that had it died. Its peer is told that the channel is broken.
+    /// for the end, or one that had it died. Its peer finds the channel broken.
     pub const fn is_lost(&self) -> bool {
         self.descriptor() == LOST_END
     }

@@ -59,7 +59,7 @@ fn talk() -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A wrong order is refused, and the channel goes on.
+/// A wrong order is refused, and the channel continues.
 fn order() -> Result<(), Wrong> {
     use ping_v1::message::{Bye, Ping, Pong};
     let (mut client, mut server) = pings()?;
@@ -74,6 +74,7 @@ fn order() -> Result<(), Wrong> {
     refused(&mut client, Ping::TAG, Ping::BYTES + 1, None)?;
     refused(&mut client, Ping::TAG, Ping::BYTES, Some(vec![]))?;
     refused(&mut client, 9, 0, None)?;
+    refused(&mut server, Ping::TAG, Ping::BYTES, None)?;
     client.send(Ping::TAG, &Ping { sequence: 7 }.encode(), None, NONE)?;
     refused(&mut client, Ping::TAG, Ping::BYTES, None)?;
     // The server's view is one of its own: it has not received the ping yet.
@@ -108,7 +109,7 @@ fn close() -> Result<(), Wrong> {
     let (mut here, there) = pings()?;
     drop(there);
     let sent = here.send(0, &[0; 8], None, NONE);
-    must(matches!(sent, Err(Error::Closed | Error::Broken)), &format!("sent to nobody: {sent:?}"))
+    must(matches!(sent, Err(Error::Closed | Error::Broken)), &format!("a closed peer: {sent:?}"))
 }
 
 /// Ends in messages.
