@@ -72,7 +72,7 @@ fn poll(end: &mut Endpoint<Flat>, suspect: DomainId) -> Polled {
         count += 1;
         match event {
             Event::Request(request, bytes) => polled.requests.push((request, bytes.to_vec())),
-            Event::Ended(..) | Event::Room(_) | Event::Tell(_) => {}
+            Event::Ended(..) | Event::Room(_) | Event::Notify(_) => {}
             Event::Fault(peer, _) => {
                 assert_eq!(peer, suspect, "a fault of a kernel that is well");
                 polled.faults += 1;

@@ -155,7 +155,7 @@ impl Kernel {
                 effects.push(Effect::Broken(format!("peer {peer}: {fault:?}")));
             }
             // No kernel sends streams here; `model_stream` covers them.
-            Event::Room(peer) | Event::Tell(peer) => {
+            Event::Room(peer) | Event::Notify(peer) => {
                 effects.push(Effect::Broken(format!("a stream of or to {peer}")));
             }
         });

@@ -1,6 +1,6 @@
 //! Model check of a stream that stalls: a sender that learns of room by doorbell only, a receiver
 //! that learns of messages by doorbell only, weak memory. Both sleep when there is nothing to do.
-//! All that is to be sent arrives, in order; so whenever a message waits for room that is there, the
+//! All that is to be sent arrives, in order; so whenever a message waits and there is room, the
 //! sender is awake or will be rung.
 
 use abi::msg::{RINGS, STALLED, kind};
@@ -35,7 +35,7 @@ enum Op {
     Open,
     Receive,
     /// The receiver looks at the stalled word.
-    Tell,
+    Notify,
     Leave,
 }
 
@@ -59,7 +59,7 @@ struct State {
     cores: [Core; AGENTS],
     doing: [Option<(Op, Vec<u64>)>; AGENTS],
     sent: u8,
-    /// The sender has found no room, and was not told of any since.
+    /// The sender has found no room, and was not notified of any since.
     stalled: bool,
     /// The receiver has opened the session.
     opened: bool,
@@ -155,13 +155,13 @@ impl Stream {
         match (state.opened, core.is_away()) {
             (false, _) => ops.push(Op::Open),
             (true, false) if core.polled && !state.owes => ops.push(Op::Leave),
-            (true, false) if core.polled => ops.push(Op::Tell),
+            (true, false) if core.polled => ops.push(Op::Notify),
             (true, false) => ops.push(Op::Receive),
-            (true, true) if state.owes => ops.push(Op::Tell),
+            (true, true) if state.owes => ops.push(Op::Notify),
             (true, true) => {}
         }
-        if state.owes && !core.polled && !ops.contains(&Op::Tell) {
-            ops.push(Op::Tell);
+        if state.owes && !core.polled && !ops.contains(&Op::Notify) {
+            ops.push(Op::Notify);
         }
         ops
     }
@@ -170,7 +170,7 @@ impl Stream {
     fn run(&self, state: &mut State, side: usize, op: Op, windows: &Windows) -> bool {
         let wires = ends(windows, side);
         let core = &mut state.cores[side];
-        let mut must_tell = false;
+        let mut must_notify = false;
         match op {
             Op::Enter => {
                 core.attendance.enter(&page_of(windows, side));
@@ -180,7 +180,7 @@ impl Stream {
                 core.polled = true;
                 state.stalled &= !state.producer.take_room(&wires);
             }
-            Op::Send => must_tell = self.send(state, &wires),
+            Op::Send => must_notify = self.send(state, &wires),
             Op::Open => {
                 state.consumer.start(&wires, Epoch(1));
                 (state.opened, state.owes) = (true, true);
@@ -189,8 +189,8 @@ impl Stream {
                 let has_received = state.receive(&wires);
                 state.cores[side].polled = !has_received;
             }
-            Op::Tell => {
-                must_tell = state.consumer.must_tell(&wires);
+            Op::Notify => {
+                must_notify = state.consumer.must_notify(&wires);
                 state.owes = false;
             }
             Op::Leave => {
@@ -204,7 +204,7 @@ impl Stream {
                 core.leaves = core.leaves.saturating_add(1);
             }
         }
-        must_tell && must_ring(&page_of(windows, 1 - side), 1)
+        must_notify && must_ring(&page_of(windows, 1 - side), 1)
     }
 
     /// Sends the next message, or stalls.
@@ -366,7 +366,7 @@ fn no_message_and_no_room_is_slept_through() {
 }
 
 #[test]
-fn a_sender_is_told_of_a_session_that_opens_late() {
+fn a_session_that_opens_late_is_room() {
     check("late", Stream { messages: &[SMALL, LARGE], late: true, ..RIGHT });
 }
 

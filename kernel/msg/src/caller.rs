@@ -14,7 +14,7 @@
 //!
 //! **Full**: if all reply slots of the class and level are in use, or the ring is full, `begin`
 //! sends nothing and returns `Busy`. Replies never queue: each has its slot. The sender of a stream
-//! that found no room is told when there is room ([`Caller::take_room`]); see [`crate::ring`].
+//! that found no room is notified when there is room ([`Caller::take_room`]; see [`crate::ring`]).
 
 use abi::msg::{self, Layout, MAX_REPLIES, RING_COUNT};
 use base::bytes::load_bytes;
@@ -162,13 +162,13 @@ impl Caller {
         self.check_room(wires, class, bytes).is_ok()
     }
 
-    /// Returns whether a stream has stalled and was not told of room since.
+    /// Returns whether a stream has stalled and was not notified of room since.
     pub fn is_stalled(&self) -> bool {
         self.rings[Class::Stream as usize].is_stalled()
     }
 
-    /// Returns whether a stalled stream may go on: the peer has taken messages since, or has opened
-    /// the session. True once per stall; the sender then tries again, and may stall again.
+    /// Returns whether a stalled stream may continue: the peer has taken messages since, or has
+    /// opened the session. True once per stall; the sender then tries again, and may stall again.
     pub fn take_room(&mut self, wires: &LinkPair<impl Words>) -> bool {
         self.rings[Class::Stream as usize].take_room(wires)
     }
@@ -334,8 +334,8 @@ impl Caller {
     }
 }
 
-/// Returns the reply slots of a class and level, or `None` if the level does not exist. A stream has
-/// none.
+/// Returns the reply slots of a class and level, or `None` if the level does not exist. Streams
+/// have none.
 pub(crate) fn slots_of(
     layout: &Layout,
     class: Class,

@@ -31,10 +31,10 @@ pub enum Event<'a> {
     Ended(DomainId, CallId, u64),
     /// The peer broke the protocol and is lost.
     Fault(DomainId, PeerFault),
-    /// A stream to the peer that had stalled may go on.
+    /// A stream to the peer that had stalled may continue.
     Room(DomainId),
-    /// The peer's stream had stalled and may go on; ring its doorbell if `notify::must_ring`.
-    Tell(DomainId),
+    /// The peer's stream had stalled and may continue; ring its doorbell if `notify::must_ring`.
+    Notify(DomainId),
 }
 
 #[derive(Clone, Debug)]
@@ -113,8 +113,8 @@ impl<W: Words> Endpoint<W> {
     }
 
     /// Takes all messages of all peers, urgent requests before blockable ones, and reports the
-    /// calls that have ended, and room for streams that have stalled. With `blockable` false, blockable requests stay in their rings, for
-    /// contexts that must not start threads.
+    /// calls that have ended, and room for streams that have stalled. With `blockable` false,
+    /// blockable requests stay in their rings, for contexts that must not start threads.
     pub fn poll(
         &mut self,
         blockable: bool,
@@ -129,8 +129,8 @@ impl<W: Words> Endpoint<W> {
                     peer.receive_all(id, class, buffer, out);
                 }
             }
-            if peer.server.must_tell(&peer.wires) {
-                out(Event::Tell(id));
+            if peer.server.must_notify(&peer.wires) {
+                out(Event::Notify(id));
             }
             if peer.caller.take_room(&peer.wires) {
                 out(Event::Room(id));

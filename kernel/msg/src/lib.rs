@@ -16,8 +16,8 @@
 //! one lock only while it copies its request. Both are leaf locks: **never wait (attend) while
 //! holding one**. The hook that serves urgent messages while a core waits takes them with
 //! `try_lock` and skips them on failure, because it will run again. Code that polls only once must
-//! use `lock`: the other holder may already have polled. Handlers run outside both locks. To execute
-//! the messages of a stream in order, hold a third lock while one is received and executed.
+//! use `lock`: the other holder may already have polled. Handlers run outside both locks. A
+//! core that executes messages of a stream holds a third lock while it receives and executes one.
 //! [`notify`] needs no lock. A [`pool::Pool`] belongs to its core.
 #![cfg_attr(not(test), no_std)]
 

@@ -212,8 +212,8 @@ impl Producer {
         bytes: usize,
     ) -> Result<(), PushError> {
         let mut room = self.has_room(wires, bytes);
-        // A sender that has stalled before is told of any room since then; no second word is
-        // needed. A closed session has no consumer that could ring.
+        // A sender that has stalled before will be notified of any room since then; no second word
+        // is needed. A closed session has no consumer that could ring.
         if self.stalled.is_some() || self.session.is_closed() {
             return room;
         }
@@ -224,7 +224,7 @@ impl Producer {
             }
             let at = self.known_head();
             wires.mine.store(STALLED, self.session.mine(at));
-            // The store comes before the second look; pairs with `Consumer::must_tell`.
+            // The store comes before the second look; pairs with `Consumer::must_notify`.
             wires.mine.barrier();
             room = self.has_room(wires, bytes);
             if room.is_err() && self.known_head() == at {
@@ -241,7 +241,7 @@ impl Producer {
         if self.open { self.head } else { UNOPENED }
     }
 
-    /// Returns whether the sender has stalled and was not told of room since.
+    /// Returns whether the sender has stalled and was not notified of room since.
     pub fn is_stalled(&self) -> bool {
         self.stalled.is_some()
     }
@@ -288,21 +288,21 @@ pub struct Consumer {
     layout: RingLayout,
     session: Session,
     head: u32,
-    /// The head up to which [`Consumer::must_tell`] has looked for a stalled sender.
-    told: u32,
+    /// The head up to which [`Consumer::must_notify`] has looked for a stalled sender.
+    checked: u32,
 }
 
 impl Consumer {
     /// Makes a closed ring for a kernel of epoch `me`.
     pub const fn new(layout: RingLayout, me: Epoch) -> Consumer {
         let session = Session { me: me.0, peer: Session::CLOSED };
-        Consumer { layout, session, head: 0, told: UNOPENED }
+        Consumer { layout, session, head: 0, checked: UNOPENED }
     }
 
     /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
     pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
-        (self.head, self.told) = (0, UNOPENED);
+        (self.head, self.checked) = (0, UNOPENED);
         wires.mine.store(self.layout.consumer, self.session.mine(0));
         wires.mine.barrier();
     }
@@ -320,12 +320,12 @@ impl Consumer {
     /// Returns whether the sender of the stream ring has stalled at a head that this consumer has
     /// left since the last call: ring its doorbell if `notify::must_ring`. Call it after `start`,
     /// and after the last `pop` of a look at the ring.
-    pub fn must_tell(&mut self, wires: &LinkPair<impl Words>) -> bool {
-        let (from, passed) = (self.told, self.head.wrapping_sub(self.told));
+    pub fn must_notify(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        let (from, passed) = (self.checked, self.head.wrapping_sub(self.checked));
         if passed == 0 {
             return false;
         }
-        self.told = self.head;
+        self.checked = self.head;
         // The store of the head comes before the look at the stalled word, and before the load of
         // the attending words.
         wires.mine.barrier();

@@ -23,7 +23,7 @@ pub enum Class {
     Blockable = 1,
     /// Notices only, which arrive in order, and without loss while both kernels live. The handler
     /// is like an urgent one; one core at a time executes those of a peer. A sender that finds no
-    /// room is told when there is room ([`Caller::take_room`](crate::Caller::take_room)).
+    /// room is notified when there is room ([`Caller::take_room`](crate::Caller::take_room)).
     Stream = 2,
 }
 

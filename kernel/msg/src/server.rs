@@ -90,8 +90,8 @@ impl Server {
         }
     }
 
-    /// The peer broke the protocol in its epoch `epoch`, in a way that only the receiver of a message
-    /// can see. Takes nothing from it until its next epoch; use
+    /// The peer broke the protocol in its epoch `epoch`, in a way that only the receiver of a
+    /// message can see. Takes nothing from it until its next epoch; use
     /// [`Caller::lose`](crate::Caller::lose) as well. No effect if another epoch has been reported
     /// meanwhile.
     pub fn lose(&mut self, epoch: Epoch) {
@@ -136,8 +136,8 @@ impl Server {
     /// Returns whether the peer's stream has stalled, and there is room since the last call: ring
     /// its doorbell if `notify::must_ring`. Call it after each look at the stream ring in which
     /// something was received, and after [`Server::peer_changed`], which may open the session.
-    pub fn must_tell(&mut self, wires: &LinkPair<impl Words>) -> bool {
-        self.rings[Class::Stream as usize].must_tell(wires)
+    pub fn must_notify(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        self.rings[Class::Stream as usize].must_notify(wires)
     }
 
     /// Answers a request. The reply is visible to the caller on return; ring its doorbell if

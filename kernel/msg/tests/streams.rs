@@ -50,7 +50,7 @@ fn messages_of_every_size_arrive_in_order_across_the_end_of_the_ring() {
     for size in sizes() {
         while send(&mut pair, &payload(size)) == Err(FULL) {
             let polled = poll(&mut pair.b);
-            assert!(polled.tell && poll(&mut pair.a).room, "size {size}");
+            assert!(polled.notify && poll(&mut pair.a).room, "size {size}");
             got.extend(polled.requests);
         }
     }
@@ -68,12 +68,12 @@ fn a_full_ring_delays_and_loses_nothing() {
             sent.extend(fill(&mut pair, sent.len() as u32.., bytes));
             let polled = poll(&mut pair.b);
             assert_eq!(polled.requests.len(), (LAYOUT.stream_slots / slots_for(bytes)) as usize);
-            assert!(polled.tell, "the sender had stalled");
+            assert!(polled.notify, "the sender had stalled");
             got.extend(numbers(&polled));
             assert!(pair.a.is_waiting(), "the look before sleep finds room");
             assert!(poll(&mut pair.a).room);
-            assert!(!pair.a.is_waiting() && !poll(&mut pair.a).room, "it is told once");
-            assert!(!poll(&mut pair.b).tell, "and is rung for once");
+            assert!(!pair.a.is_waiting() && !poll(&mut pair.a).room, "it is notified once");
+            assert!(!poll(&mut pair.b).notify, "and is rung for once");
         }
         assert_eq!(got, sent);
     }
@@ -120,7 +120,7 @@ fn a_sender_that_needs_more_room_than_was_made_stalls_again() {
         assert!(pair.a.peer(B).unwrap().caller.is_stalled() && !pair.a.is_waiting());
         let b = pair.b.peer_mut(A).unwrap();
         b.server.receive(&b.wires, Class::Stream, &mut buffer).unwrap().expect("one message");
-        assert!(b.server.must_tell(&b.wires));
+        assert!(b.server.must_notify(&b.wires));
         let a = pair.a.peer_mut(B).unwrap();
         assert!(a.caller.take_room(&a.wires));
         rounds += 1;
@@ -150,7 +150,7 @@ fn a_sender_stalls_until_the_peer_opens_the_session() {
     assert_eq!(send(&mut pair, &[1]), Err(CallError::Busy(Busy::NoSession)));
     assert!(!pair.a.is_waiting(), "the stalled sender may sleep");
     pair.restart_b(Epoch(2));
-    assert!(poll(&mut pair.b).tell, "the peer rings after it has opened the session");
+    assert!(poll(&mut pair.b).notify, "the peer rings after it has opened the session");
     assert!(pair.a.is_waiting() && poll(&mut pair.a).room);
     send(&mut pair, &[1]).unwrap();
     assert_eq!(poll(&mut pair.b).requests[0].1, [1]);
@@ -165,11 +165,11 @@ fn a_stalled_word_of_an_older_session_rings_no_bell() {
     pair.a = common::end(Epoch(2), B, &pair.ab, &pair.ba);
     pair.a.peer_changed(B, Some(Epoch(1)));
     pair.b.peer_changed(A, Some(Epoch(2)));
-    assert!(!poll(&mut pair.b).tell);
+    assert!(!poll(&mut pair.b).notify);
     assert!(!pair.a.is_waiting() && !poll(&mut pair.a).room);
     send(&mut pair, &[1]).unwrap();
     let polled = poll(&mut pair.b);
-    assert_eq!((polled.requests.len(), polled.tell), (1, false), "it has passed head 0");
+    assert_eq!((polled.requests.len(), polled.notify), (1, false), "it has passed head 0");
     // The peer's death ends a stall: there is nothing to wait for.
     fill(&mut pair, 0.., 4);
     assert!(pair.a.peer(B).unwrap().caller.is_stalled());
@@ -180,7 +180,7 @@ fn a_stalled_word_of_an_older_session_rings_no_bell() {
     pair.restart_b(Epoch(2));
     pair.b.peer_changed(A, Some(Epoch(2)));
     assert_eq!(poll(&mut pair.b).requests.len(), 0, "what was in the ring is void");
-    assert!(!poll(&mut pair.b).tell, "and so is the stalled word");
+    assert!(!poll(&mut pair.b).notify, "and so is the stalled word");
 }
 
 /// The litmus tests check this same order.
@@ -243,7 +243,7 @@ fn any_stalled_word_rings_at_most_our_own_bell() {
         pair.b.notice(A, Class::Stream, 0, &[1]).unwrap();
         let polled = poll(&mut pair.a);
         assert_eq!((polled.requests.len(), polled.faults), (1, 0), "{word:x}");
-        assert!(!poll(&mut pair.a).tell, "{word:x}: once at most");
+        assert!(!poll(&mut pair.a).notify, "{word:x}: once at most");
     }
 }
 

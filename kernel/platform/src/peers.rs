@@ -174,8 +174,8 @@ impl Peers {
         self.changed.wake_all(&node.scheduler);
     }
 
-    /// Serves urgent requests and streams without waiting for a peer's lock. For a core that waits in `attend`,
-    /// with interrupts masked.
+    /// Serves urgent requests and streams without waiting for a peer's lock. For a core that waits
+    /// in `attend`, with interrupts masked.
     pub fn serve_urgent(&self) {
         if self.open.load(Ordering::Acquire) {
             self.look_at_urgent(Look::Free);
@@ -229,15 +229,15 @@ impl Peers {
         }
     }
 
-    /// Returns whether a message has arrived, or there is room for a stream that has stalled: a poll
-    /// would find something. For a core that is about to sleep or to leave kernel
-    /// code; the locks are waited for ([`kernel_msg::notify::Attendance::leave`]).
+    /// Returns whether a message has arrived, or there is room for a stream that has stalled. For a
+    /// core that is about to sleep or to leave kernel code; the locks are waited for
+    /// ([`kernel_msg::notify::Attendance::leave`]).
     pub fn is_waiting(&self) -> bool {
         self.are_served() && self.iter().any(Peer::is_waiting)
     }
 
-    /// Returns whether a call to a peer is in progress, or a stream to one has stalled. The peer will
-    /// ring; a kernel that rests would not see it.
+    /// Returns whether a call to a peer is in progress, or a stream to one has stalled. A kernel
+    /// that rests would miss that there is room.
     pub fn are_called(&self) -> bool {
         self.iter().any(|peer| {
             let caller = peer.caller.lock();
@@ -421,6 +421,6 @@ impl Peer {
         server.peer_changed(&self.wires, epoch());
         drop(server);
         // A new session is room for a peer that waits for it.
-        self.tell(node.blob.vector_msg);
+        self.notify_stalled(node.blob.vector_msg);
     }
 }

@@ -90,10 +90,10 @@ pub struct Polled {
     pub requests: Vec<(Request, Vec<u8>)>,
     pub ended: Vec<u64>,
     pub faults: usize,
-    /// A stalled stream may go on.
+    /// A stalled stream may continue.
     pub room: bool,
-    /// The peer's stalled stream may go on.
-    pub tell: bool,
+    /// The peer's stalled stream may continue.
+    pub notify: bool,
 }
 
 pub fn poll(end: &mut Endpoint<Flat>) -> Polled {
@@ -103,7 +103,7 @@ pub fn poll(end: &mut Endpoint<Flat>) -> Polled {
         Event::Ended(_, _, token) => polled.ended.push(token),
         Event::Fault(..) => polled.faults += 1,
         Event::Room(_) => polled.room = true,
-        Event::Tell(_) => polled.tell = true,
+        Event::Notify(_) => polled.notify = true,
     });
     polled
 }

@@ -91,8 +91,8 @@ pub trait Procedures: Sync {
     fn answered(&self, request: &Request);
 
     /// Executes a message of the stream from a peer, which has `epoch`. Messages of a peer come one
-    /// at a time, in the order in which they were sent. Must not wait, and may take leaf locks only,
-    /// of ranks above `STREAM`. It may send messages to any peer.
+    /// at a time, in the order in which they were sent. Must not wait, and may take leaf locks
+    /// only, of ranks above `STREAM`. It may send messages to any peer.
     fn stream(&self, _from: DomainId, _epoch: Epoch, _payload: &[u8]) {}
 
     /// The stream to a peer had no room, and may have room now: try again. May come without need,

@@ -46,8 +46,8 @@ impl Peers {
         }
     }
 
-    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and reports room
-    /// in the stream to it. Out of line: `tests/reach.toml` names it.
+    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and reports
+    /// room in the stream to it. Out of line: `tests/reach.toml` names it.
     #[inline(never)]
     pub(super) fn serve_stream(&self, peer: &Peer, look: Look, scratch: &mut Scratch) {
         let Some(procedures) = self.procedures() else { return };
@@ -59,7 +59,7 @@ impl Peers {
             has_taken = true;
         }
         if has_taken {
-            peer.tell(self.vector);
+            peer.notify_stalled(self.vector);
         }
         if peer.takes_room(look) {
             procedures.stream_room(peer.id);
@@ -100,13 +100,13 @@ impl Peer {
     }
 
     /// Rings the peer if its stream has stalled and there is room now.
-    pub(super) fn tell(&self, vector: u32) {
-        if self.server.lock().must_tell(&self.wires) {
+    pub(super) fn notify_stalled(&self, vector: u32) {
+        if self.server.lock().must_notify(&self.wires) {
             self.ring(vector);
         }
     }
 
-    /// Returns whether the stream to the peer has stalled and may go on; once.
+    /// Returns whether the stream to the peer has stalled and may continue; once.
     fn takes_room(&self, look: Look) -> bool {
         let caller = look.take(&self.caller);
         caller.is_some_and(|mut caller| caller.take_room(&self.wires))
