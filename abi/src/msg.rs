@@ -5,10 +5,11 @@
 //! (b, a).
 //!
 //! ```text
-//! 0     producer word, urgent ring a->b       64   producer word, blockable ring a->b
-//! 128   consumer word, urgent ring b->a       192  consumer word, blockable ring b->a
-//! 256   reply headers: a cache line per reply slot (a answers a call of b)
-//! 4096  urgent ring, blockable ring, reply payloads
+//! 0     producer words of the rings a->b: urgent, blockable, stream; a cache line each
+//! 192   consumer words of the rings b->a: urgent, blockable, stream; a cache line each
+//! 384   stalled word of the stream ring a->b
+//! 448   reply headers: a cache line per reply slot (a answers a call of b)
+//! 4096  urgent ring, blockable ring, stream ring, reply payloads
 //! ```
 //!
 //! All accesses are aligned 64-bit loads and stores. Payloads are bytes, packed into words in
@@ -34,6 +35,8 @@ pub struct Layout {
     pub urgent_slots: u32,
     /// Slots of the blockable ring, a power of two.
     pub blockable_slots: u32,
+    /// Slots of the stream ring, a power of two.
+    pub stream_slots: u32,
     /// Reply slots of urgent calls, numbered first.
     pub urgent_replies: u8,
     /// Reply slots of blockable calls per level, numbered after the urgent ones.
@@ -46,6 +49,7 @@ pub struct Layout {
 pub const LAYOUT: Layout = Layout {
     urgent_slots: 128,
     blockable_slots: 256,
+    stream_slots: 256,
     urgent_replies: 8,
     level_replies: [12, 6, 4, 2],
     reply_bytes: MAX_PAYLOAD as u32,
@@ -53,13 +57,18 @@ pub const LAYOUT: Layout = Layout {
 
 pub const LINK_SIZE: u64 = LAYOUT.size() as u64;
 
+/// Rings of a link in one direction: urgent, blockable, stream.
+pub const RING_COUNT: usize = 3;
 /// Offset of the producer words; the urgent ring's is first.
 pub const PRODUCER: usize = 0;
 /// Offset of the consumer words; the urgent ring's is first.
-pub const CONSUMER: usize = 2 * SLOT;
+pub const CONSUMER: usize = PRODUCER + RING_COUNT * SLOT;
+/// Offset of the stream ring's stalled word: [`pack_session`] with the consumer's index at which
+/// the producer last found no room.
+pub const STALLED: usize = CONSUMER + RING_COUNT * SLOT;
 /// Offset of the reply headers.
-pub const REPLIES: usize = 4 * SLOT;
-/// Offset of the urgent ring; the blockable ring and the reply payloads follow.
+pub const REPLIES: usize = STALLED + SLOT;
+/// Offset of the urgent ring; the other rings and the reply payloads follow.
 pub const RINGS: usize = 4096;
 /// In a reply header: [`pack_session`] of (server, caller, sequence). Written last.
 pub const REPLY_DONE: usize = 0;
@@ -75,8 +84,11 @@ impl Layout {
     pub const fn blockable_ring(&self) -> usize {
         RINGS + self.urgent_slots as usize * SLOT
     }
-    pub const fn reply_payloads(&self) -> usize {
+    pub const fn stream_ring(&self) -> usize {
         self.blockable_ring() + self.blockable_slots as usize * SLOT
+    }
+    pub const fn reply_payloads(&self) -> usize {
+        self.stream_ring() + self.stream_slots as usize * SLOT
     }
     pub const fn reply_payload(&self, slot: usize) -> usize {
         self.reply_payloads() + slot * self.reply_bytes as usize
@@ -161,11 +173,13 @@ pub const fn unpack_status(word: u64) -> (u16, u16) {
     ((word >> 16) as u16, word as u16)
 }
 
-const _: () = assert!(LINK_SIZE.is_multiple_of(4096) && LINK_SIZE <= 160 << 10);
+const _: () = assert!(LINK_SIZE.is_multiple_of(4096) && LINK_SIZE <= 176 << 10);
 const _: () = assert!(LAYOUT.replies() == MAX_REPLIES);
 const _: () = assert!(REPLIES + MAX_REPLIES * SLOT <= RINGS);
 const _: () = assert!(LAYOUT.urgent_slots.is_power_of_two());
 const _: () = assert!(LAYOUT.blockable_slots.is_power_of_two());
+const _: () = assert!(LAYOUT.stream_slots.is_power_of_two());
 const _: () = assert!(slots_for(MAX_PAYLOAD) <= LAYOUT.urgent_slots);
 const _: () = assert!(slots_for(MAX_PAYLOAD) * 3 <= LAYOUT.blockable_slots);
+const _: () = assert!(slots_for(MAX_PAYLOAD) * 3 <= LAYOUT.stream_slots);
 const _: () = assert!(MAX_PAYLOAD <= u16::MAX as usize && MAX_PAYLOAD.is_multiple_of(8));

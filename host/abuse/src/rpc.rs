@@ -8,7 +8,10 @@
 use crate::bytes::Bytes;
 use crate::words::Flat;
 use crate::{Target, mutate};
-use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD, PRODUCER, RINGS, pack_header, pack_session};
+use abi::msg::{
+    CONSUMER, LAYOUT, LINK_SIZE, MAX_PAYLOAD, PRODUCER, REPLIES, RINGS, SLOT, STALLED, pack_header,
+    pack_session,
+};
 use abi::soc::DomainPage;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
@@ -69,7 +72,7 @@ fn poll(end: &mut Endpoint<Flat>, suspect: DomainId) -> Polled {
         count += 1;
         match event {
             Event::Request(request, bytes) => polled.requests.push((request, bytes.to_vec())),
-            Event::Ended(..) => {}
+            Event::Ended(..) | Event::Room(_) | Event::Notify(_) => {}
             Event::Fault(peer, _) => {
                 assert_eq!(peer, suspect, "a fault of a kernel that is well");
                 polled.faults += 1;
@@ -117,6 +120,11 @@ impl World {
     fn call(&mut self, input: &mut Bytes<'_>) {
         let class = if input.once_in(2) { Class::Urgent } else { Class::Blockable };
         let payload = vec![1; input.below(MAX_PAYLOAD + 9)];
+        if input.once_in(4) {
+            let sent = self.a.notice(B, Class::Stream, 0, &payload);
+            self.outcomes |= 8 * u64::from(sent.is_err());
+            return;
+        }
         match self.a.begin(B, class, Level(input.byte() % 3), 1, &payload, 0) {
             Ok(call) => self.open.push(call),
             Err(_) => self.outcomes |= 8,
@@ -133,12 +141,28 @@ impl World {
         }
         if input.once_in(2) {
             let _ = self.b.begin(A, Class::Blockable, Level(0), 2, input.take(40), 0);
+            let _ = self.b.notice(A, Class::Stream, 0, input.take(40));
         }
     }
 
     /// B writes a word.
     fn mad(&mut self, input: &mut Bytes<'_>) {
-        let near = [PRODUCER, 64, 128, 192, 256, 264, RINGS, RINGS + 8, RINGS + 64, RINGS + 72];
+        let near = [
+            PRODUCER,
+            PRODUCER + SLOT,
+            PRODUCER + 2 * SLOT,
+            CONSUMER,
+            CONSUMER + 2 * SLOT,
+            STALLED,
+            REPLIES,
+            REPLIES + 8,
+            RINGS,
+            RINGS + 8,
+            RINGS + SLOT,
+            RINGS + SLOT + 8,
+            LAYOUT.stream_ring(),
+            LAYOUT.stream_ring() + 8,
+        ];
         let at = match input.below(3) {
             0 => 8 * input.below(LINK_SIZE as usize / 8),
             _ => near[input.below(near.len())],
@@ -185,9 +209,12 @@ impl World {
         assert_eq!((request.from, request.proc, &bytes), (A, 7, &payload));
         let answer: Vec<u8> = bytes.iter().rev().copied().collect();
         self.c.reply(request.reply.expect("it is a call"), Ok(&answer)).expect("A is there");
+        self.c.notice(A, Class::Stream, 9, &payload).expect("A takes them");
         let call_back = self.c.begin(A, Class::Blockable, Level(0), 8, &answer, 0).unwrap();
         let found = poll(&mut self.a, B).requests.into_iter().filter(|(it, _)| it.from == C);
         let mut found: Vec<_> = found.collect();
+        let (message, bytes) = found.pop().expect("A got the message of the stream");
+        assert_eq!((message.proc, message.reply, &bytes), (9, None, &payload));
         let (request, bytes) = found.pop().expect("A got it");
         assert_eq!((request.proc, &bytes, found.len()), (8, &answer, 0));
         self.a.reply(request.reply.expect("it is a call"), Ok(&payload)).expect("C is there");

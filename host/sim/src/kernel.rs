@@ -154,6 +154,10 @@ impl Kernel {
             Event::Fault(peer, fault) => {
                 effects.push(Effect::Broken(format!("peer {peer}: {fault:?}")));
             }
+            // No kernel sends streams here; `model_stream` covers them.
+            Event::Room(peer) | Event::Notify(peer) => {
+                effects.push(Effect::Broken(format!("a stream of or to {peer}")));
+            }
         });
         for token in ended {
             self.end(token);

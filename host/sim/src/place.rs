@@ -1,6 +1,6 @@
 //! Layout of the simulated window, and the barriers that can be omitted.
 
-use abi::msg::{LEVELS, Layout, REPLIES, RINGS, SLOT};
+use abi::msg::{CONSUMER, LEVELS, Layout, REPLIES, RINGS, SLOT, STALLED};
 
 use crate::machine::Access;
 
@@ -9,6 +9,7 @@ pub static LAYOUTS: [Layout; 4] = [
     Layout {
         urgent_slots: 2,
         blockable_slots: 2,
+        stream_slots: 2,
         urgent_replies: 1,
         level_replies: [1; LEVELS],
         reply_bytes: 64,
@@ -16,6 +17,7 @@ pub static LAYOUTS: [Layout; 4] = [
     Layout {
         urgent_slots: 4,
         blockable_slots: 4,
+        stream_slots: 4,
         urgent_replies: 2,
         level_replies: [2, 1, 1, 1],
         reply_bytes: 96,
@@ -23,6 +25,7 @@ pub static LAYOUTS: [Layout; 4] = [
     Layout {
         urgent_slots: 4,
         blockable_slots: 8,
+        stream_slots: 4,
         urgent_replies: 2,
         level_replies: [4, 3, 2, 1],
         reply_bytes: 128,
@@ -30,6 +33,7 @@ pub static LAYOUTS: [Layout; 4] = [
     Layout {
         urgent_slots: 16,
         blockable_slots: 32,
+        stream_slots: 16,
         urgent_replies: 8,
         level_replies: [12, 6, 4, 2],
         reply_bytes: 128,
@@ -61,6 +65,7 @@ pub const fn words(domains: usize) -> usize {
 enum Kind {
     Producer,
     Consumer,
+    Stalled,
     ReplyDone,
     ReplyBody,
     Message,
@@ -68,10 +73,12 @@ enum Kind {
 
 const fn kind(at: usize) -> Kind {
     let offset = at % LINK;
-    if offset < 2 * SLOT {
+    if offset < CONSUMER {
         Kind::Producer
-    } else if offset < REPLIES {
+    } else if offset < STALLED {
         Kind::Consumer
+    } else if offset < REPLIES {
+        Kind::Stalled
     } else if offset < RINGS && offset.is_multiple_of(SLOT) {
         Kind::ReplyDone
     } else if offset < RINGS || offset >= RINGS + REPLY_PAYLOADS {

@@ -18,6 +18,7 @@ use stateright::{Checker, Model, Property};
 static LAYOUT: Layout = Layout {
     urgent_slots: 1,
     blockable_slots: 1,
+    stream_slots: 1,
     urgent_replies: 1,
     level_replies: [1; LEVELS],
     reply_bytes: 8,

@@ -13,9 +13,10 @@
 //! ```
 //!
 //! **Full**: if all reply slots of the class and level are in use, or the ring is full, `begin`
-//! sends nothing and returns `Busy`. Replies never queue: each has its slot.
+//! sends nothing and returns `Busy`. Replies never queue: each has its slot. The sender of a stream
+//! that found no room is notified when there is room ([`Caller::take_room`]; see [`crate::ring`]).
 
-use abi::msg::{self, Layout, MAX_REPLIES};
+use abi::msg::{self, Layout, MAX_REPLIES, RING_COUNT};
 use base::bytes::load_bytes;
 use base::id::Epoch;
 use base::port::Words;
@@ -53,7 +54,7 @@ pub struct Caller {
     peer: Option<Epoch>,
     /// The last epoch of the peer; a session with it is not started again.
     last: Epoch,
-    rings: [Producer; 2],
+    rings: [Producer; RING_COUNT],
     slots: [Slot; MAX_REPLIES],
     /// Bit mask of the slots that `poll` checks, so that an idle poll loads nothing.
     watched: u32,
@@ -63,13 +64,14 @@ impl Caller {
     pub const fn new(layout: &'static Layout, me: Epoch) -> Caller {
         let urgent = Producer::new(RingLayout::new(layout, Class::Urgent), me);
         let blockable = Producer::new(RingLayout::new(layout, Class::Blockable), me);
+        let stream = Producer::new(RingLayout::new(layout, Class::Stream), me);
         let slots = [FREE; MAX_REPLIES];
         Caller {
             layout,
             me,
             peer: None,
             last: Epoch(0),
-            rings: [urgent, blockable],
+            rings: [urgent, blockable, stream],
             slots,
             watched: 0,
         }
@@ -111,7 +113,7 @@ impl Caller {
     }
 
     /// Sends a request. It is visible to the peer on return; ring its doorbell if
-    /// `notify::must_ring`.
+    /// `notify::must_ring`. The stream class has no calls; they are [`CallError::TooDeep`].
     pub fn begin(
         &mut self,
         wires: &LinkPair<impl Words>,
@@ -138,6 +140,9 @@ impl Caller {
     /// Sends a one-way message, which is delivered at most once. A live peer takes it off the ring,
     /// but may have no handler for it; it then drops and counts the notice, and the sender does not
     /// learn of it.
+    ///
+    /// In the stream class it is delivered exactly once unless one of both dies, after those sent
+    /// before it. If there is no room, the sender stalls, as in [`Caller::has_room`].
     pub fn notice(
         &mut self,
         wires: &LinkPair<impl Words>,
@@ -145,9 +150,27 @@ impl Caller {
         proc: u16,
         payload: &[u8],
     ) -> Result<(), CallError> {
-        self.peer.ok_or(CallError::PeerLost)?;
+        self.check_room(wires, class, payload.len())?;
         let header = Header { kind: msg::kind::NOTICE, proc, slot: 0, level: 0, sequence: 0 };
         self.push(wires, class, header, payload)
+    }
+
+    /// Returns whether a notice with `bytes` of payload can be sent now. If not, but later in this
+    /// session, the sender of a stream stalls: [`Caller::take_room`] returns true once there may be
+    /// room, and the peer rings for it.
+    pub fn has_room(&mut self, wires: &LinkPair<impl Words>, class: Class, bytes: usize) -> bool {
+        self.check_room(wires, class, bytes).is_ok()
+    }
+
+    /// Returns whether a stream has stalled and was not notified of room since.
+    pub fn is_stalled(&self) -> bool {
+        self.rings[Class::Stream as usize].is_stalled()
+    }
+
+    /// Returns whether a stalled stream may continue: the peer has taken messages since, or has
+    /// opened the session. True once per stall; the sender then tries again, and may stall again.
+    pub fn take_room(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        self.rings[Class::Stream as usize].take_room(wires)
     }
 
     /// Returns whether a call is in progress.
@@ -179,8 +202,12 @@ impl Caller {
         }
     }
 
-    /// Returns whether [`Caller::poll`] would report a call; for the check before sleep.
+    /// Returns whether [`Caller::poll`] would report a call, or [`Caller::take_room`] would return
+    /// true; for the check before sleep.
     pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
+        if self.rings[Class::Stream as usize].is_room_made(wires) {
+            return true;
+        }
         let mut watched = (0..MAX_REPLIES).filter(|i| self.watched & 1 << i != 0);
         watched.any(|i| self.slots[i].state != State::Pending || self.has_reply(wires, i))
     }
@@ -240,7 +267,27 @@ impl Caller {
         header: Header,
         payload: &[u8],
     ) -> Result<(), CallError> {
-        self.rings[class as usize].push(wires, header, payload).map_err(|error| match error {
+        let pushed = self.rings[class as usize].push(wires, header, payload);
+        pushed.map_err(|error| self.explain(error))
+    }
+
+    fn check_room(
+        &mut self,
+        wires: &LinkPair<impl Words>,
+        class: Class,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        self.peer.ok_or(CallError::PeerLost)?;
+        let ring = &mut self.rings[class as usize];
+        let room = match class {
+            Class::Stream => ring.has_room_or_stalls(wires, bytes),
+            Class::Urgent | Class::Blockable => ring.has_room(wires, bytes),
+        };
+        room.map_err(|error| self.explain(error))
+    }
+
+    fn explain(&mut self, error: PushError) -> CallError {
+        match error {
             PushError::TooLarge => CallError::TooLarge,
             PushError::Full => CallError::Busy(Busy::RingFull),
             PushError::NoSession => CallError::Busy(Busy::NoSession),
@@ -248,7 +295,7 @@ impl Caller {
                 self.end();
                 CallError::PeerLost
             }
-        })
+        }
     }
 
     fn find(&self, call: CallId) -> Option<usize> {
@@ -287,7 +334,8 @@ impl Caller {
     }
 }
 
-/// Returns the reply slots of a class and level, or `None` if the level does not exist.
+/// Returns the reply slots of a class and level, or `None` if the level does not exist. Streams
+/// have none.
 pub(crate) fn slots_of(
     layout: &Layout,
     class: Class,
@@ -295,6 +343,7 @@ pub(crate) fn slots_of(
 ) -> Option<core::ops::Range<usize>> {
     let urgent = layout.urgent_replies as usize;
     match class {
+        Class::Stream => None,
         Class::Urgent => Some(0..urgent),
         Class::Blockable => {
             let deep = layout.level_replies.get(..level.0 as usize)?;

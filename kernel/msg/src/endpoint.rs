@@ -31,6 +31,10 @@ pub enum Event<'a> {
     Ended(DomainId, CallId, u64),
     /// The peer broke the protocol and is lost.
     Fault(DomainId, PeerFault),
+    /// A stream to the peer that had stalled may continue.
+    Room(DomainId),
+    /// The peer's stream had stalled and may continue; ring its doorbell if `notify::must_ring`.
+    Notify(DomainId),
 }
 
 #[derive(Clone, Debug)]
@@ -109,8 +113,8 @@ impl<W: Words> Endpoint<W> {
     }
 
     /// Takes all messages of all peers, urgent requests before blockable ones, and reports the
-    /// calls that have ended. With `blockable` false, blockable requests stay in their rings, for
-    /// contexts that must not start threads.
+    /// calls that have ended, and room for streams that have stalled. With `blockable` false,
+    /// blockable requests stay in their rings, for contexts that must not start threads.
     pub fn poll(
         &mut self,
         blockable: bool,
@@ -120,8 +124,16 @@ impl<W: Words> Endpoint<W> {
         for (i, peer) in self.peers.iter_mut().enumerate() {
             let Some(peer) = peer else { continue };
             let id = DomainId(i as u8);
-            for class in CLASSES.into_iter().take(1 + usize::from(blockable)) {
-                peer.receive_all(id, class, buffer, out);
+            for class in CLASSES {
+                if blockable || class != Class::Blockable {
+                    peer.receive_all(id, class, buffer, out);
+                }
+            }
+            if peer.server.must_notify(&peer.wires) {
+                out(Event::Notify(id));
+            }
+            if peer.caller.take_room(&peer.wires) {
+                out(Event::Room(id));
             }
             peer.caller.poll(&peer.wires, &mut |call, token| out(Event::Ended(id, call, token)));
         }

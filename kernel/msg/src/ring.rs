@@ -24,8 +24,18 @@
 //! **Full**: `push` returns [`PushError::Full`] and stores nothing. The sender waits with attend,
 //! serving its own rings meanwhile, or gives up. The consumer makes room with every `pop`, which
 //! never waits.
+//!
+//! The sender of a stream does not wait and does not poll: it *stalls*, and the consumer rings its
+//! doorbell when there is room. The stalled word names the session and the head at which there was
+//! no room, so a word of an earlier session or of an earlier stall rings no bell.
+//!
+//! ```text
+//! producer: load head -> no room; stalled = head; barrier; load head -> moved: again, else stalled
+//! consumer: load slots; barrier; head += n; barrier; load stalled  -> one of the n heads: ring
+//! ```
+//! At least one of the two sees the other's store.
 
-use abi::msg::{self, CONSUMER, HEADER, PRODUCER, SLOT};
+use abi::msg::{self, CONSUMER, HEADER, PRODUCER, SLOT, STALLED};
 use base::bytes::{load_bytes, store_bytes};
 use base::id::Epoch;
 use base::port::Words;
@@ -47,6 +57,7 @@ impl RingLayout {
         let (slots, count) = match class {
             Class::Urgent => (msg::RINGS, layout.urgent_slots),
             Class::Blockable => (layout.blockable_ring(), layout.blockable_slots),
+            Class::Stream => (layout.stream_ring(), layout.stream_slots),
         };
         let line = class as usize * SLOT;
         RingLayout { producer: PRODUCER + line, consumer: CONSUMER + line, slots, count }
@@ -121,19 +132,24 @@ pub struct Producer {
     open: bool,
     tail: u32,
     head: u32,
+    /// The consumer's index at which there was no room, until [`Producer::take_room`].
+    stalled: Option<u32>,
 }
+
+/// The index of a consumer before it has opened the session with index 0.
+const UNOPENED: u32 = u32::MAX;
 
 impl Producer {
     /// Makes a closed ring for a kernel of epoch `me`.
     pub const fn new(layout: RingLayout, me: Epoch) -> Producer {
         let session = Session { me: me.0, peer: Session::CLOSED };
-        Producer { layout, session, open: false, tail: 0, head: 0 }
+        Producer { layout, session, open: false, tail: 0, head: 0, stalled: None }
     }
 
     /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
     pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
-        (self.open, self.tail, self.head) = (false, 0, 0);
+        (self.open, self.tail, self.head, self.stalled) = (false, 0, 0, None);
         wires.mine.store(self.layout.producer, self.session.mine(0));
         wires.mine.barrier();
     }
@@ -141,7 +157,7 @@ impl Producer {
     /// Ends the session. Nothing is stored: the peer learns of it elsewhere.
     pub fn close(&mut self) {
         self.session.peer = Session::CLOSED;
-        self.open = false;
+        (self.open, self.stalled) = (false, None);
     }
 
     /// Sends a message. It is visible to the consumer on return.
@@ -151,11 +167,8 @@ impl Producer {
         header: Header,
         payload: &[u8],
     ) -> Result<(), PushError> {
+        self.has_room(wires, payload.len())?;
         let need = msg::slots_for(payload.len());
-        if payload.len() > msg::MAX_PAYLOAD || need > self.layout.count {
-            return Err(PushError::TooLarge);
-        }
-        self.make_room(wires, need)?;
         let Header { kind, proc, slot, level, sequence } = header;
         let bytes = payload.len() as u16;
         let at = |byte| self.layout.at(self.tail, byte);
@@ -176,6 +189,78 @@ impl Producer {
     /// Returns whether the consumer has taken every message; false without a session.
     pub fn is_drained(&self, wires: &LinkPair<impl Words>) -> bool {
         self.session.theirs(wires.theirs.load(self.layout.consumer)) == Some(self.tail)
+    }
+
+    /// Returns whether a payload of `bytes` fits now.
+    pub fn has_room(
+        &mut self,
+        wires: &LinkPair<impl Words>,
+        bytes: usize,
+    ) -> Result<(), PushError> {
+        if bytes > msg::MAX_PAYLOAD || msg::slots_for(bytes) > self.layout.count {
+            return Err(PushError::TooLarge);
+        }
+        self.make_room(wires, msg::slots_for(bytes))
+    }
+
+    /// Returns whether a payload of `bytes` fits now, in the stream ring. If not, but later in this
+    /// session, [`Producer::take_room`] returns true once the consumer has made room, and the
+    /// consumer rings for it.
+    pub fn has_room_or_stalls(
+        &mut self,
+        wires: &LinkPair<impl Words>,
+        bytes: usize,
+    ) -> Result<(), PushError> {
+        let mut room = self.has_room(wires, bytes);
+        // A sender that has stalled before will be notified of any room since then; no second word
+        // is needed. A closed session has no consumer that could ring.
+        if self.stalled.is_some() || self.session.is_closed() {
+            return room;
+        }
+        // In each round but the last, the consumer has opened the session or has taken a message.
+        for _ in 0..self.layout.count + 2 {
+            if !matches!(room, Err(PushError::Full | PushError::NoSession)) {
+                return room;
+            }
+            let at = self.known_head();
+            wires.mine.store(STALLED, self.session.mine(at));
+            // The store comes before the second look; pairs with `Consumer::must_notify`.
+            wires.mine.barrier();
+            room = self.has_room(wires, bytes);
+            if room.is_err() && self.known_head() == at {
+                break;
+            }
+        }
+        if matches!(room, Err(PushError::Full | PushError::NoSession)) {
+            self.stalled = Some(self.known_head());
+        }
+        room
+    }
+
+    fn known_head(&self) -> u32 {
+        if self.open { self.head } else { UNOPENED }
+    }
+
+    /// Returns whether the sender has stalled and was not notified of room since.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled.is_some()
+    }
+
+    /// Returns whether [`Producer::take_room`] would return true. One load if stalled, else none.
+    pub fn is_room_made(&self, wires: &LinkPair<impl Words>) -> bool {
+        self.stalled.is_some_and(|at| {
+            let head = self.session.theirs(wires.theirs.load(self.layout.consumer));
+            head.is_some_and(|head| head != at)
+        })
+    }
+
+    /// Returns whether the consumer has made room since the sender stalled; true once per stall.
+    pub fn take_room(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        let is_made = self.is_room_made(wires);
+        if is_made {
+            self.stalled = None;
+        }
+        is_made
     }
 
     /// Loads the consumer word only if the last known value leaves too little room. Sending into a
@@ -203,18 +288,21 @@ pub struct Consumer {
     layout: RingLayout,
     session: Session,
     head: u32,
+    /// The head up to which [`Consumer::must_notify`] has looked for a stalled sender.
+    checked: u32,
 }
 
 impl Consumer {
     /// Makes a closed ring for a kernel of epoch `me`.
     pub const fn new(layout: RingLayout, me: Epoch) -> Consumer {
-        Consumer { layout, session: Session { me: me.0, peer: Session::CLOSED }, head: 0 }
+        let session = Session { me: me.0, peer: Session::CLOSED };
+        Consumer { layout, session, head: 0, checked: UNOPENED }
     }
 
     /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
     pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
-        self.head = 0;
+        (self.head, self.checked) = (0, UNOPENED);
         wires.mine.store(self.layout.consumer, self.session.mine(0));
         wires.mine.barrier();
     }
@@ -227,6 +315,22 @@ impl Consumer {
     pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
         let tail = self.session.theirs(wires.theirs.load(self.layout.producer));
         tail.is_some_and(|tail| tail != self.head)
+    }
+
+    /// Returns whether the sender of the stream ring has stalled at a head that this consumer has
+    /// left since the last call: ring its doorbell if `notify::must_ring`. Call it after `start`,
+    /// and after the last `pop` of a look at the ring.
+    pub fn must_notify(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        let (from, passed) = (self.checked, self.head.wrapping_sub(self.checked));
+        if passed == 0 {
+            return false;
+        }
+        self.checked = self.head;
+        // The store of the head comes before the look at the stalled word, and before the load of
+        // the attending words.
+        wires.mine.barrier();
+        let at = self.session.theirs(wires.theirs.load(STALLED));
+        at.is_some_and(|at| at.wrapping_sub(from) < passed)
     }
 
     /// Takes a message off the ring; its payload is `buffer[..bytes]`. A fault closes the ring.

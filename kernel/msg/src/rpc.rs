@@ -1,6 +1,6 @@
 //! Vocabulary of callers and servers: classes, levels, call ids, errors.
 
-use abi::msg::{LEVELS, status};
+use abi::msg::{self, LEVELS, status};
 use base::id::{DomainId, Epoch};
 
 /// The two links between this kernel and a peer.
@@ -21,10 +21,14 @@ pub enum Class {
     Urgent = 0,
     /// Blockable: a handler thread runs it, and may sleep and make calls, one level deeper.
     Blockable = 1,
+    /// Notices only, which arrive in order, and without loss while both kernels live. The handler
+    /// is like an urgent one; one core at a time executes those of a peer. A sender that finds no
+    /// room is notified when there is room ([`Caller::take_room`](crate::Caller::take_room)).
+    Stream = 2,
 }
 
-/// Both classes, in the order of their rings in a link.
-pub const CLASSES: [Class; 2] = [Class::Urgent, Class::Blockable];
+/// All classes, in the order of their rings in a link.
+pub const CLASSES: [Class; msg::RING_COUNT] = [Class::Urgent, Class::Blockable, Class::Stream];
 
 /// Nesting depth of a call: 0 from a thread of this kernel, `request.level.deeper()` from the
 /// handler of a request. Each level has its own reply slots, so a call waits only for deeper ones;

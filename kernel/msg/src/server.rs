@@ -13,9 +13,10 @@
 //!
 //! **Full**: the peer's reply slots bound the requests that are not yet answered, so a table of
 //! [`abi::msg::MAX_REPLIES`] entries per peer cannot overflow; a second request in an open slot is
-//! a protocol error of the peer. Notices take ring space only.
+//! a protocol error of the peer, and so is a request in the stream ring. Notices take ring space
+//! only.
 
-use abi::msg::{self, Layout, MAX_PAYLOAD, MAX_REPLIES};
+use abi::msg::{self, Layout, MAX_PAYLOAD, MAX_REPLIES, RING_COUNT};
 use base::bytes::store_bytes;
 use base::id::{DomainId, Epoch};
 use base::port::Words;
@@ -53,7 +54,7 @@ pub struct Server {
     peer: Option<Epoch>,
     /// The last epoch of the peer; a session with it is not started again.
     last: Epoch,
-    rings: [Consumer; 2],
+    rings: [Consumer; RING_COUNT],
     /// Sequence number of the open request per reply slot.
     open: [Option<u32>; MAX_REPLIES],
 }
@@ -63,13 +64,14 @@ impl Server {
     pub const fn new(layout: &'static Layout, id: DomainId, me: Epoch) -> Server {
         let urgent = Consumer::new(RingLayout::new(layout, Class::Urgent), me);
         let blockable = Consumer::new(RingLayout::new(layout, Class::Blockable), me);
+        let stream = Consumer::new(RingLayout::new(layout, Class::Stream), me);
         Server {
             layout,
             id,
             me,
             peer: None,
             last: Epoch(0),
-            rings: [urgent, blockable],
+            rings: [urgent, blockable, stream],
             open: [None; MAX_REPLIES],
         }
     }
@@ -85,6 +87,16 @@ impl Server {
         if let Some(epoch) = peer.filter(|epoch| *epoch != self.last) {
             (self.peer, self.last) = (peer, epoch);
             self.rings.iter_mut().for_each(|ring| ring.start(wires, epoch));
+        }
+    }
+
+    /// The peer broke the protocol in its epoch `epoch`, in a way that only the receiver of a
+    /// message can see. Takes nothing from it until its next epoch; use
+    /// [`Caller::lose`](crate::Caller::lose) as well. No effect if another epoch has been reported
+    /// meanwhile.
+    pub fn lose(&mut self, epoch: Epoch) {
+        if self.peer == Some(epoch) {
+            self.end();
         }
     }
 
@@ -119,6 +131,13 @@ impl Server {
     /// Returns whether a message of `class` is waiting. One load, for the check before sleep.
     pub fn is_waiting(&self, wires: &LinkPair<impl Words>, class: Class) -> bool {
         self.rings[class as usize].is_waiting(wires)
+    }
+
+    /// Returns whether the peer's stream has stalled, and there is room since the last call: ring
+    /// its doorbell if `notify::must_ring`. Call it after each look at the stream ring in which
+    /// something was received, and after [`Server::peer_changed`], which may open the session.
+    pub fn must_notify(&mut self, wires: &LinkPair<impl Words>) -> bool {
+        self.rings[Class::Stream as usize].must_notify(wires)
     }
 
     /// Answers a request. The reply is visible to the caller on return; ring its doorbell if

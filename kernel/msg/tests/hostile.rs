@@ -3,7 +3,9 @@
 
 mod common;
 
-use abi::msg::{LINK_SIZE, MAX_PAYLOAD, PRODUCER, RINGS, pack_header, pack_session, pack_tag};
+use abi::msg::{
+    CONSUMER, LINK_SIZE, MAX_PAYLOAD, PRODUCER, REPLIES, RINGS, pack_header, pack_session, pack_tag,
+};
 use base::id::Epoch;
 use base::prng::Prng;
 use common::{A, B, Pair, poll};
@@ -25,7 +27,8 @@ fn garbage_in_a_link_is_reported_as_a_fault_and_the_next_epoch_works() {
                 let _ = pair.b.reply(request.reply.unwrap(), Ok(&[0; 9]));
             }
             let _ = pair.b.begin(A, class, Level(1), 1, &payload, 0);
-            let near = [PRODUCER, 64, 128, 192, 256, 264, RINGS, RINGS + 8];
+            let near =
+                [PRODUCER, 64, CONSUMER, CONSUMER + 64, REPLIES, REPLIES + 8, RINGS, RINGS + 8];
             let at = match prng.below(3) {
                 0 => 8 * prng.below(LINK_SIZE / 8) as usize,
                 _ => near[prng.below(8) as usize],

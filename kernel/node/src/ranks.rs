@@ -15,7 +15,9 @@ pub const DEVICE: Rank = Rank::new(20, "device");
 /// Requests to the soc; held until it answers.
 pub const SOC: Rank = Rank::new(30, "soc");
 /// A core's buffer for messages.
-pub const SCRATCH: Rank = Rank::leaf(38, "message buffer");
+pub const SCRATCH: Rank = Rank::leaf(36, "message buffer");
+/// The turn to take and execute a message of a peer's stream.
+pub const STREAM: Rank = Rank::leaf(38, "stream, incoming");
 /// The driver of the coherence protocol.
 pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
 /// Calls from a peer.

@@ -4,7 +4,8 @@
 //! threads, doorbells and the chip page. Each peer has two leaf locks: one for outgoing calls
 //! ([`calls`]), one for incoming calls. Urgent requests are executed by the core that polls: in a
 //! doorbell interrupt, after it has released a lock, or while it waits. Blockable requests are
-//! executed by handler threads ([`handlers`]).
+//! executed by handler threads ([`handlers`]). Messages of streams are executed like urgent
+//! requests, those of a peer one at a time ([`streams`]).
 //!
 //! A poll takes at most one ring's worth of messages from each peer, so a peer that sends without
 //! pause does not occupy a core. The rest is found by the next poll, which comes before the core
@@ -13,6 +14,7 @@
 mod calls;
 mod handlers;
 mod procedure;
+mod streams;
 
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
@@ -25,6 +27,7 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
+use kernel_msg::rpc::CLASSES;
 use kernel_msg::{Busy, CallError, Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_node::Node;
 use kernel_sched::{ThreadId, WaitQueue};
@@ -42,6 +45,8 @@ pub struct Peer {
     wires: LinkPair<Window>,
     caller: Lock<Caller>,
     server: Lock<Server>,
+    /// Held while a message of its stream is taken and executed.
+    turn: Lock<()>,
     /// Threads that wait for a reply slot or for room in a ring.
     room: WaitQueue,
     sent: AtomicU64,
@@ -57,7 +62,7 @@ pub struct Peers {
     /// By domain; `None` for this one.
     peers: Vec<Option<Box<Peer>>>,
     handlers: Handlers,
-    /// For each core, a buffer for urgent requests.
+    /// For each core, a buffer for urgent requests and messages of streams.
     urgent: Vec<Lock<Scratch>>,
     vector: u32,
     /// Threads that wait for a change of a peer's state.
@@ -67,7 +72,7 @@ pub struct Peers {
     procedures: Once<&'static dyn Procedures>,
 }
 
-/// Whether a poll of the urgent requests waits for a peer's lock.
+/// Whether a poll of urgent requests and streams waits for a peer's locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     /// Waits for each peer's lock, and so sees all messages that have arrived.
@@ -75,6 +80,15 @@ enum Look {
     /// Skips peers whose lock is taken. For a core that waits: it polls again soon, and it may hold
     /// other locks.
     Free,
+}
+
+impl Look {
+    fn take<T>(self, lock: &Lock<T>) -> Option<Guard<'_, T>> {
+        match self {
+            Look::All => Some(lock.lock()),
+            Look::Free => lock.try_lock(),
+        }
+    }
 }
 
 struct Scratch {
@@ -160,8 +174,8 @@ impl Peers {
         self.changed.wake_all(&node.scheduler);
     }
 
-    /// Serves urgent requests without waiting for a peer's lock. For a core that waits in `attend`,
-    /// with interrupts masked.
+    /// Serves urgent requests and streams without waiting for a peer's lock. For a core that waits
+    /// in `attend`, with interrupts masked.
     pub fn serve_urgent(&self) {
         if self.open.load(Ordering::Acquire) {
             self.look_at_urgent(Look::Free);
@@ -178,16 +192,13 @@ impl Peers {
                 }
             }
         }
+        for peer in self.iter() {
+            self.serve_stream(peer, look, &mut scratch);
+        }
     }
 
     fn serve_one_urgent(&self, peer: &Peer, look: Look, scratch: &mut Scratch) -> bool {
-        let server = match look {
-            Look::All => peer.server.lock(),
-            Look::Free => match peer.server.try_lock() {
-                Some(server) => server,
-                None => return false,
-            },
-        };
+        let Some(server) = look.take(&peer.server) else { return false };
         if !server.is_waiting(&peer.wires, Class::Urgent) {
             return false;
         }
@@ -199,7 +210,7 @@ impl Peers {
         true
     }
 
-    /// Polls for replies and for urgent and blockable requests.
+    /// Polls for replies, for requests of all classes, and for room in streams that have stalled.
     #[inline]
     pub fn poll(&self, node: &Node) {
         if self.are_served() {
@@ -218,15 +229,20 @@ impl Peers {
         }
     }
 
-    /// Returns whether a message has arrived. For a core that is about to sleep or to leave kernel
-    /// code; the locks are waited for ([`kernel_msg::notify::Attendance::leave`]).
+    /// Returns whether a message has arrived, or there is room for a stream that has stalled. For a
+    /// core that is about to sleep or to leave kernel code; the locks are waited for
+    /// ([`kernel_msg::notify::Attendance::leave`]).
     pub fn is_waiting(&self) -> bool {
         self.are_served() && self.iter().any(Peer::is_waiting)
     }
 
-    /// Returns whether a call to a peer is in progress.
+    /// Returns whether a call to a peer is in progress, or a stream to one has stalled. A kernel
+    /// that rests would miss that there is room.
     pub fn are_called(&self) -> bool {
-        self.iter().any(|peer| peer.caller.lock().is_calling())
+        self.iter().any(|peer| {
+            let caller = peer.caller.lock();
+            caller.is_calling() || caller.is_stalled()
+        })
     }
 
     /// Answers a request that [`Peer::receive`] returned.
@@ -302,6 +318,7 @@ impl Peer {
             wires: LinkPair { mine: link(me, id)?, theirs: link(id, me)? },
             caller: Lock::new(kernel_node::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
             server: Lock::new(kernel_node::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
+            turn: Lock::new(kernel_node::ranks::STREAM, ()),
             room: WaitQueue::new(),
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -360,12 +377,11 @@ impl Peer {
         }
     }
 
-    /// Returns whether a request or an answer has arrived.
+    /// Returns whether a request or an answer has arrived, or room for a stream.
     fn is_waiting(&self) -> bool {
         let is_requested = {
             let server = self.server.lock();
-            server.is_waiting(&self.wires, Class::Urgent)
-                || server.is_waiting(&self.wires, Class::Blockable)
+            CLASSES.into_iter().any(|class| server.is_waiting(&self.wires, class))
         };
         is_requested || self.caller.lock().is_waiting(&self.wires)
     }
@@ -403,5 +419,8 @@ impl Peer {
         }
         let mut server = self.server.lock();
         server.peer_changed(&self.wires, epoch());
+        drop(server);
+        // A new session is room for a peer that waits for it.
+        self.notify_stalled(node.blob.vector_msg);
     }
 }

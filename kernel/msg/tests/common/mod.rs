@@ -79,7 +79,7 @@ impl Pair {
     }
 }
 
-fn end(epoch: Epoch, peer: DomainId, mine: &Flat, theirs: &Flat) -> Endpoint<Flat> {
+pub fn end(epoch: Epoch, peer: DomainId, mine: &Flat, theirs: &Flat) -> Endpoint<Flat> {
     let mut end = Endpoint::new(&LAYOUT, epoch);
     end.add(peer, LinkPair { mine: mine.clone(), theirs: theirs.clone() });
     end
@@ -90,6 +90,10 @@ pub struct Polled {
     pub requests: Vec<(Request, Vec<u8>)>,
     pub ended: Vec<u64>,
     pub faults: usize,
+    /// A stalled stream may continue.
+    pub room: bool,
+    /// The peer's stalled stream may continue.
+    pub notify: bool,
 }
 
 pub fn poll(end: &mut Endpoint<Flat>) -> Polled {
@@ -98,6 +102,8 @@ pub fn poll(end: &mut Endpoint<Flat>) -> Polled {
         Event::Request(request, bytes) => polled.requests.push((request, bytes.to_vec())),
         Event::Ended(_, _, token) => polled.ended.push(token),
         Event::Fault(..) => polled.faults += 1,
+        Event::Room(_) => polled.room = true,
+        Event::Notify(_) => polled.notify = true,
     });
     polled
 }

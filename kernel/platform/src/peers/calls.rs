@@ -89,6 +89,8 @@ impl Peers {
         match procedure.class() {
             Class::Urgent => call.urgent(buffer),
             Class::Blockable => call.blockable(buffer),
+            // No procedure is of this class, which has no replies.
+            Class::Stream => Err(CallFailure::Limits),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! [`super::Peers`] has them executed.
 
 use alloc::vec::Vec;
-use base::id::CoreId;
+use base::id::{CoreId, DomainId, Epoch};
 use kernel_msg::{Class, Refusal, Request};
 use kernel_sched::SpawnError;
 
@@ -89,6 +89,15 @@ pub trait Procedures: Sync {
 
     /// Called after a blockable request's reply was written, for work that must wait for that.
     fn answered(&self, request: &Request);
+
+    /// Executes a message of the stream from a peer, which has `epoch`. Messages of a peer come one
+    /// at a time, in the order in which they were sent. Must not wait, and may take leaf locks
+    /// only, of ranks above `STREAM`. It may send messages to any peer.
+    fn stream(&self, _from: DomainId, _epoch: Epoch, _payload: &[u8]) {}
+
+    /// The stream to a peer had no room, and may have room now: try again. May come without need,
+    /// and on several cores at once. The context is that of [`Procedures::stream`].
+    fn stream_room(&self, _to: DomainId) {}
 
     /// Creates a handler thread on `core`, which calls [`super::Peers::work`] with `argument`.
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError>;

@@ -1,0 +1,114 @@
+//! Streams: one-way messages that arrive in order, and without loss while both kernels live.
+//!
+//! A message is executed by a core that polls, like an urgent request. Another core may take the
+//! next one off the ring meanwhile, so a core holds the peer's *turn* while it takes a message and
+//! executes it. A core that looks only once waits for the turn if a message is in the ring.
+//!
+//! **Full**: nothing is sent, and nothing is queued here. The peer rings when it has made room; a
+//! poll then calls [`Procedures::stream_room`], on the sending side (`kernel_msg::ring`). Each look
+//! that takes messages ends with a look at the peer's stalled word, so no peer waits for nothing.
+
+use super::{Look, Peer, Peers, Procedures, Scratch};
+use abi::msg::{LAYOUT, MAX_PAYLOAD};
+use base::id::{DomainId, Epoch};
+use kernel_msg::{CallError, Class};
+
+/// The number of the procedure in a message of a stream. It has no meaning.
+const NO_PROCEDURE: u16 = 0;
+
+impl Peers {
+    /// Returns whether a payload of `bytes` can be sent to peer `id` now. If not, but later in this
+    /// session, [`Procedures::stream_room`] is called once there may be room. From any context
+    /// without leaf locks of the rank `OUTGOING` or above.
+    pub fn has_room_to_stream(&self, id: DomainId, bytes: usize) -> bool {
+        let Some(peer) = self.peer(id) else { return false };
+        peer.caller.lock().has_room(&peer.wires, Class::Stream, bytes)
+    }
+
+    /// Sends a message in the stream to peer `id`, after those sent before. Never waits. `Busy`: no
+    /// room, as in [`Peers::has_room_to_stream`]. `PeerLost`: the peer does not run, or has broken
+    /// the protocol; its session is over. The same contexts. A thread that has sent a message to a
+    /// peer that may rest calls [`Peers::wake_resting`]; a doorbell does not wake it.
+    pub fn stream(&self, id: DomainId, payload: &[u8]) -> Result<(), CallError> {
+        let peer = self.peer(id).ok_or(CallError::PeerLost)?;
+        peer.caller.lock().notice(&peer.wires, Class::Stream, NO_PROCEDURE, payload)?;
+        peer.ring(self.vector);
+        Ok(())
+    }
+
+    /// Treats peer `id` as one that violated the protocol in `epoch`: nothing more is taken from it
+    /// or sent to it until its next epoch. For the receiver of a message that is malformed; also
+    /// from [`Procedures::stream`]. Calls to the peer end with `PeerLost`.
+    pub fn distrust(&self, id: DomainId, epoch: Epoch) {
+        if let Some(peer) = self.peer(id) {
+            peer.server.lock().lose(epoch);
+            peer.distrust(epoch);
+        }
+    }
+
+    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and reports
+    /// room in the stream to it. Out of line: `tests/reach.toml` names it.
+    #[inline(never)]
+    pub(super) fn serve_stream(&self, peer: &Peer, look: Look, scratch: &mut Scratch) {
+        let Some(procedures) = self.procedures() else { return };
+        let mut has_taken = false;
+        for _ in 0..LAYOUT.stream_slots {
+            if !peer.execute_one(procedures, look, &mut scratch.request) {
+                break;
+            }
+            has_taken = true;
+        }
+        if has_taken {
+            peer.notify_stalled(self.vector);
+        }
+        if peer.takes_room(look) {
+            procedures.stream_room(peer.id);
+        }
+    }
+}
+
+impl Peer {
+    /// Takes and executes the next message of the stream. Returns false if there is none, or with
+    /// [`Look::Free`] if another core is at it.
+    #[inline]
+    fn execute_one(
+        &self,
+        procedures: &dyn Procedures,
+        look: Look,
+        buffer: &mut [u8; MAX_PAYLOAD],
+    ) -> bool {
+        // Another core may still execute the last message; that is not waited for.
+        if !self.stream_waits(look) {
+            return false;
+        }
+        let Some(_turn) = look.take(&self.turn) else { return false };
+        let Some((epoch, bytes)) = self.receive_stream(buffer) else { return false };
+        procedures.stream(self.id, epoch, &buffer[..bytes]);
+        true
+    }
+
+    fn stream_waits(&self, look: Look) -> bool {
+        let server = look.take(&self.server);
+        server.is_some_and(|server| server.is_waiting(&self.wires, Class::Stream))
+    }
+
+    /// Returns the peer's epoch and the size of its next message, whose bytes are in `buffer`.
+    fn receive_stream(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<(Epoch, usize)> {
+        let server = self.server.lock();
+        let epoch = server.peer()?;
+        self.received(server, Class::Stream, buffer).map(|message| (epoch, message.bytes))
+    }
+
+    /// Rings the peer if its stream has stalled and there is room now.
+    pub(super) fn notify_stalled(&self, vector: u32) {
+        if self.server.lock().must_notify(&self.wires) {
+            self.ring(vector);
+        }
+    }
+
+    /// Returns whether the stream to the peer has stalled and may continue; once.
+    fn takes_room(&self, look: Look) -> bool {
+        let caller = look.take(&self.caller);
+        caller.is_some_and(|mut caller| caller.take_room(&self.wires))
+    }
+}
