@@ -87,6 +87,18 @@ impl Procedures for OurProcedures {
 
     fn answered(&self, _: &Request) {}
 
+    fn stream(&self, from: DomainId, epoch: Epoch, payload: &[u8]) {
+        if let Some(kernel) = kernel::get() {
+            procedures::stream(kernel, from, epoch, payload);
+        }
+    }
+
+    fn stream_room(&self, _: DomainId) {
+        if let Some(kernel) = kernel::get() {
+            procedures::stream_room(kernel);
+        }
+    }
+
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError> {
         let kernel = kernel::get().ok_or(SpawnError::NoMemory)?;
         let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, Some(core), handler, argument);

@@ -249,6 +249,12 @@ impl<B> Channels<B> {
         })
     }
 
+    /// Returns how many bytes a message to this end may have; `None` if this kernel does not know
+    /// the end.
+    pub fn bytes_to(&self, end: EndName) -> Option<u32> {
+        Some(self.table.get(self.table.find(end)?)?.record.bounds.bytes)
+    }
+
     /// Returns the message that [`Channels::receive`] would return next: its payload, and how many
     /// ends it carries, lost ones included.
     pub fn front(&self, end: EndId) -> Option<(&B, usize)> {

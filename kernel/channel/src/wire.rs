@@ -269,13 +269,33 @@ pub fn decode(words: &[u64]) -> Option<Message<()>> {
 }
 
 impl Message<()> {
-    /// Adds the payload that came with the words, which only `Data` has.
-    pub fn with<B>(self, payload: B) -> Result<Message<B>, B> {
-        let (to, data) = match self {
-            Message::Data { to, data } => (to, data),
-            _ => return Err(payload),
+    /// Adds the payload that came with the words, which only `Data` has. Returns `None` if `payload`
+    /// does.
+    pub fn with<B>(self, payload: impl FnOnce(EndName) -> Option<B>) -> Option<Message<B>> {
+        Some(match self {
+            Message::Data { to, data } => {
+                let Data { sequence, tag, state, carried, .. } = data;
+                let payload = payload(to)?;
+                Message::Data { to, data: Data { sequence, tag, state, payload, carried } }
+            }
+            Message::Hand { record, ticket } => Message::Hand { record, ticket },
+            Message::News { to, news } => Message::News { to, news },
+            Message::Retire { end, moves, last } => Message::Retire { end, moves, last },
+            Message::Room { ends } => Message::Room { ends },
+        })
+    }
+
+    /// Iterates over the ends that move with it.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        let (carried, handed) = match self {
+            Message::Data { data, .. } => (&data.carried[..], None),
+            Message::Hand { record, .. } => (&[][..], Some(record)),
+            _ => (&[][..], None),
         };
-        let Data { sequence, tag, state, carried, .. } = data;
-        Ok(Message::Data { to, data: Data { sequence, tag, state, payload, carried } })
+        let carried = carried.iter().filter_map(|cargo| match cargo {
+            Cargo::End(record) => Some(record),
+            _ => None,
+        });
+        carried.chain(handed)
     }
 }

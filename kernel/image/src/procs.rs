@@ -3,7 +3,7 @@
 use crate::power::{self, OffError};
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
-use base::id::CoreId;
+use base::id::{CoreId, DomainId, Epoch};
 use kernel_msg::{Refusal, Request};
 use kernel_platform::peers::{Procedure, Procedures, with_room};
 use kernel_programs::processes::{forget, light};
@@ -39,6 +39,18 @@ impl Procedures for OurProcedures {
             && let Some(kernel) = kernel::get()
         {
             power::answered_power_off(kernel);
+        }
+    }
+
+    fn stream(&self, from: DomainId, epoch: Epoch, payload: &[u8]) {
+        if let Some(kernel) = kernel::get() {
+            procedures::stream(kernel, from, epoch, payload);
+        }
+    }
+
+    fn stream_room(&self, _: DomainId) {
+        if let Some(kernel) = kernel::get() {
+            procedures::stream_room(kernel);
         }
     }
 

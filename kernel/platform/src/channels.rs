@@ -10,21 +10,28 @@
 //! ```
 //! - [`cells`]: memory for what is queued
 //! - [`seats`]: who waits for an end, and which process tree holds it
+//! - [`remote`]: messages to and from other kernels
 
 mod cells;
+mod remote;
 mod seats;
 
+use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
+use core::sync::atomic::AtomicU64;
 use kernel_channel::{
-    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Life, Limits,
+    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits,
     ReceiveError, SendError, Side,
 };
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
 use kernel_contract::{Hash, Parcel};
 use kernel_node::Node;
 use kernel_sched::{Scheduler, WaitQueue};
+pub use kernel_channel::Life;
+pub use remote::is_ticket;
+use remote::Links;
 use seats::Seats;
 
 /// Ends of a kernel, stand-ins included.
@@ -93,6 +100,13 @@ struct State {
 struct Rest {
     cells: Cells,
     seats: Seats,
+    links: Links,
+}
+
+impl Rest {
+    fn follow<'a>(&'a mut self, scheduler: &'a Scheduler) -> Follow<'a> {
+        Follow { rest: self, scheduler }
+    }
 }
 
 /// The effects of a call of the table.
@@ -106,7 +120,9 @@ impl Effects<Payload> for Follow<'_> {
         self.rest.seats.wake(end, self.scheduler);
     }
 
-    fn arrived(&mut self, _ticket: u64, _end: EndId) {}
+    fn arrived(&mut self, ticket: u64, end: EndId) {
+        self.rest.links.arrive(ticket, end);
+    }
 
     fn free(&mut self, payload: Payload) {
         self.rest.cells.free(payload);
@@ -126,6 +142,11 @@ impl kernel_channel::Contract for Permitted {
 pub struct Channels {
     me: DomainId,
     state: Lock<State>,
+    /// Processes that wait for ends that were passed to them.
+    passed: WaitQueue,
+    /// Kernels that a thread has to wake if they rest, one bit each, and that thread.
+    owed: AtomicU64,
+    changed: WaitQueue,
 }
 
 impl Channels {
@@ -135,8 +156,14 @@ impl Channels {
         let table = kernel_channel::Channels::new(Life { kernel: me, epoch }, limits);
         // Each slot may have as much unread in both directions.
         let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD);
-        let rest = Rest { cells, seats: Seats::new(ENDS.into()) };
-        Channels { me, state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }) }
+        let rest = Rest { cells, seats: Seats::new(ENDS.into()), links: Links::new(ENDS.into()) };
+        Channels {
+            me,
+            state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
+            passed: WaitQueue::new(),
+            owed: AtomicU64::new(0),
+            changed: WaitQueue::new(),
+        }
     }
 
     fn handle(&self, end: EndId) -> u64 {
@@ -178,22 +205,23 @@ impl Channels {
     }
 
     /// Closes a descriptor of an end.
-    pub fn close(&self, node: &Node, end: u64) -> Result<(), Failure> {
+    pub fn close(&self, node: &Node, peers: &Peers, end: u64) -> Result<(), Failure> {
         let id = self.id(end)?;
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
-        let mut effects = Follow { rest, scheduler: &node.scheduler };
-        table.close(id, &mut effects).map_err(|_| Failure::BadEnd)?;
+        let closed = table.close(id, &mut rest.follow(&node.scheduler));
+        closed.map_err(|_| Failure::BadEnd)?;
         if table.about(id).is_err() {
             rest.seats.hold(id, 0);
         }
+        self.leave(node, peers, state);
         Ok(())
     }
 
     /// Sends a message.
     pub fn send(
         &self,
-        node: &Node,
+        (node, peers): (&Node, &Peers),
         end: u64,
         message: &Outgoing<'_>,
         contracts: Find<'_>,
@@ -215,13 +243,14 @@ impl Channels {
             id,
             kernel_channel::Outgoing { tag, bytes, payload, carried },
             &Permitted(next),
-            &mut Follow { rest, scheduler: &node.scheduler },
+            &mut rest.follow(&node.scheduler),
         );
         if let Err(refused) = sent {
             rest.cells.free(refused.payload);
             return Err(refusal(refused.error));
         }
         carried.iter().flatten().for_each(|end| rest.seats.hold(*end, 0));
+        self.leave(node, peers, state);
         Ok(())
     }
 
@@ -229,7 +258,7 @@ impl Channels {
     /// is given, the calling thread waits in it from now on, until it is woken for the end.
     pub fn receive(
         &self,
-        node: &Node,
+        (node, peers): (&Node, &Peers),
         (end, tree): (u64, u32),
         room: &mut Room<'_>,
         contracts: Find<'_>,
@@ -244,8 +273,12 @@ impl Channels {
                 return Err(Failure::Unfit { bytes, ends });
             }
         }
-        match table.receive(id, &mut Follow { rest, scheduler: &node.scheduler }) {
-            Ok(received) => Ok(self.taken(rest, received, tree)),
+        match table.receive(id, &mut rest.follow(&node.scheduler)) {
+            Ok(received) => {
+                let arrived = self.taken(rest, received, tree);
+                self.leave(node, peers, state);
+                Ok(arrived)
+            }
             Err(ReceiveError::BadEnd) => Err(Failure::BadEnd),
             Err(ReceiveError::PeerClosed) => Err(how_it_ended(table, id, contracts)),
             Err(ReceiveError::Empty) => Err(match queue {
@@ -253,6 +286,14 @@ impl Channels {
                 None => Failure::Empty,
             }),
         }
+    }
+
+    /// Sends what followed from a call of a thread, and wakes kernels for it.
+    #[inline]
+    fn leave(&self, node: &Node, peers: &Peers, mut state: Guard<'_, State>) {
+        let sent = state.pump(node, peers);
+        drop(state);
+        self.wake_peers(node, peers, sent);
     }
 
     /// Accounts for a message that was taken from the table.
@@ -387,13 +428,17 @@ fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     let lengths = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
     let bytes = lengths.map(|message| message.inline).max().unwrap_or(0);
     // To the client, which has the first end, and to the server.
-    let messages = [Server, Client].map(|from| contract.bound(from).messages);
-    let fits = |count: u32| count as usize * cells_for(bytes) <= UNREAD && count <= QUEUE.into();
-    if !messages.into_iter().all(fits) {
-        return Err(Failure::Large);
-    }
-    let messages = messages.map(|count| count as u16);
-    Ok(Bounds { messages, bytes: bytes as u32, level: contract.level() })
+    let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
+    let messages = [Server, Client].map(unread);
+    let bounds = Bounds { messages, bytes: bytes as u32, level: contract.level() };
+    if are_bounded(&bounds) { Ok(bounds) } else { Err(Failure::Large) }
+}
+
+/// Returns whether kernels have room for all that may be unread.
+fn are_bounded(bounds: &Bounds) -> bool {
+    let cells = cells_for(bounds.bytes as usize);
+    let fits = |count: u16| usize::from(count) * cells <= UNREAD && count <= QUEUE;
+    bounds.messages.into_iter().all(fits) && cells <= UNREAD
 }
 
 /// The client has the first end.

@@ -72,7 +72,7 @@ pub struct Peers {
     procedures: Once<&'static dyn Procedures>,
 }
 
-/// Whether a poll of urgent requests and streams waits for a peer's locks.
+/// Whether a poll of urgent requests waits for a peer's lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     /// Waits for each peer's lock, and so sees all messages that have arrived.
@@ -174,8 +174,8 @@ impl Peers {
         self.changed.wake_all(&node.scheduler);
     }
 
-    /// Serves urgent requests and streams without waiting for a peer's lock. For a core that waits
-    /// in `attend`, with interrupts masked.
+    /// Serves urgent requests without waiting for a peer's lock. For a core that waits in `attend`,
+    /// with interrupts masked.
     pub fn serve_urgent(&self) {
         if self.open.load(Ordering::Acquire) {
             self.look_at_urgent(Look::Free);
@@ -192,8 +192,14 @@ impl Peers {
                 }
             }
         }
+    }
+
+    /// Executes what has arrived in streams. A core that waits does not: nothing that it waits for
+    /// depends on them.
+    fn look_at_streams(&self) {
+        let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
-            self.serve_stream(peer, look, &mut scratch);
+            self.serve_stream(peer, &mut scratch.request);
         }
     }
 
@@ -221,6 +227,7 @@ impl Peers {
     #[inline(never)]
     fn look_at_all(&self, node: &Node) {
         self.look_at_urgent(Look::All);
+        self.look_at_streams();
         for peer in self.iter() {
             peer.wake_answered(node);
             if peer.blockable_waits() {

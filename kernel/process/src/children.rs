@@ -9,6 +9,7 @@ use crate::begin::{Folders, Limits, PassedFile, Plan, encode, is_block, is_path}
 use crate::ending::ends_process;
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::{Bytes, GuestMemory, entry};
+use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask_processes};
 use crate::table::Table;
@@ -95,6 +96,15 @@ fn given<'a>(
     })
 }
 
+/// Closes the ends of channels that were passed to a child of another kernel that does not start.
+fn call_back(system: &mut dyn System, kernel: u16, files: &[PassedFile<'_>]) {
+    for file in files {
+        if let Object::End(end) = file.object {
+            system.call_end_back(kernel, end);
+        }
+    }
+}
+
 /// Flag of `wait`.
 const NO_HANG: u32 = 1;
 
@@ -123,15 +133,13 @@ impl Process {
         let inherited = budget.inherited(memory, &what)?;
         let mut files = self.files(&what, &inherited)?;
         let kernel = system.place(what.kernel, directory.file()?, path)?.map_err(Errno::from)?;
-        for file in &mut files {
-            file.object = file.object.at(system, kernel)?;
-        }
+        self.name_at(system, kernel, &mut files, &inherited)?;
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
         let (folders, files) = (Folders::Usual, &files[..]);
         let net = self.reach.rules();
         let plan = Plan { path, arguments, environment, limits, signals, net, folders, files };
-        let mut beginning = encode(&plan)?;
+        let mut beginning = encode(&plan).inspect_err(|_| call_back(system, kernel, files))?;
         let request = Request {
             kernel,
             flags: what.flags as u16,
@@ -140,8 +148,43 @@ impl Process {
             length: beginning.len() as u32,
             ..Request::new(Op::Spawn)
         };
-        let reply = ask_processes(system, request, &mut beginning)?;
-        memory.store_u32(pid, reply.pid)?;
+        match ask_processes(system, request, &mut beginning) {
+            Ok(reply) => memory.store_u32(pid, reply.pid)?,
+            Err(why) => {
+                call_back(system, kernel, files);
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the child's files as kernel `kernel` knows them. Ends of channels that leave this
+    /// kernel are the caller's no more.
+    fn name_at(
+        &self,
+        system: &mut dyn System,
+        kernel: u16,
+        files: &mut [PassedFile<'_>],
+        inherited: &[(InheritedFile, Block<'_>)],
+    ) -> Done {
+        for at in 0..files.len() {
+            let Some(file) = files.get_mut(at) else { break };
+            let before = file.object;
+            match before.at(system, kernel) {
+                Ok(object) => file.object = object,
+                Err(why) => {
+                    call_back(system, kernel, files.get(..at).unwrap_or_default());
+                    return Err(why);
+                }
+            }
+            // The first one is the directory.
+            let given = at.checked_sub(1).and_then(|at| inherited.get(at));
+            if let (Object::End(_), Some((given, _))) = (before, given)
+                && before != file.object
+            {
+                let _ = self.table.take(given.descriptor);
+            }
+        }
         Ok(())
     }
 

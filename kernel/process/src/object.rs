@@ -64,12 +64,12 @@ impl Object {
         }
     }
 
-    /// Returns the handle of an end, or [`Errno::NOTSUP`].
+    /// Returns the handle of an end, or [`Errno::BADF`].
     #[inline]
     pub fn end(self) -> Result<u64, Errno> {
         match self {
             Object::End(handle) => Ok(handle),
-            Object::File(_) | Object::Socket(_) => Err(Errno::NOTSUP),
+            Object::File(_) | Object::Socket(_) => Err(Errno::BADF),
         }
     }
 

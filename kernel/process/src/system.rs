@@ -96,6 +96,10 @@ pub trait System {
         Err(Errno::NOTSUP)
     }
 
+    /// Closes an end that [`System::end_at`] has named for a process of another kernel, unless that
+    /// process has it: it did not start.
+    fn call_end_back(&mut self, _kernel: u16, _end: u64) {}
+
     /// Sends a request to the process table and waits for the reply.
     fn processes(
         &mut self,

@@ -105,6 +105,7 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     kernel.peers.start(procedures);
     hooks::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
+    kernel.channels.look_at_chip(kernel, &kernel.peers);
     if let Some(coherence) = &kernel.coherence {
         if let Some(balloons) = &kernel.balloons {
             coherence::claim(kernel, coherence, balloons);
@@ -125,6 +126,9 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     if kernel.spawn("services", None, keep_services, 0).is_err() {
         log!("no memory for the services' thread: they miss deaths of kernels, and their timers");
     }
+    if kernel.peers.exist() && kernel.spawn("channels", None, keep_channels, 0).is_err() {
+        log!("no memory for the channels' thread: messages do not wake kernels that rest");
+    }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     clock::start(kernel);
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
@@ -144,6 +148,11 @@ fn keep_services(_: usize) {
     // A write-back that is due does not postpone a rest.
     kernel.scheduler.mark_upkeep();
     kernel.services.keep(kernel);
+}
+
+fn keep_channels(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    kernel.channels.keep(kernel, &kernel.peers);
 }
 
 fn keep_balloon(_: usize) {

@@ -66,6 +66,7 @@ fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
 fn chip_changed(kernel: &Kernel) {
     hangs::answer(kernel);
     kernel.peers.look_at_chip(kernel);
+    kernel.channels.look_at_chip(kernel, &kernel.peers);
     if let Some(coherence) = &kernel.coherence {
         coherence.look_at_chip();
     }

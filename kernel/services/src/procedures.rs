@@ -4,7 +4,9 @@
 use crate::kernel::Kernel;
 use crate::power;
 use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
 use kernel_msg::{Refusal, Request};
+use kernel_platform::channels::Life;
 use kernel_platform::peers::Procedure;
 
 /// Executes an urgent request.
@@ -23,6 +25,17 @@ pub fn urgent(
         Procedure::Wake => kernel.services.heard_wake(kernel, payload),
         _ => Err(Refusal::Refused),
     }
+}
+
+/// Executes a message of a peer's stream.
+pub fn stream(kernel: &Kernel, from: DomainId, epoch: Epoch, payload: &[u8]) {
+    let from = Life { kernel: from, epoch };
+    kernel.channels.heard(kernel, &kernel.peers, from, payload);
+}
+
+/// Continues a stream that had no room.
+pub fn stream_room(kernel: &Kernel) {
+    kernel.channels.stream_room(kernel, &kernel.peers);
 }
 
 /// Executes a blockable request on a handler thread. Refuses all other procedures.

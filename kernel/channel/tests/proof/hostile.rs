@@ -95,10 +95,7 @@ fn attack(state: &mut State, samples: &[Vec<u64>], payload: Token, prng: &mut Pr
     let words = words(samples, prng);
     let from = state.kernels[HOSTILE].life(HOSTILE);
     let from = Life { epoch: Epoch(state.kernels[victim].known[HOSTILE]), ..from };
-    let message = wire::decode(&words).map(|message| match message.clone().with(payload) {
-        Ok(data) => data,
-        Err(_) => plain(message),
-    });
+    let message = wire::decode(&words).and_then(|message| message.with(|_| Some(payload)));
     let (mut log, kernel) = (Log::default(), &mut state.kernels[victim]);
     let fine =
         message.is_some_and(|message| kernel.channels.handle(from, message, &mut log).is_ok());
@@ -116,17 +113,6 @@ fn attack(state: &mut State, samples: &[Vec<u64>], payload: Token, prng: &mut Pr
     kernel.asleep.retain(|end| !log.woken.contains(end));
     let _ = kernel.channels.next(base::id::DomainId(HOSTILE as u8), &mut log);
     fine
-}
-
-/// A message without a payload.
-fn plain(message: Message<()>) -> Message<Token> {
-    match message {
-        Message::News { to, news } => Message::News { to, news },
-        Message::Retire { end, moves, last } => Message::Retire { end, moves, last },
-        Message::Hand { record, ticket } => Message::Hand { record, ticket },
-        Message::Room { ends } => Message::Room { ends },
-        Message::Data { .. } => Message::Room { ends: 0 },
-    }
 }
 
 /// Returns whether an action is one of kernels 0 and 1 with a channel among them.

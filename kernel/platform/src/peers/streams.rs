@@ -1,14 +1,15 @@
 //! Streams: one-way messages that arrive in order, and without loss while both kernels live.
 //!
-//! A message is executed by a core that polls, like an urgent request. Another core may take the
-//! next one off the ring meanwhile, so a core holds the peer's *turn* while it takes a message and
-//! executes it. A core that looks only once waits for the turn if a message is in the ring.
+//! A message is executed by a core that polls, like an urgent request, but not by one that waits
+//! for something else. Another core may take the next one off the ring meanwhile, so a core holds
+//! the peer's *turn* while it takes a message and executes it. The others wait for the turn if a
+//! message is in the ring.
 //!
 //! **Full**: nothing is sent, and nothing is queued here. The peer rings when it has made room; a
 //! poll then calls [`Procedures::stream_room`], on the sending side (`kernel_msg::ring`). Each look
 //! that takes messages ends with a look at the peer's stalled word, so no peer waits for nothing.
 
-use super::{Look, Peer, Peers, Procedures, Scratch};
+use super::{Peer, Peers, Procedures};
 use abi::msg::{LAYOUT, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch};
 use kernel_msg::{CallError, Class};
@@ -47,13 +48,12 @@ impl Peers {
     }
 
     /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and reports
-    /// room in the stream to it. Out of line: `tests/reach.toml` names it.
-    #[inline(never)]
-    pub(super) fn serve_stream(&self, peer: &Peer, look: Look, scratch: &mut Scratch) {
+    /// room in the stream to it.
+    pub(super) fn serve_stream(&self, peer: &Peer, buffer: &mut [u8; MAX_PAYLOAD]) {
         let Some(procedures) = self.procedures() else { return };
         let mut has_taken = false;
         for _ in 0..LAYOUT.stream_slots {
-            if !peer.execute_one(procedures, look, &mut scratch.request) {
+            if !peer.execute_one(procedures, buffer) {
                 break;
             }
             has_taken = true;
@@ -61,35 +61,24 @@ impl Peers {
         if has_taken {
             peer.notify_stalled(self.vector);
         }
-        if peer.takes_room(look) {
+        if peer.caller.lock().take_room(&peer.wires) {
             procedures.stream_room(peer.id);
         }
     }
 }
 
 impl Peer {
-    /// Takes and executes the next message of the stream. Returns false if there is none, or with
-    /// [`Look::Free`] if another core is at it.
+    /// Takes and executes the next message of the stream. Returns false if there is none.
     #[inline]
-    fn execute_one(
-        &self,
-        procedures: &dyn Procedures,
-        look: Look,
-        buffer: &mut [u8; MAX_PAYLOAD],
-    ) -> bool {
+    fn execute_one(&self, procedures: &dyn Procedures, buffer: &mut [u8; MAX_PAYLOAD]) -> bool {
         // Another core may still execute the last message; that is not waited for.
-        if !self.stream_waits(look) {
+        if !self.server.lock().is_waiting(&self.wires, Class::Stream) {
             return false;
         }
-        let Some(_turn) = look.take(&self.turn) else { return false };
+        let _turn = self.turn.lock();
         let Some((epoch, bytes)) = self.receive_stream(buffer) else { return false };
         procedures.stream(self.id, epoch, &buffer[..bytes]);
         true
-    }
-
-    fn stream_waits(&self, look: Look) -> bool {
-        let server = look.take(&self.server);
-        server.is_some_and(|server| server.is_waiting(&self.wires, Class::Stream))
     }
 
     /// Returns the peer's epoch and the size of its next message, whose bytes are in `buffer`.
@@ -104,11 +93,5 @@ impl Peer {
         if self.server.lock().must_notify(&self.wires) {
             self.ring(vector);
         }
-    }
-
-    /// Returns whether the stream to the peer has stalled and may continue; once.
-    fn takes_room(&self, look: Look) -> bool {
-        let caller = look.take(&self.caller);
-        caller.is_some_and(|mut caller| caller.take_room(&self.wires))
     }
 }

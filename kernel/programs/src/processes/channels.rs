@@ -6,8 +6,11 @@
 
 use super::guest::Guest;
 use abi::net::{Poll, ready};
+use base::id::DomainId;
 use kernel_contract::exchange::{Arrived, Known, Outgoing, Room};
-use kernel_platform::channels::Failure;
+use kernel_node::Node;
+use kernel_platform::channels::{Failure, is_ticket};
+use kernel_platform::peers::Peers;
 use kernel_process::channels::{Contracts, Unreceived};
 use kernel_process::object::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
@@ -63,7 +66,8 @@ impl Guest {
     ) -> Result<(), Errno> {
         self.may_use_channels()?;
         let kernel = self.kernel();
-        let sent = kernel.channels.send(kernel, end, message, &|name| contracts.find(name));
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let sent = kernel.channels.send(around, end, message, &|name| contracts.find(name));
         idle::to_program(kernel);
         sent.map_err(errno)
     }
@@ -80,10 +84,11 @@ impl Guest {
         }
         let (kernel, tree) = (self.kernel(), self.tree());
         let find = |name: &_| contracts.find(name);
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
         loop {
             let thread = self.thread();
             let queue = waits.then(|| thread.asleep());
-            let received = kernel.channels.receive(kernel, (end, tree), room, &find, queue);
+            let received = kernel.channels.receive(around, (end, tree), room, &find, queue);
             if received != Err(Failure::Empty) || !waits {
                 idle::to_program(kernel);
                 return Ok(received.map_err(unreceived));
@@ -97,15 +102,35 @@ impl Guest {
         }
     }
 
-    /// Returns a handle for a further descriptor of an end.
+    /// Returns a handle for a further descriptor of an end, or for an end that the parent on another
+    /// kernel has passed on.
     pub(super) fn further_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {
-        Ok(self.kernel().channels.dup(end).map(|()| end).map_err(errno))
+        let (kernel, tree) = (self.kernel(), self.tree());
+        if !is_ticket(end) {
+            return Ok(kernel.channels.dup(end).map(|()| end).map_err(errno));
+        }
+        let taken = kernel.channels.take_passed(kernel, end, tree, &|| self.is_stopped());
+        if self.is_stopped() { Err(Interrupted) } else { Ok(taken.map_err(errno)) }
     }
 
-    /// Returns what an end is called in the start data of a process of kernel `kernel`.
-    pub(super) fn end_for(&mut self, kernel: u16, end: u64) -> Result<u64, Errno> {
-        let is_here = usize::from(kernel) == self.kernel().me.index();
-        if is_here { Ok(end) } else { Err(Errno::NOTSUP) }
+    /// Returns what an end is called in the start data of a process of kernel `kernel`. For another
+    /// kernel, the end leaves this process.
+    pub(super) fn end_for(&mut self, to: u16, end: u64) -> Result<u64, Errno> {
+        let kernel = self.kernel();
+        if usize::from(to) == kernel.me.index() {
+            return Ok(end);
+        }
+        self.may_use_channels()?;
+        let to = u8::try_from(to).map_err(|_| Errno::INVAL)?;
+        kernel.channels.pass(kernel, &kernel.peers, end, DomainId(to)).map_err(errno)
+    }
+
+    /// Closes an end that was passed to a process of kernel `kernel` that did not start.
+    pub(super) fn call_back(&mut self, to: u16, ticket: u64) {
+        let kernel = self.kernel();
+        if let (true, Ok(to)) = (is_ticket(ticket), u8::try_from(to)) {
+            kernel.channels.call_back(kernel, &kernel.peers, DomainId(to), ticket);
+        }
     }
 
     /// Waits for objects, ends among them.

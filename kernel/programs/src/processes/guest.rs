@@ -398,11 +398,15 @@ impl System for Guest {
 
     fn close_end(&mut self, end: u64) -> Result<(), WasiErrno> {
         let kernel = self.kernel();
-        kernel.channels.close(kernel, end).map_err(channels::errno)
+        kernel.channels.close(kernel, &kernel.peers, end).map_err(channels::errno)
     }
 
     fn end_at(&mut self, kernel: u16, end: u64) -> Result<u64, WasiErrno> {
         self.end_for(kernel, end)
+    }
+
+    fn call_end_back(&mut self, kernel: u16, end: u64) {
+        self.call_back(kernel, end);
     }
 
     fn socket_at(
