@@ -15,7 +15,7 @@
  *               EMSGSIZE the room is too small. Nothing was taken; the needed lengths are stored
  *   both        ECONNRESET  the channel is broken: the peer closed it elsewhere, ended there, or
  *                           its kernel died
- *               ENOTCONN the end was received or inherited, and penumbra_channel_use not called
+ *               ENOTCONN the process has given no contract for this end (penumbra_channel_use)
  *
  * close() closes an end; poll() says when there is a message (POLLIN). */
 #ifndef PENUMBRA_CHANNEL_H

@@ -93,7 +93,6 @@ static void carry(void)
     uint32_t end = come.ends[0];
     must(end != PENUMBRA_NO_END && end != PENUMBRA_LOST_END && come.ends[1] == PENUMBRA_NO_END,
          "carried ends");
-    is(echo_v1_receive(end, &asked, 0), ENOTCONN, "before it is used");
     is(ping_v1_use(end, PENUMBRA_SERVER), EPROTOTYPE, "by another contract");
     is(echo_v1_use(end, PENUMBRA_CLIENT), EPROTOTYPE, "as the other side");
     is(echo_v1_use(end, PENUMBRA_SERVER), 0, "use");
