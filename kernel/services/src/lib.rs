@@ -15,8 +15,8 @@
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`duty`]: whether this kernel serves the interrupts of shared devices
 //! - [`power`]: what this kernel counts of its domain's time and energy, and what others have
-//! - [`files`], [`transfers`], [`console`], [`disk`], [`host`], [`random`], [`names`]: clients of the
-//!   file service, of the drivers and of the name service
+//! - [`files`], [`names`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of
+//!   the services of files and names, and of the drivers
 #![no_std]
 
 extern crate alloc;

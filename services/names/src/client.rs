@@ -3,7 +3,7 @@
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
 //! the service parks the request. This module does not depend on how that happens.
 
-use crate::Names;
+use crate::service::Names;
 use abi::msg::MAX_PAYLOAD;
 use abi::names::{Errno, Listed, Name, Op, Reply, Request};
 use alloc::vec;

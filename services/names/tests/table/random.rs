@@ -55,7 +55,11 @@ impl Play {
 
     fn text(&mut self) -> String {
         let number = self.random.below(self.texts);
-        if number % 3 == 0 { format!("n{number}") } else { format!("n{}/{number}", number % 7) }
+        if number.is_multiple_of(3) {
+            format!("n{number}")
+        } else {
+            format!("n{}/{number}", number % 7)
+        }
     }
 
     /// Sends a request whose result the model knows. All watchers are woken exactly if the names
