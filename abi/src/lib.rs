@@ -18,6 +18,7 @@ pub mod light;
 pub mod memory;
 pub mod moves;
 pub mod msg;
+pub mod names;
 pub mod net;
 pub mod power;
 pub mod process;

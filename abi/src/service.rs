@@ -52,6 +52,15 @@ pub const PROCESSES: Kind = Kind {
     drives: None,
     works_without: false,
 };
+pub const NAMES: Kind = Kind {
+    name: "names",
+    about: "the names of channels",
+    arena: Arena::Bytes(16 * PAGE),
+    stays: None,
+    only_shared: false,
+    drives: None,
+    works_without: false,
+};
 pub const NET: Kind = Kind {
     name: "net",
     about: "sockets",
@@ -119,7 +128,8 @@ pub const FRAMES: Kind = Kind {
 };
 
 /// Every service, in the order of their arenas in the shared block.
-pub const ALL: [&Kind; 9] = [&FS, &PROCESSES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
+pub const ALL: [&Kind; 10] =
+    [&FS, &PROCESSES, &NAMES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
 
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;

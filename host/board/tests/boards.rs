@@ -50,6 +50,7 @@ fn every_board_of_the_tree_is_good_and_its_blob_passes_the_kernels_check() {
             service.map(|service| (service.mode, service.home))
         };
         assert!(shared("processes").is_some() && shared("processes") == shared("fs"), "{path:?}");
+        assert_eq!(shared("names"), shared("processes"), "{path:?}");
         seen += 1;
     }
     assert!(seen >= 4);
@@ -234,7 +235,7 @@ fn services_costs_and_power_say_where_they_come_from() {
         "frames = {",
         "fraems = {",
         "fraems",
-        "services: console, disk, dma, frames, fs, host, net, processes, random, sched",
+        "services: console, disk, dma, frames, fs, host, names, net, processes, random, sched",
     );
     check(
         "{ mode = \"independent\" }",
@@ -261,7 +262,7 @@ fn services_costs_and_power_say_where_they_come_from() {
 /// No service's requests have a key, so one kernel would execute all of them.
 #[test]
 fn a_partitioned_service_is_refused_with_the_modes_that_it_can_have() {
-    for service in ["console", "disk", "dma", "fs", "host", "net", "processes", "random"] {
+    for service in ["console", "disk", "dma", "fs", "host", "names", "net", "processes", "random"] {
         let line = format!("{service} = {{ mode = \"shadowed\" }}");
         let partitioned = line.replace("shadowed", "partitioned");
         check(&line, &partitioned, &partitioned, "its requests have no key");

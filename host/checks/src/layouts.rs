@@ -14,8 +14,9 @@ use tree::place::Place;
 use tree::progress::Step;
 
 /// Crates whose types are in arenas or cross kernels, and a type of each that must be reported.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("fs", "vfs::Vfs"),
+    ("names", "service::Names"),
     ("net", "Net"),
     ("processes", "service::Processes"),
     ("share", "raw::Head"),

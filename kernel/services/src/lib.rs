@@ -5,7 +5,7 @@
 //! happens then. The statics are the kernel itself, its access to the soc and its trace log; only
 //! entry points read them ([`kernel`]).
 //!
-//! - [`services`]: files, sockets, processes, DMA, frames
+//! - [`services`]: files, sockets, processes, names, DMA, frames
 //! - [`kernel`]: all parts together, and the global variables that lead to them
 //! - [`assembly`]: puts them together and starts them
 //! - [`interrupts`], [`hooks`], [`idle`]: what a core does when it is interrupted, waits or sleeps
@@ -15,8 +15,8 @@
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`duty`]: whether this kernel serves the interrupts of shared devices
 //! - [`power`]: what this kernel counts of its domain's time and energy, and what others have
-//! - [`files`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of the file
-//!   service and of the drivers
+//! - [`files`], [`names`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of
+//!   the services of files and names, and of the drivers
 #![no_std]
 
 extern crate alloc;
@@ -35,6 +35,7 @@ pub mod host;
 pub mod idle;
 pub mod interrupts;
 pub mod kernel;
+pub mod names;
 pub mod power;
 pub mod procedures;
 pub mod random;

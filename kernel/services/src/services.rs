@@ -143,6 +143,8 @@ services! {
     fs: fs::Vfs;
     /// The process table.
     processes: Processes;
+    /// The names of channels.
+    names: names::Names;
     /// Sockets.
     net: net::Net;
     /// The driver of the DMA engine.

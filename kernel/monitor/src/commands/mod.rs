@@ -7,6 +7,7 @@
 //! - [`files`], [`disks`]: services and file systems
 //! - [`network`]: the interface to the outside, sockets
 //! - [`tasks`][]: processes
+//! - [`names`]: names of channels
 //! - [`watts`]: frequency, idle state, energy
 //! - [`balloon`]: memory blocks
 //! - [`records`]: measurements of boot time and memory
@@ -16,6 +17,7 @@ mod chip;
 mod disks;
 mod files;
 mod inspect;
+mod names;
 mod network;
 mod records;
 mod tasks;
@@ -56,6 +58,7 @@ const OURS: &[&[Command]] = &[
     files::COMMANDS,
     network::COMMANDS,
     tasks::COMMANDS,
+    names::COMMANDS,
     watts::COMMANDS,
     balloon::COMMANDS,
     records::COMMANDS,
