@@ -302,13 +302,21 @@ impl<B> Channels<B> {
         };
         let room = self.room_for(index, &message.carried);
         let carried = message.carried.map(|id| self.carry(id, effects));
+        let me = self.peers.me;
         let Some(end) = self.table.get_mut(index) else {
             return Err(Refused { error: SendError::BadEnd, payload });
         };
         let sequence = end.record.sent;
         (end.record.sent, end.record.state) = (sequence.saturating_add(1), state);
-        end.outgoing.push_back(Entry { sequence, tag, state, payload, carried, room });
-        self.settle(index, effects);
+        let entry = Entry { sequence, tag, state, payload, carried, room };
+        if end.is_quiet(me) {
+            let peer = end.name().peer();
+            // There is room: `check` has looked.
+            let _ = self.accept(peer, entry, effects);
+        } else {
+            end.outgoing.push_back(entry);
+            self.settle(index, effects);
+        }
         Ok(())
     }
 

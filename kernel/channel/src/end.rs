@@ -86,6 +86,20 @@ impl<B> End<B> {
         matches!(self.place, Place::Held { .. } | Place::Handed { .. } | Place::Carried)
     }
 
+    /// Returns whether it is here, its peer too (as far as it knows), no move is unsettled, and
+    /// nothing waits to be said.
+    pub fn is_quiet(&self, here: Life) -> bool {
+        let Record { trail, peer, .. } = &self.record;
+        matches!(self.place, Place::Held { .. } | Place::Carried)
+            && peer.at == here
+            && !self.has_news
+            && self.outgoing.is_empty()
+            && trail.is_empty()
+            && peer.awaited.is_empty()
+            && self.to_retire.is_empty()
+            && self.relay.is_none()
+    }
+
     pub fn name(&self) -> EndName {
         self.record.name
     }

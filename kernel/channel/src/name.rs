@@ -92,7 +92,7 @@ impl Lives {
     pub(crate) const NONE: Lives = Lives([Epoch(0); MAX_DOMAINS]);
 
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Lives::NONE
+        self.0.iter().fold(0, |all, epoch| all | epoch.0) == 0
     }
 
     pub(crate) fn contains(&self, life: Life) -> bool {

@@ -13,6 +13,14 @@ use crate::proof::Mutant;
 impl<B> Channels<B> {
     /// Draws the conclusions from a change of an end.
     pub(crate) fn settle(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let me = self.peers.me;
+        if let Some(end) = self.table.get(index).filter(|end| end.is_quiet(me)) {
+            // As most are: there is nothing to conclude, and nothing to say.
+            if end.is_watched && (end.is_readable() || end.is_finished()) && self.does_wake() {
+                self.wake(index, effects);
+            }
+            return;
+        }
         self.forget_dead_kernels(index, effects);
         let Some(end) = self.table.get_mut(index) else { return };
         if end.is_live() {
@@ -33,14 +41,20 @@ impl<B> Channels<B> {
         #[cfg(test)]
         let end = Mutant::hurries(end, self.mutant);
         let is_ready = end.is_live() && (end.is_readable() || end.is_finished());
-        #[cfg(test)]
-        let is_ready = is_ready && self.mutant != Some(Mutant::NoWake);
-        if is_ready {
+        if is_ready && self.does_wake() {
             self.wake(index, effects);
         }
         self.deliver_here(index, effects);
         self.list(index);
         self.free_if_done(index);
+    }
+
+    /// Returns whether this table wakes programs: a mutant does not.
+    fn does_wake(&self) -> bool {
+        #[cfg(test)]
+        return self.mutant != Some(Mutant::NoWake);
+        #[cfg(not(test))]
+        true
     }
 
     /// Drops what is for kernels that have died.

@@ -91,6 +91,14 @@ impl Look {
     }
 }
 
+/// The classes of which messages have arrived.
+#[derive(Default)]
+struct Arrived {
+    urgent: bool,
+    blockable: bool,
+    streamed: bool,
+}
+
 struct Scratch {
     request: [u8; MAX_PAYLOAD],
     reply: [u8; MAX_PAYLOAD],
@@ -226,13 +234,25 @@ impl Peers {
 
     #[inline(never)]
     fn look_at_all(&self, node: &Node) {
-        self.look_at_urgent(Look::All);
-        self.look_at_streams();
+        let mut all = Arrived::default();
         for peer in self.iter() {
-            peer.wake_answered(node);
-            if peer.blockable_waits() {
+            let arrived = peer.arrived();
+            all.urgent |= arrived.urgent;
+            all.streamed |= arrived.streamed;
+            if peer.wake_answered(node)
+                && let Some(procedures) = self.procedures()
+            {
+                procedures.stream_room(peer.id);
+            }
+            if arrived.blockable {
                 self.handlers.arrived(node, self, peer);
             }
+        }
+        if all.urgent {
+            self.look_at_urgent(Look::All);
+        }
+        if all.streamed {
+            self.look_at_streams();
         }
     }
 
@@ -393,25 +413,37 @@ impl Peer {
         is_requested || self.caller.lock().is_waiting(&self.wires)
     }
 
-    /// Returns whether a blockable request has arrived.
-    fn blockable_waits(&self) -> bool {
-        self.server.lock().is_waiting(&self.wires, Class::Blockable)
+    /// Returns which messages have arrived.
+    fn arrived(&self) -> Arrived {
+        let server = self.server.lock();
+        let is_waiting = |class| server.is_waiting(&self.wires, class);
+        Arrived {
+            urgent: is_waiting(Class::Urgent),
+            blockable: is_waiting(Class::Blockable),
+            streamed: is_waiting(Class::Stream),
+        }
     }
 
-    /// Wakes the threads whose calls have ended, and those that wait for room.
-    fn wake_answered(&self, node: &Node) {
+    /// Wakes the threads whose calls have ended, and those that wait for room. Returns whether a
+    /// stream that had stalled may continue.
+    fn wake_answered(&self, node: &Node) -> bool {
         let mut ended = [0; abi::msg::MAX_REPLIES];
         let mut count = 0;
-        self.caller.lock().poll(&self.wires, &mut |_, token| {
-            ended[count] = token;
-            count += 1;
-        });
+        let has_room = {
+            let mut caller = self.caller.lock();
+            caller.poll(&self.wires, &mut |_, token| {
+                ended[count] = token;
+                count += 1;
+            });
+            caller.take_room(&self.wires)
+        };
         for &token in ended[..count].iter().filter(|&&token| token != 0) {
             node.scheduler.wake(ThreadId::from_token(token));
         }
         if count > 0 {
             self.room.wake_all(&node.scheduler);
         }
+        has_room
     }
 
     /// Reads the peer's state from the chip page and applies it to both sides of the link. Callers

@@ -47,8 +47,8 @@ impl Peers {
         }
     }
 
-    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and reports
-    /// room in the stream to it.
+    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and tells it that
+    /// there is room again.
     pub(super) fn serve_stream(&self, peer: &Peer, buffer: &mut [u8; MAX_PAYLOAD]) {
         let Some(procedures) = self.procedures() else { return };
         let mut has_taken = false;
@@ -60,9 +60,6 @@ impl Peers {
         }
         if has_taken {
             peer.notify_stalled(self.vector);
-        }
-        if peer.caller.lock().take_room(&peer.wires) {
-            procedures.stream_room(peer.id);
         }
     }
 }
