@@ -36,6 +36,9 @@ pub const LOST_END: u32 = u32::MAX - 1;
 /// Flag of `channel_receive`: fail with `AGAIN` instead of waiting.
 pub const NO_WAIT: u32 = 1;
 
+/// Flag of `name_connect`: wait until the name is served.
+pub const AWAIT: u32 = 1;
+
 /// Sides of a channel, for `channel_use`.
 pub mod side {
     pub const CLIENT: u32 = 0;

@@ -20,6 +20,8 @@ pub const SCRATCH: Rank = Rank::leaf(36, "message buffer");
 pub const STREAM: Rank = Rank::leaf(38, "stream, incoming");
 /// The driver of the coherence protocol.
 pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
+/// The names of channels that programs of this kernel serve.
+pub const NAMES: Rank = Rank::leaf(37, "names served");
 /// Calls from a peer.
 pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
 /// Ends of channels.

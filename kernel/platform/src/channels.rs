@@ -11,8 +11,10 @@
 //! - [`cells`]: memory for what is queued
 //! - [`seats`]: who waits for an end, and which process tree holds it
 //! - [`remote`]: messages to and from other kernels
+//! - [`doors`]: where new channels arrive for a program that serves a name
 
 mod cells;
+mod doors;
 mod remote;
 mod seats;
 
@@ -20,6 +22,7 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
+use doors::Doors;
 use core::sync::atomic::AtomicU64;
 use kernel_channel::{
     Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits,
@@ -70,7 +73,7 @@ pub enum Failure {
     NoRoom,
     /// This kernel, or the tree of the process, has as many ends as it may have.
     Full,
-    /// The contract allows more unread messages than kernels have room for.
+    /// The contract allows more unread messages than kernels have room for, or blocks.
     Large,
     /// There is nothing to receive now.
     Empty,
@@ -101,6 +104,7 @@ struct Rest {
     cells: Cells,
     seats: Seats,
     links: Links,
+    doors: Doors,
 }
 
 impl Rest {
@@ -118,6 +122,7 @@ struct Follow<'a> {
 impl Effects<Payload> for Follow<'_> {
     fn wake(&mut self, end: EndId) {
         self.rest.seats.wake(end, self.scheduler);
+        self.rest.doors.woken(end);
     }
 
     fn arrived(&mut self, ticket: u64, end: EndId) {
@@ -144,8 +149,10 @@ pub struct Channels {
     state: Lock<State>,
     /// Processes that wait for ends that were passed to them.
     passed: WaitQueue,
-    /// Kernels that a thread has to wake if they rest, one bit each, and that thread.
+    /// Kernels that the keeper has to wake if they rest, one bit each.
     owed: AtomicU64,
+    /// The token of the thread that keeps the channels, and where it waits.
+    keeper: AtomicU64,
     changed: WaitQueue,
 }
 
@@ -156,12 +163,14 @@ impl Channels {
         let table = kernel_channel::Channels::new(Life { kernel: me, epoch }, limits);
         // Each slot may have as much unread in both directions.
         let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD);
-        let rest = Rest { cells, seats: Seats::new(ENDS.into()), links: Links::new(ENDS.into()) };
+        let (seats, links) = (Seats::new(ENDS.into()), Links::new(ENDS.into()));
+        let rest = Rest { cells, seats, links, doors: Doors::new() };
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
             passed: WaitQueue::new(),
             owed: AtomicU64::new(0),
+            keeper: AtomicU64::new(0),
             changed: WaitQueue::new(),
         }
     }
@@ -292,8 +301,12 @@ impl Channels {
     #[inline]
     fn leave(&self, node: &Node, peers: &Peers, mut state: Guard<'_, State>) {
         let sent = state.pump(node, peers);
+        let has_closed = state.rest.doors.any_closed();
         drop(state);
         self.wake_peers(node, peers, sent);
+        if has_closed {
+            self.call_keeper(node);
+        }
     }
 
     /// Accounts for a message that was taken from the table.
@@ -425,8 +438,14 @@ fn refusal(error: SendError) -> Failure {
 /// Returns what a contract guarantees, if kernels have room for that.
 fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     use kernel_contract::Side::{Client, Server};
-    let lengths = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
-    let bytes = lengths.map(|message| message.inline).max().unwrap_or(0);
+    let mut bytes = 0;
+    for message in (0..contract.messages() as u16).filter_map(|tag| contract.message(tag)) {
+        // No kernel carries blocks yet.
+        if message.block != 0 {
+            return Err(Failure::Large);
+        }
+        bytes = message.inline.max(bytes);
+    }
     // To the client, which has the first end, and to the server.
     let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
     let messages = [Server, Client].map(unread);

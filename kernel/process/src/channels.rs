@@ -17,7 +17,8 @@ use crate::process::Process;
 use crate::system::System;
 use crate::table::Descriptor;
 use crate::wasi::rights;
-use abi::channel::{ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
+use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
+use abi::names::{NAME, Name};
 use alloc::boxed::Box;
 use arch::lock::Once;
 use kernel_contract::exchange::{Arrived, Cargo, Known, Outgoing, Room};
@@ -84,6 +85,11 @@ type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
 fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
     let bytes: [u8; MESSAGE as usize] = memory.load(at)?;
     ChannelMessage::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)
+}
+
+/// Returns the name in a range of the program's memory.
+fn load_name(memory: &GuestMemory<'_>, at: u32, length: u32) -> Result<Name, Errno> {
+    Name::new(&memory.view(at, length, NAME).map_err(|_| Errno::INVAL)?).ok_or(Errno::INVAL)
 }
 
 impl Process {
@@ -318,5 +324,54 @@ impl Process {
         memory.check(at, room)?;
         self.channel_send(memory, system, fd, message)?;
         self.channel_receive(memory, system, fd, reply, 0)
+    }
+
+    /// Serves a name. Stores a descriptor, at which new channels arrive: each message there carries
+    /// the server's end of one.
+    #[allow(clippy::too_many_arguments, reason = "the import's")]
+    pub fn name_serve(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        name: u32,
+        length: u32,
+        contract: u32,
+        bytes: u32,
+        door: u32,
+    ) -> Done {
+        memory.check(door, 4)?;
+        let name = load_name(memory, name, length)?;
+        let contract = self.contract(memory, contract, bytes)?;
+        self.table.free(0)?;
+        let end = system.serve(&name, contract)??;
+        let number = self.enter(system, Descriptor::of_end(end, u64::MAX))?;
+        memory.store_u32(door, number)?;
+        Ok(())
+    }
+
+    /// Connects to the program that serves a name. Stores the descriptor of the client's end.
+    #[allow(clippy::too_many_arguments, reason = "the import's")]
+    pub fn name_connect(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        name: u32,
+        length: u32,
+        contract: u32,
+        bytes: u32,
+        flags: u32,
+        end: u32,
+    ) -> Done {
+        memory.check(end, 4)?;
+        if flags & !AWAIT != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let name = load_name(memory, name, length)?;
+        let contract = self.contract(memory, contract, bytes)?;
+        self.table.free(0)?;
+        let client = system.connect(&name, contract, flags & AWAIT != 0)??;
+        let number = self.enter(system, Descriptor::of_end(client, u64::MAX))?;
+        memory.store_u32(end, number)?;
+        Ok(())
     }
 }

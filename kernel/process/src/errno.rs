@@ -89,6 +89,12 @@ impl From<abi::net::Errno> for Errno {
     }
 }
 
+impl From<abi::names::Errno> for Errno {
+    fn from(error: abi::names::Errno) -> Errno {
+        Errno(error.wasi())
+    }
+}
+
 impl From<abi::process::Errno> for Errno {
     fn from(error: abi::process::Errno) -> Errno {
         Errno(error.wasi())

@@ -137,6 +137,12 @@ macro_rules! for_each_function {
         own "channel_send" channel_send(fd: i32, message: i32) -> i32;
         own "channel_receive" channel_receive(fd: i32, message: i32, flags: i32) -> i32;
         own "channel_call" channel_call(fd: i32, message: i32, reply: i32) -> i32;
+        own "name_serve"
+            name_serve(name: i32, length: i32, contract: i32, bytes: i32, door: i32) -> i32;
+        own "name_connect"
+            name_connect(
+                name: i32, length: i32, contract: i32, bytes: i32, flags: i32, end: i32
+            ) -> i32;
     } };
 }
 

@@ -3,6 +3,7 @@
 use crate::channels::{Contracts, Unreceived};
 use crate::errno::{Errno, Halt, Interrupted};
 use crate::object::Polls;
+use abi::names::Name;
 use abi::{fs, net, process};
 use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 
@@ -51,6 +52,23 @@ pub trait System {
     /// Makes a channel of this contract. Returns the client's and the server's end.
     fn channel(&mut self, _contract: &Known) -> Result<[u64; 2], Errno> {
         Err(Errno::NOSYS)
+    }
+
+    /// Serves a name by a contract. Returns the end of the door: each message that arrives there
+    /// carries the server's end of a new channel.
+    fn serve(&mut self, _name: &Name, _contract: &Known) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(Err(Errno::NOSYS))
+    }
+
+    /// Makes a channel to the program that serves a name, and waits for it to be served if `waits`.
+    /// Returns the client's end.
+    fn connect(
+        &mut self,
+        _name: &Name,
+        _contract: &Known,
+        _waits: bool,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(Err(Errno::NOSYS))
     }
 
     /// Returns what an end is.

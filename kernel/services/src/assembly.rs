@@ -7,6 +7,7 @@
 //! so, boots the domain again. Other failures are logged.
 
 use crate::kernel::{self, Kernel};
+use crate::names::{self, Served};
 use crate::services::{Services, is_driver_shared};
 use crate::{clock, duty, hooks, idle, power};
 use abi::boot::{Blob, kind};
@@ -96,7 +97,7 @@ pub fn assemble(
         channels: Channels::new(me, epoch),
         others: kernel_platform::twins::new(blob, me),
     };
-    kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)) })
+    kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)), served: Served::default() })
 }
 
 /// Starts to serve peers, joins the shared services, starts the devices, and reports READY.
@@ -126,8 +127,8 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     if kernel.spawn("services", None, keep_services, 0).is_err() {
         log!("no memory for the services' thread: they miss deaths of kernels, and their timers");
     }
-    if kernel.peers.exist() && kernel.spawn("channels", None, keep_channels, 0).is_err() {
-        log!("no memory for the channels' thread: messages do not wake kernels that rest");
+    if kernel.spawn("channels", None, keep_channels, 0).is_err() {
+        log!("no memory for the channels' thread: they do not wake kernels, and keep old names");
     }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     clock::start(kernel);
@@ -152,7 +153,7 @@ fn keep_services(_: usize) {
 
 fn keep_channels(_: usize) {
     let Some(kernel) = kernel::get() else { return };
-    kernel.channels.keep(kernel, &kernel.peers);
+    names::keep(kernel);
 }
 
 fn keep_balloon(_: usize) {

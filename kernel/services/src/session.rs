@@ -19,7 +19,7 @@ impl Session {
     /// Creates a session in `kernel` whose calls to other kernels have `level`.
     #[inline]
     pub fn at(kernel: &'static Kernel, level: Level) -> Self {
-        let Kernel { platform, services } = kernel;
+        let Kernel { platform, services, .. } = kernel;
         Session { kernel, caller: Caller { platform, services, level } }
     }
 }

@@ -83,10 +83,12 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("channel_send", "Xb"),
     ("channel_receive", "Xb1"),
     ("channel_call", "Xbb"),
+    ("name_serve", "plbso"),
+    ("name_connect", "plbs1o"),
 ];
 
 /// Imports that are not WASI's.
-pub const OWN: [&str; 27] = [
+pub const OWN: [&str; 29] = [
     "spawn",
     "wait",
     "kill",
@@ -114,6 +116,8 @@ pub const OWN: [&str; 27] = [
     "channel_send",
     "channel_receive",
     "channel_call",
+    "name_serve",
+    "name_connect",
 ];
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ pub fn of(name: &str, numbers: &[u64], memory: &[u8]) -> Ranges {
         "list" => vec![(1, numbers[2]), (3, 4)],
         "pipe" => vec![(0, 8)],
         "channel" => vec![(2, 8)],
+        "name_serve" => vec![(4, 4)],
+        "name_connect" => vec![(5, 4)],
         "channel_receive" => vec![(1, 32)],
         "channel_call" => vec![(2, 32)],
         _ => vec![],

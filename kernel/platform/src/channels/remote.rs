@@ -5,7 +5,7 @@
 //! which the table made them. Nothing here waits, except a child for the ends that its parent
 //! passes on ([`Channels::take_passed`]). What a full ring delays is sent when the peer has made
 //! room ([`Channels::stream_room`]). A peer that rests is woken by a thread: by the caller, or by
-//! that of [`Channels::keep`].
+//! the one that keeps the channels.
 //!
 //! ```text
 //!   message of a stream (64-bit words, little-endian):
@@ -27,6 +27,7 @@ use kernel_channel::{EndId, Life, Message};
 use kernel_contract::INLINE;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_node::Node;
+use kernel_sched::ThreadId;
 
 /// Kinds of messages in a stream.
 const OF_TABLE: u64 = 0;
@@ -40,6 +41,9 @@ const TICKET: u64 = 1 << 63;
 /// Where a ticket has its kernel and that kernel's epoch.
 const OF_KERNEL: u32 = 56;
 const OF_EPOCH: u32 = 40;
+const NUMBER: u64 = (1 << OF_EPOCH) - 1;
+/// A ticket with this bit, and only this one beside a number, is for the door with that number.
+const DOOR: u64 = 1 << 62;
 /// Tickets of ends that no child wants and that have not arrived.
 const REFUSED: usize = 32;
 
@@ -79,7 +83,26 @@ impl Links {
         }
     }
 
-    /// Keeps an end for the child with this ticket.
+    /// Returns a number that was not returned before.
+    pub fn number(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets & NUMBER
+    }
+
+    /// Returns whether a kernel is in this life, as far as this one knows.
+    pub fn lives(&self, life: Life) -> bool {
+        let of = |epochs: &[u16; MAX_DOMAINS]| epochs.get(life.kernel.index()).copied();
+        of(&self.known) == Some(life.epoch.0) && of(&self.gone).is_some_and(|it| it < life.epoch.0)
+    }
+
+    /// Removes an end that has arrived for a door. Returns the door's number, too.
+    pub fn next_for_door(&mut self) -> Option<(u64, EndId)> {
+        let at = self.arrived.iter().position(|(ticket, _)| ticket & !NUMBER == DOOR)?;
+        let (ticket, end) = self.arrived.swap_remove(at);
+        Some((ticket & NUMBER, end))
+    }
+
+    /// Keeps an end for the child with this ticket, or for a door.
     pub fn arrive(&mut self, ticket: u64, end: EndId) {
         // There is room for all ends.
         if self.arrived.len() < self.arrived.capacity() {
@@ -143,6 +166,11 @@ impl Links {
 fn issuer(ticket: u64) -> (DomainId, Epoch) {
     let kernel = (ticket & !TICKET) >> OF_KERNEL;
     (DomainId(kernel as u8), Epoch((ticket >> OF_EPOCH) as u16))
+}
+
+/// Returns the ticket of an end for a door.
+pub fn ticket_of_door(number: u64) -> u64 {
+    DOOR | number & NUMBER
 }
 
 fn word(bytes: &[u8]) -> u64 {
@@ -303,6 +331,7 @@ impl Channels {
             state.lose(node, from.kernel);
         }
         state.close_refused(node);
+        state.deliver_all(node);
         self.finish(node, peers, state);
         if handled.is_none() {
             peers.distrust(from.kernel, from.epoch);
@@ -317,11 +346,20 @@ impl Channels {
     /// Sends what followed from an event, and leaves it to a thread to wake kernels that rest.
     fn finish(&self, node: &Node, peers: &Peers, mut state: Guard<'_, State>) {
         let sent = state.pump(node, peers);
+        let has_closed = state.rest.doors.any_closed();
         drop(state);
         self.passed.wake_all(&node.scheduler);
-        if sent != 0 {
-            self.owed.fetch_or(sent, Ordering::Relaxed);
-            self.changed.wake_all(&node.scheduler);
+        self.owed.fetch_or(sent, Ordering::Relaxed);
+        if sent != 0 || has_closed {
+            self.call_keeper(node);
+        }
+    }
+
+    /// Lets the thread that keeps the channels look for work.
+    pub fn call_keeper(&self, node: &Node) {
+        match self.keeper.load(Ordering::Acquire) {
+            0 => {}
+            keeper => node.scheduler.wake(ThreadId::from_token(keeper)),
         }
     }
 
@@ -333,13 +371,25 @@ impl Channels {
         }
     }
 
-    /// The body of the thread that wakes kernels for interrupt handlers. Does not return.
-    pub fn keep(&self, node: &Node, peers: &Peers) {
-        loop {
-            node.scheduler.wait(&self.changed, || self.owed.load(Ordering::Relaxed) != 0);
-            let owed = self.owed.swap(0, Ordering::Relaxed);
-            self.wake_peers(node, peers, owed);
-        }
+    /// Says that the calling thread keeps the channels: it wakes kernels for interrupt handlers
+    /// ([`Channels::wake_owed`]), and removes doors ([`Channels::closed_door`]).
+    pub fn is_kept(&self, node: &Node) {
+        self.keeper.store(node.scheduler.current().token(), Ordering::Release);
+    }
+
+    /// Waits until the thread that keeps the channels has work, or `is_over`.
+    pub fn await_work(&self, node: &Node, is_over: &dyn Fn() -> bool) {
+        node.scheduler.wait(&self.changed, || self.has_work() || is_over());
+    }
+
+    /// Returns whether the thread that keeps the channels has work. It is woken for it.
+    pub fn has_work(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) != 0 || self.state.lock().rest.doors.any_closed()
+    }
+
+    /// Wakes the kernels that something was sent to outside of threads, if they rest.
+    pub fn wake_owed(&self, node: &Node, peers: &Peers) {
+        self.wake_peers(node, peers, self.owed.swap(0, Ordering::Relaxed));
     }
 
     /// Passes an end to a process that starts on another kernel. Returns the ticket with which that
@@ -354,8 +404,7 @@ impl Channels {
         let id = self.id(end)?;
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
-        rest.links.tickets += 1;
-        let number = rest.links.tickets & ((1 << OF_EPOCH) - 1);
+        let number = rest.links.number();
         let ticket = TICKET
             | u64::from(self.me.0) << OF_KERNEL
             | u64::from(node.epoch.0) << OF_EPOCH

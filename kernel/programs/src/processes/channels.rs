@@ -6,7 +6,9 @@
 
 use super::guest::Guest;
 use abi::net::{Poll, ready};
-use base::id::DomainId;
+use ::names::client::Registration;
+use abi::names::Name;
+use base::id::{DomainId, Epoch};
 use kernel_contract::exchange::{Arrived, Known, Outgoing, Room};
 use kernel_node::Node;
 use kernel_platform::channels::{Failure, is_ticket};
@@ -14,7 +16,8 @@ use kernel_platform::peers::Peers;
 use kernel_process::channels::{Contracts, Unreceived};
 use kernel_process::object::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
-use kernel_services::idle;
+use kernel_services::services::Patience;
+use kernel_services::{idle, names};
 use kernel_services::kernel::Kernel;
 
 /// Returns the number by which programs know a failure.
@@ -52,10 +55,71 @@ impl Guest {
 
     pub(super) fn make_channel(&mut self, contract: &Known) -> Result<[u64; 2], Errno> {
         self.may_use_channels()?;
+        let secret = self.secret();
+        self.kernel().channels.create(contract, self.tree(), secret).map_err(errno)
+    }
+
+    fn secret(&mut self) -> u64 {
         let mut secret = [0; 8];
         self.random(&mut secret);
-        let channels = &self.kernel().channels;
-        channels.create(contract, self.tree(), u64::from_le_bytes(secret)).map_err(errno)
+        u64::from_le_bytes(secret)
+    }
+
+    /// Serves a name. Returns the end of the door.
+    pub(super) fn serve_name(
+        &mut self,
+        name: &Name,
+        contract: &Known,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        if let Err(why) = self.may_use_channels() {
+            return Ok(Err(why));
+        }
+        let (kernel, tree, secret) = (self.kernel(), self.tree(), self.secret());
+        let (end, door) = match kernel.channels.open_door(tree, secret) {
+            Ok(opened) => opened,
+            Err(why) => return Ok(Err(errno(why))),
+        };
+        let contract = contract.hash().0;
+        let registration = Registration { name: *name, contract, door, tree, pid: self.pid() };
+        let is_stopped = || self.is_stopped();
+        let served = names::serve(self.session(), &Patience::unless(&is_stopped), registration);
+        idle::to_program(kernel);
+        if served.is_err() {
+            // It is there, and closes the door.
+            let _ = kernel.channels.close(kernel, &kernel.peers, end);
+        }
+        if is_stopped() { Err(Interrupted) } else { Ok(served.map(|()| end).map_err(Errno::from)) }
+    }
+
+    /// Makes a channel to the program that serves a name. Returns the client's end.
+    pub(super) fn connect_to(
+        &mut self,
+        name: &Name,
+        contract: &Known,
+        waits: bool,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        if let Err(why) = self.may_use_channels() {
+            return Ok(Err(why));
+        }
+        let (kernel, tree, secret) = (self.kernel(), self.tree(), self.secret());
+        let is_over = || self.must_end_wait();
+        let found = names::with_names(self.session(), &Patience::unless(&is_over), |names| {
+            if waits { names.wait_for(*name, tree) } else { names.find(*name) }
+        });
+        idle::to_program(kernel);
+        let found = match found {
+            Ok(found) => found,
+            Err(_) if is_over() => return Err(Interrupted),
+            Err(why) => return Ok(Err(why.into())),
+        };
+        if found.contract != contract.hash().0 {
+            return Ok(Err(Errno::PROTOTYPE));
+        }
+        let to = (DomainId(found.kernel as u8), Epoch(found.epoch), found.door);
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let made = kernel.channels.connect(around, contract, (tree, secret), to);
+        idle::to_program(kernel);
+        Ok(made.map_err(errno))
     }
 
     pub(super) fn send_message(

@@ -14,6 +14,7 @@ use super::{LocalProcess, Processes, ask, channels, moves, reports, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
+use abi::names::Name;
 use abi::net;
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
@@ -367,6 +368,23 @@ impl System for Guest {
 
     fn channel(&mut self, contract: &Known) -> Result<[u64; 2], WasiErrno> {
         self.make_channel(contract)
+    }
+
+    fn serve(
+        &mut self,
+        name: &Name,
+        contract: &Known,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        self.serve_name(name, contract)
+    }
+
+    fn connect(
+        &mut self,
+        name: &Name,
+        contract: &Known,
+        waits: bool,
+    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
+        self.connect_to(name, contract, waits)
     }
 
     fn about_end(&mut self, end: u64) -> Result<About, WasiErrno> {

@@ -1,0 +1,160 @@
+//! Doors: where the ends of new channels arrive for a program that serves a name.
+//!
+//! A door is a channel, too: the kernel has one end, and sends each new end through it in a message
+//! without fields; the program receives, polls, passes on and closes the other end as any. Its
+//! level is the highest, so contracts that are served have a lower one. The name service knows a
+//! door by its number, which is not used again in this life of the kernel.
+//!
+//! ```text
+//!   client's kernel: new channel --Hand, ticket of the door--> server's kernel --> door --> server
+//! ```
+//! **Full**: a door has room for as many ends as a queue has messages. An end for which there is no
+//! room, or no door, is closed; its client finds the channel closed.
+
+use super::remote::ticket_of_door;
+use super::{Channels, Failure, Life, QUEUE, Rest, State, id_of};
+use crate::peers::Peers;
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+use kernel_channel::{Bounds, ContractId, EndId, MAX_LEVEL, Outgoing};
+use kernel_contract::exchange::Known;
+use kernel_node::Node;
+
+/// Doors of a kernel.
+const DOORS: usize = 32;
+/// The contract of a door, which no automaton has.
+const CONTRACT: ContractId = ContractId([0; 2]);
+/// What may be unread: ends for the program, nothing for the kernel.
+const BOUNDS: Bounds = Bounds { messages: [0, QUEUE], bytes: 0, level: MAX_LEVEL };
+
+struct Door {
+    number: u64,
+    /// The kernel's end.
+    end: EndId,
+    is_closed: bool,
+}
+
+/// The doors of a kernel.
+pub struct Doors(Vec<Door>);
+
+impl Doors {
+    pub fn new() -> Doors {
+        Doors(Vec::with_capacity(DOORS))
+    }
+
+    /// Notes that something has happened to an end. If it is that of a door, the program has closed
+    /// its own.
+    #[inline]
+    pub fn woken(&mut self, end: EndId) {
+        if let Some(door) = self.0.iter_mut().find(|door| door.end == end) {
+            door.is_closed = true;
+        }
+    }
+
+    fn end(&self, number: u64) -> Option<EndId> {
+        self.0.iter().find(|door| door.number == number).map(|door| door.end)
+    }
+
+    pub fn any_closed(&self) -> bool {
+        self.0.iter().any(|door| door.is_closed)
+    }
+
+    fn take_closed(&mut self) -> Option<Door> {
+        let at = self.0.iter().position(|door| door.is_closed)?;
+        Some(self.0.swap_remove(at))
+    }
+}
+
+impl State {
+    /// Passes an end to the program behind a door. Without room or door, closes the end.
+    fn deliver(&mut self, node: &Node, number: u64, end: EndId) -> bool {
+        let State { table, rest } = self;
+        let Rest { doors, cells, .. } = rest;
+        let sent = doors.end(number).zip(cells.put(&[])).map(|(door, payload)| {
+            let carried = [Some(end), None];
+            let message = Outgoing { tag: 0, bytes: 0, payload, carried };
+            table.send(door, message, &super::Permitted(0), &mut rest.follow(&node.scheduler))
+        });
+        let is_delivered = matches!(sent, Some(Ok(())));
+        if !is_delivered {
+            // It is there: nothing else has it.
+            let _ = table.close(end, &mut rest.follow(&node.scheduler));
+        }
+        is_delivered
+    }
+
+    /// Passes on the ends that have arrived for doors.
+    pub(super) fn deliver_all(&mut self, node: &Node) {
+        while let Some((number, end)) = self.rest.links.next_for_door() {
+            self.deliver(node, number, end);
+        }
+    }
+}
+
+impl Channels {
+    /// Opens a door for a process of this tree. Returns the program's end, and the door's number.
+    pub fn open_door(&self, tree: u32, secret: u64) -> Result<(u64, u64), Failure> {
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        if rest.doors.0.len() == DOORS || rest.seats.held_by(tree) >= super::ENDS_OF_TREE {
+            return Err(Failure::Full);
+        }
+        let made = table.create(CONTRACT, 0, BOUNDS, secret);
+        let [end, program] = made.map_err(|_| Failure::Full)?;
+        rest.seats.hold(program, tree);
+        // Watched, so that the table reports when the program closes its end.
+        let _ = table.begin_poll(end);
+        let number = rest.links.number();
+        rest.doors.0.push(Door { number, end, is_closed: false });
+        Ok((self.handle(program), number))
+    }
+
+    /// Makes a channel for a process of this tree, whose server's end goes to a door of kernel `to`
+    /// in its life `epoch`. Returns the client's end.
+    pub fn connect(
+        &self,
+        (node, peers): (&Node, &Peers),
+        contract: &Known,
+        (tree, secret): (u32, u64),
+        (to, epoch, door): (DomainId, Epoch, u64),
+    ) -> Result<u64, Failure> {
+        let bounds = super::bounds(contract)?;
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        if rest.seats.held_by(tree) >= super::ENDS_OF_TREE {
+            return Err(Failure::Full);
+        }
+        let start = contract.start().number().into();
+        let made = table.create(id_of(&contract.hash()), start, bounds, secret);
+        let [client, server] = made.map_err(|_| Failure::Full)?;
+        let is_passed = if to == self.me {
+            epoch == node.epoch && state.deliver(node, door, server)
+        } else {
+            let lives = rest.links.lives(Life { kernel: to, epoch });
+            let follow = &mut rest.follow(&node.scheduler);
+            let is_passed =
+                lives && table.hand_over(server, to, ticket_of_door(door), follow).is_ok();
+            if !is_passed {
+                let _ = table.close(server, follow);
+            }
+            is_passed
+        };
+        let State { table, rest } = &mut *state;
+        if is_passed {
+            rest.seats.hold(client, tree);
+        } else {
+            let _ = table.close(client, &mut rest.follow(&node.scheduler));
+        }
+        self.leave(node, peers, state);
+        if is_passed { Ok(self.handle(client)) } else { Err(Failure::NoRoom) }
+    }
+
+    /// Returns a door whose program has closed its end, once.
+    pub fn closed_door(&self, node: &Node) -> Option<u64> {
+        let mut state = self.state.lock();
+        let State { table, rest } = &mut *state;
+        let door = rest.doors.take_closed()?;
+        let _ = table.close(door.end, &mut rest.follow(&node.scheduler));
+        Some(door.number)
+    }
+}
