@@ -93,8 +93,9 @@ impl Guest {
                 idle::to_program(kernel);
                 return Ok(received.map_err(unreceived));
             }
-            kernel.scheduler.block_in(thread.asleep(), !self.must_end_wait());
-            if self.must_end_wait() {
+            // A process with ends does not move, and a call that has sent is not made again.
+            kernel.scheduler.block_in(thread.asleep(), !self.is_stopped());
+            if self.is_stopped() {
                 kernel.channels.end_wait(kernel, end);
                 idle::to_program(kernel);
                 return Err(Interrupted);
