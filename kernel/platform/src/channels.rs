@@ -10,11 +10,13 @@
 //! ```
 //! - [`cells`]: memory for what is queued
 //! - [`seats`]: who waits for an end, and which process tree holds it
+//! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name
 
 mod cells;
 mod doors;
+mod links;
 mod remote;
 mod seats;
 
@@ -24,17 +26,18 @@ use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
 use doors::Doors;
 use core::sync::atomic::AtomicU64;
+pub use kernel_channel::Life;
 use kernel_channel::{
-    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits,
-    ReceiveError, SendError, Side,
+    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits, ReceiveError,
+    SendError, Side,
 };
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
 use kernel_contract::{Hash, Parcel};
 use kernel_node::Node;
 use kernel_sched::{Scheduler, WaitQueue};
-pub use kernel_channel::Life;
-pub use remote::is_ticket;
-use remote::Links;
+use links::Links;
+pub use links::is_ticket;
+use remote::Buffers;
 use seats::Seats;
 
 /// Ends of a kernel, stand-ins included.
@@ -105,6 +108,7 @@ struct Rest {
     seats: Seats,
     links: Links,
     doors: Doors,
+    buffers: Buffers,
 }
 
 impl Rest {
@@ -161,10 +165,11 @@ impl Channels {
     pub fn new(me: DomainId, epoch: Epoch) -> Channels {
         let limits = Limits { ends: ENDS, queue: QUEUE, arrivals: ARRIVALS };
         let table = kernel_channel::Channels::new(Life { kernel: me, epoch }, limits);
-        // Each slot may have as much unread in both directions.
-        let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD);
+        // Each slot may have as much unread in both directions, and a message has its cells before
+        // the table says whether there is a place for it.
+        let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD + cells_for(kernel_contract::INLINE));
         let (seats, links) = (Seats::new(ENDS.into()), Links::new(ENDS.into()));
-        let rest = Rest { cells, seats, links, doors: Doors::new() };
+        let rest = Rest { cells, seats, links, buffers: Buffers::new(), doors: Doors::new() };
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
@@ -347,10 +352,7 @@ impl Channels {
         let is_ready = state.table.begin_poll(id).map_err(|_| Failure::BadEnd)?;
         if is_ready {
             let bytes = state.table.front(id).map(|(payload, _)| payload.length());
-            return Ok(Some(Readable {
-                bytes: bytes.unwrap_or(0),
-                is_closed: bytes.is_none(),
-            }));
+            return Ok(Some(Readable { bytes: bytes.unwrap_or(0), is_closed: bytes.is_none() }));
         }
         let thread = node.scheduler.current().token();
         if waits && !state.rest.seats.add(id, thread) {
@@ -388,10 +390,9 @@ fn permits(
     message: &Outgoing<'_>,
     carried: &[Option<EndId>; CARRIED],
 ) -> Result<u16, Failure> {
-    let mut ends = [kernel_contract::Carried {
-        contract: Hash([0; 16]),
-        side: kernel_contract::Side::Client,
-    }; CARRIED];
+    let mut ends =
+        [kernel_contract::Carried { contract: Hash([0; 16]), side: kernel_contract::Side::Client };
+            CARRIED];
     let mut count = 0;
     for id in carried.iter().flatten() {
         let end = table.about(*id).map_err(|_| Failure::BadCarried)?;

@@ -43,7 +43,8 @@ impl Contracts {
     }
 
     fn iter(&self) -> impl Iterator<Item = &Known> {
-        self.0.iter().map_while(Once::get).map(Box::as_ref)
+        // A thread may have filled a place before another one has filled the place before.
+        self.0.iter().filter_map(Once::get).map(Box::as_ref)
     }
 
     /// Adds a contract, unless it is there. Returns it, or why there cannot be more.
@@ -190,11 +191,12 @@ impl Process {
     fn hold_back(&self, ends: [u32; ENDPOINTS]) -> Result<Held, Errno> {
         let mut held: Held = [None; ENDPOINTS];
         for (place, number) in held.iter_mut().zip(ends).filter(|(_, number)| *number != NO_END) {
-            let taken = self.table.get(number).and_then(|descriptor| {
-                descriptor.object.end()?;
-                self.table.hold(number)
-            });
-            match taken {
+            // The receiver has all rights to it.
+            let check = |it: &Descriptor| {
+                it.object.end()?;
+                it.with(rights::END).map(drop)
+            };
+            match self.table.hold(number, check) {
                 Ok(descriptor) => *place = Some((number, descriptor)),
                 Err(why) => {
                     self.settle(&held, false);
@@ -208,7 +210,7 @@ impl Process {
     /// Gives descriptors back that were held back, or frees their numbers.
     fn settle(&self, held: &Held, are_gone: bool) {
         for (number, descriptor) in held.iter().flatten() {
-            // It is reserved: fails never.
+            // Cannot fail: it is reserved.
             let _ = self.table.settle(*number, (!are_gone).then_some(*descriptor));
         }
     }
@@ -231,29 +233,33 @@ impl Process {
         let mut numbers = [NO_END; ENDPOINTS];
         let received = loop {
             let ends = numbers.iter().filter(|number| **number != NO_END).count();
-            match self.receive_into(memory, system, (end, message), (ends, waits))? {
-                Err(Unreceived { why, ends: needed, .. })
+            match self.receive_into(memory, system, (end, message), (ends, waits)) {
+                Ok(Err(Unreceived { why, ends: needed, .. }))
                     if why == Errno::MSGSIZE && needed > ends =>
                 {
-                    let free = numbers.get_mut(ends).ok_or(Errno::PROTO)?;
-                    match self.table.reserve() {
-                        Ok(number) => *free = number,
-                        Err(why) => break Err(why),
+                    if let Err(why) = self.reserve_one(&mut numbers) {
+                        break Err(why.into());
                     }
                 }
-                received => break received.map_err(|unreceived| unreceived.why),
+                received => break received.and_then(|it| it.map_err(|it| it.why.into())),
             }
         };
-        let Ok(arrived) = received else {
+        let arrived = received.inspect_err(|_| {
             self.enter_ends(numbers, [Cargo::Nothing; ENDPOINTS]);
-            return Err(received.err().unwrap_or(Errno::IO).into());
-        };
+        })?;
         let ends = self.enter_ends(numbers, arrived.ends);
         let mut stored = load(memory, message)?;
         stored.bytes[1] = arrived.length as u32;
         (stored.block[1], stored.ends, stored.tag) = (0, ends, arrived.tag);
         (stored.flags, stored.reserved) = (0, 0);
         memory.store(message, stored.as_bytes())?;
+        Ok(())
+    }
+
+    /// Reserves one more number for an end.
+    fn reserve_one(&self, numbers: &mut [u32; ENDPOINTS]) -> Result<(), Errno> {
+        let free = numbers.iter_mut().find(|number| **number == NO_END).ok_or(Errno::PROTO)?;
+        *free = self.table.reserve()?;
         Ok(())
     }
 
@@ -272,8 +278,7 @@ impl Process {
         memory.touch(at, room)?;
         memory.touch(message, MESSAGE)?;
         let room = (room as usize).min(INLINE);
-        let mut into =
-            Room { bytes: memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?, ends };
+        let mut into = Room { bytes: memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?, ends };
         let received = system.receive(end, &self.contracts, &mut into, waits)?;
         match received {
             Ok(arrived) => {
@@ -298,7 +303,7 @@ impl Process {
             Cargo::Nothing => NO_END,
             Cargo::Lost => LOST_END,
             Cargo::End(handle) => free.next().map_or(LOST_END, |number| {
-                // It is reserved: fails never.
+                // Cannot fail: it is reserved.
                 let _ = self.table.settle(number, Some(Descriptor::of_end(handle, u64::MAX)));
                 number
             }),

@@ -182,7 +182,7 @@ impl Process {
             if let (Object::End(_), Some((given, _))) = (before, given)
                 && before != file.object
             {
-                let _ = self.table.take(given.descriptor);
+                self.table.take_object(given.descriptor, before);
             }
         }
         Ok(())

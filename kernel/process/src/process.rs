@@ -195,6 +195,13 @@ impl Process {
         self.table.count()
     }
 
+    /// Returns whether a descriptor refers to an end of a channel.
+    pub fn has_ends(&self) -> bool {
+        let mut found = false;
+        self.table.each(&mut |_, it| found |= it.object.end().is_ok());
+        found
+    }
+
     /// Returns a descriptor that is not a directory and has these rights.
     #[inline]
     pub(crate) fn data(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {

@@ -165,7 +165,8 @@ mod tests {
         for (number, name) in [0, 1, 40, 99].into_iter().zip(names) {
             let word = u64::from(number) + 7;
             let (kind, syncs) = (number as u8, u16::MAX);
-            let object = Object::of_parts(word, if number == 40 { Realm::Sockets } else { Realm::Channels });
+            let object =
+                Object::of_parts(word, if number == 40 { Realm::Sockets } else { Realm::Channels });
             let inheriting = word << 40;
             let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
             let name = name.map(|name| copied(name).unwrap());

@@ -289,11 +289,16 @@ impl Table {
         Ok(())
     }
 
-    /// Removes a descriptor, and reserves its number.
-    pub(crate) fn hold(&self, number: u32) -> Result<Descriptor, Errno> {
+    /// Removes a descriptor that passes `check`, and reserves its number.
+    pub(crate) fn hold(
+        &self,
+        number: u32,
+        check: impl FnOnce(&Descriptor) -> Result<(), Errno>,
+    ) -> Result<Descriptor, Errno> {
         let _changes = self.names.lock();
         let place = self.place(number).ok_or(Errno::BADF)?;
         let found = place.load().ok_or(Errno::BADF)?;
+        check(&found)?;
         place.reserve();
         Ok(found)
     }
@@ -340,6 +345,16 @@ impl Table {
         place.store(None);
         names.remove(&number);
         Ok(found)
+    }
+
+    /// Removes the descriptor of an object that has no name, unless the number has become that of
+    /// another one.
+    pub(crate) fn take_object(&self, number: u32, object: Object) {
+        let _changes = self.names.lock();
+        let place = self.place(number);
+        if let Some(place) = place.filter(|it| it.load().is_some_and(|it| it.object == object)) {
+            place.store(None);
+        }
     }
 
     /// Removes any descriptor.
@@ -444,6 +459,28 @@ mod tests {
         assert_eq!((table.add(descriptor(9)), table.add(descriptor(9))), (Ok(7), Ok(33)));
         assert_eq!((0..41).filter(|_| table.take_any().is_some()).count(), 40);
         assert_eq!(table.count(), 0);
+    }
+
+    #[test]
+    fn a_number_that_has_become_another_descriptors_keeps_it() {
+        let table = Table::new(2).unwrap();
+        let [first, second] = [1, 2].map(descriptor);
+        assert_eq!((table.add(first), table.take(0), table.add(second)), (Ok(0), Ok(first), Ok(0)));
+        table.take_object(0, first.object);
+        assert_eq!(table.get(0), Ok(second));
+        table.take_object(0, second.object);
+        table.take_object(1, second.object);
+        assert_eq!((table.count(), table.free(0)), (0, Ok(0)));
+    }
+
+    #[test]
+    fn a_descriptor_is_held_back_only_if_it_passes_the_check() {
+        let table = Table::new(2).unwrap();
+        assert_eq!(table.add(descriptor(1)), Ok(0));
+        assert_eq!(table.hold(0, |_| Err(Errno::PERM)), Err(Errno::PERM));
+        assert_eq!(table.get(0), Ok(descriptor(1)));
+        assert_eq!(table.hold(0, |_| Ok(())), Ok(descriptor(1)));
+        assert_eq!((table.get(0), table.free(0)), (Err(Errno::BADF), Ok(1)));
     }
 
     #[test]

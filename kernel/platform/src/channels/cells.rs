@@ -120,8 +120,10 @@ mod tests {
                 let mut got = [0; 300];
                 assert_eq!(cells.get(payload, &mut got), Some(bytes.len()));
                 assert_eq!(&got[..bytes.len()], &bytes[..]);
-                assert_eq!(cells.get(payload, &mut got[..bytes.len().saturating_sub(1)]).is_none(),
-                    !bytes.is_empty());
+                assert_eq!(
+                    cells.get(payload, &mut got[..bytes.len().saturating_sub(1)]).is_none(),
+                    !bytes.is_empty()
+                );
             }
             while !held.is_empty() && random.below(2) == 0 {
                 let at = random.below(held.len() as u64) as usize;

@@ -11,7 +11,7 @@
 //! **Full**: a door has room for as many ends as a queue has messages. An end for which there is no
 //! room, or no door, is closed; its client finds the channel closed.
 
-use super::remote::ticket_of_door;
+use super::links::ticket_for_door;
 use super::{Channels, Failure, Life, QUEUE, Rest, State, id_of};
 use crate::peers::Peers;
 use alloc::vec::Vec;
@@ -132,8 +132,8 @@ impl Channels {
         } else {
             let lives = rest.links.lives(Life { kernel: to, epoch });
             let follow = &mut rest.follow(&node.scheduler);
-            let is_passed =
-                lives && table.hand_over(server, to, ticket_of_door(door), follow).is_ok();
+            let ticket = ticket_for_door(Life { kernel: self.me, epoch: node.epoch }, door);
+            let is_passed = lives && table.hand_over(server, to, ticket, follow).is_ok();
             if !is_passed {
                 let _ = table.close(server, follow);
             }

@@ -13,17 +13,17 @@
 //!   1, ticket                                                              no child wants this end
 //! ```
 
+use super::links::{Links, is_ticket_of};
 use super::{Channels, Failure, Rest, State, are_bounded, refusal};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
 use abi::msg::MAX_PAYLOAD;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use arch::lock::Guard;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::Ordering;
 use kernel_channel::wire::{self, WORDS};
-use kernel_channel::{EndId, Life, Message};
+use kernel_channel::{Life, Message};
 use kernel_contract::INLINE;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_node::Node;
@@ -36,153 +36,49 @@ const UNWANTED: u64 = 1;
 const HEAD: usize = 16;
 /// The longest message.
 const LONGEST: usize = HEAD + 8 * WORDS + INLINE;
-/// A handle with this bit is a ticket: of an end that a process on another kernel has passed on.
-const TICKET: u64 = 1 << 63;
-/// Where a ticket has its kernel and that kernel's epoch.
-const OF_KERNEL: u32 = 56;
-const OF_EPOCH: u32 = 40;
-const NUMBER: u64 = (1 << OF_EPOCH) - 1;
-/// A ticket with this bit, and only this one beside a number, is for the door with that number.
-const DOOR: u64 = 1 << 62;
-/// Tickets of ends that no child wants and that have not arrived.
-const REFUSED: usize = 32;
-
 const _: () = assert!(LONGEST <= MAX_PAYLOAD && MAX_DOMAINS <= 64);
 
-/// What is known of the other kernels, and of ends that were passed on.
-pub struct Links {
-    /// Their epochs; 0: none yet.
-    known: [u16; MAX_DOMAINS],
-    /// The last of these that is over.
-    gone: [u16; MAX_DOMAINS],
-    /// Ends that have arrived for children, by their tickets.
-    arrived: Vec<(u64, EndId)>,
-    /// The last tickets that no child wants.
-    refused: [u64; REFUSED],
-    refusals: usize,
-    tickets: u64,
-    /// Tickets that other kernels are to hear of as refused.
-    called_back: Vec<(DomainId, u64)>,
+/// One message of a stream, while it is read or written.
+pub struct Buffers {
     words: Box<[u64; WORDS]>,
     bytes: Box<[u8; LONGEST]>,
 }
 
-impl Links {
-    /// Takes memory for `ends` ends.
-    pub fn new(ends: usize) -> Links {
-        Links {
-            known: [0; MAX_DOMAINS],
-            gone: [0; MAX_DOMAINS],
-            arrived: Vec::with_capacity(ends),
-            refused: [0; REFUSED],
-            refusals: 0,
-            tickets: 0,
-            called_back: Vec::with_capacity(ends),
-            words: Box::new([0; WORDS]),
-            bytes: Box::new([0; LONGEST]),
-        }
+impl Buffers {
+    pub fn new() -> Buffers {
+        Buffers { words: Box::new([0; WORDS]), bytes: Box::new([0; LONGEST]) }
     }
 
-    /// Returns a number that was not returned before.
-    pub fn number(&mut self) -> u64 {
-        self.tickets += 1;
-        self.tickets & NUMBER
-    }
-
-    /// Returns whether a kernel is in this life, as far as this one knows.
-    pub fn lives(&self, life: Life) -> bool {
-        let of = |epochs: &[u16; MAX_DOMAINS]| epochs.get(life.kernel.index()).copied();
-        of(&self.known) == Some(life.epoch.0) && of(&self.gone).is_some_and(|it| it < life.epoch.0)
-    }
-
-    /// Removes an end that has arrived for a door. Returns the door's number, too.
-    pub fn next_for_door(&mut self) -> Option<(u64, EndId)> {
-        let at = self.arrived.iter().position(|(ticket, _)| ticket & !NUMBER == DOOR)?;
-        let (ticket, end) = self.arrived.swap_remove(at);
-        Some((ticket & NUMBER, end))
-    }
-
-    /// Keeps an end for the child with this ticket, or for a door.
-    pub fn arrive(&mut self, ticket: u64, end: EndId) {
-        // There is room for all ends.
-        if self.arrived.len() < self.arrived.capacity() {
-            self.arrived.push((ticket, end));
-        }
-    }
-
-    fn refuse(&mut self, ticket: u64) {
-        if let Some(place) = self.refused.get_mut(self.refusals % REFUSED) {
-            *place = ticket;
-            self.refusals += 1;
-        }
-    }
-
-    /// Removes an end that has arrived and that no child wants.
-    fn next_refused(&mut self) -> Option<EndId> {
-        let is_refused = |(ticket, _): &(u64, EndId)| self.refused.contains(ticket);
-        let at = self.arrived.iter().position(is_refused)?;
-        Some(self.arrived.swap_remove(at).1)
-    }
-
-    /// Notes that kernel `to` is to hear that no child wants an end.
-    fn call_back(&mut self, to: DomainId, ticket: u64) {
-        // Without room, the end stays there until this kernel dies.
-        if self.called_back.len() < self.called_back.capacity() {
-            self.called_back.push((to, ticket));
-        }
-    }
-
-    fn refusal_for(&self, to: DomainId) -> Option<usize> {
-        self.called_back.iter().position(|(it, _)| *it == to)
-    }
-
-    /// Writes the next such message for a kernel. Returns its length.
-    fn next_refusal(&mut self, to: DomainId) -> Option<usize> {
-        let (_, ticket) = self.called_back.swap_remove(self.refusal_for(to)?);
-        Some(self.put_head(UNWANTED, ticket))
-    }
-
+    /// Begins a message. Returns its length so far.
     fn put_head(&mut self, kind: u64, number: u64) -> usize {
         for (to, word) in self.bytes.chunks_exact_mut(8).zip([kind, number]) {
             to.copy_from_slice(&word.to_le_bytes());
         }
         HEAD
     }
-
-    fn take(&mut self, ticket: u64) -> Option<EndId> {
-        let at = self.arrived.iter().position(|(it, _)| *it == ticket)?;
-        Some(self.arrived.swap_remove(at).1)
-    }
-
-    /// Returns whether an end with this ticket may still arrive.
-    fn may_arrive(&self, ticket: u64) -> bool {
-        let (kernel, epoch) = issuer(ticket);
-        let gone = self.gone.get(kernel.index());
-        !self.refused.contains(&ticket) && gone.is_some_and(|gone| *gone < epoch.0)
-    }
-}
-
-/// Returns the kernel that has made a ticket.
-fn issuer(ticket: u64) -> (DomainId, Epoch) {
-    let kernel = (ticket & !TICKET) >> OF_KERNEL;
-    (DomainId(kernel as u8), Epoch((ticket >> OF_EPOCH) as u16))
-}
-
-/// Returns the ticket of an end for a door.
-pub fn ticket_of_door(number: u64) -> u64 {
-    DOOR | number & NUMBER
 }
 
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Returns whether kernels have room for what the contract of each end allows to be unread.
-fn is_bounded(message: &Message<()>) -> bool {
-    message.records().all(|record| are_bounded(&record.bounds))
+/// Returns whether a kernel may send this: kernels have room for what the contract of each end
+/// allows to be unread, and an end for a child has a ticket of its sender.
+fn may_send(from: Life, message: &Message<()>) -> bool {
+    let is_own = match message {
+        Message::Hand { ticket, .. } => is_ticket_of(*ticket, from),
+        _ => true,
+    };
+    is_own && message.records().all(|record| are_bounded(&record.bounds))
 }
 
 impl State {
+    /// Returns whether this is the last life of its kernel that this one has noticed.
+    fn knows(&self, life: Life) -> bool {
+        let known = self.rest.links.known.get(life.kernel.index());
+        known.is_some_and(|known| *known == life.epoch.0)
+    }
+
     /// Notices a life of another kernel. Returns false if it is over.
     fn see(&mut self, node: &Node, life: Life) -> bool {
         let State { table, rest } = self;
@@ -194,6 +90,7 @@ impl State {
         }
         if *known != life.epoch.0 {
             (*known, *gone) = (life.epoch.0, life.epoch.0 - 1);
+            rest.links.forget_refusals(life.kernel);
             table.kernel_started(life, &mut rest.follow(&node.scheduler));
         }
         true
@@ -208,6 +105,7 @@ impl State {
         if *known > *gone {
             *gone = *known;
             let life = Life { kernel, epoch: Epoch(*known) };
+            rest.links.forget_refusals(kernel);
             table.kernel_died(life, &mut rest.follow(&node.scheduler));
         }
     }
@@ -219,7 +117,8 @@ impl State {
         match word(kind) {
             OF_TABLE => self.handle_message(node, from, word(number), rest),
             UNWANTED => {
-                self.rest.links.refuse(word(number));
+                let ticket = Some(word(number)).filter(|it| is_ticket_of(*it, from))?;
+                self.rest.links.refuse(ticket);
                 Some(())
             }
             _ => None,
@@ -236,47 +135,53 @@ impl State {
         let State { table, rest } = self;
         let count = usize::try_from(count).ok()?;
         let (words, fields) = payload.split_at_checked(count.checked_mul(8)?)?;
-        let Rest { links, cells, .. } = rest;
-        let room = links.words.get_mut(..count)?;
+        let Rest { buffers, cells, .. } = rest;
+        let room = buffers.words.get_mut(..count)?;
         for (to, from) in room.iter_mut().zip(words.chunks_exact(8)) {
             *to = word(from);
         }
-        let message = wire::decode(room).filter(is_bounded)?;
-        let message = message.with(|to| {
-            // An unknown end drops the message.
-            let most = table.bytes_to(to).unwrap_or(0) as usize;
-            let kept = if fields.len() <= most { fields } else { &[] };
-            cells.put(kept)
+        let message = wire::decode(room).filter(|message| may_send(from, message))?;
+        let message = message.with(|to| match table.bytes_to(to) {
+            Some(most) if fields.len() > most as usize => None,
+            Some(_) => cells.put(fields),
+            // The message is dropped.
+            None => cells.put(&[]),
         })?;
         table.handle(from, message, &mut rest.follow(&node.scheduler)).ok()
     }
 
     /// Closes the ends that have arrived and that no child wants.
-    fn close_refused(&mut self, node: &Node) {
+    fn close_unwanted(&mut self, node: &Node) {
         let State { table, rest } = self;
-        while let Some(end) = rest.links.next_refused() {
+        while let Some(end) = rest.links.next_unwanted() {
             // It is there: nothing else has it.
             let _ = table.close(end, &mut rest.follow(&node.scheduler));
         }
     }
 
-    /// Writes the next message for a kernel to the buffer of the links. Returns its length.
+    /// Writes the next message of the table for a kernel to the buffer. Returns its length.
     fn next(&mut self, node: &Node, to: DomainId) -> Option<usize> {
         let State { table, rest } = self;
         let message = table.next(to, &mut rest.follow(&node.scheduler))?;
-        let Rest { cells, links, .. } = rest;
-        let used = wire::encode(&message, &mut links.words);
-        let mut length = links.put_head(OF_TABLE, used as u64);
-        for (at, word) in links.words.iter().take(used).enumerate() {
+        let Rest { cells, buffers, .. } = rest;
+        let used = wire::encode(&message, &mut buffers.words);
+        let mut length = buffers.put_head(OF_TABLE, used as u64);
+        for (at, word) in buffers.words.iter().take(used).enumerate() {
             let at = HEAD + 8 * at;
-            links.bytes.get_mut(at..at + 8)?.copy_from_slice(&word.to_le_bytes());
+            buffers.bytes.get_mut(at..at + 8)?.copy_from_slice(&word.to_le_bytes());
         }
         length += 8 * used;
         if let Message::Data { data, .. } = message {
-            length += cells.get(&data.payload, links.bytes.get_mut(length..)?).unwrap_or(0);
+            length += cells.get(&data.payload, buffers.bytes.get_mut(length..)?).unwrap_or(0);
             cells.free(data.payload);
         }
         Some(length)
+    }
+
+    /// Writes the next ticket that no child wants, likewise.
+    fn next_refusal(&mut self, to: DomainId) -> Option<usize> {
+        let ticket = self.rest.links.next_refusal(to)?;
+        Some(self.rest.buffers.put_head(UNWANTED, ticket))
     }
 
     /// Sends what there is for other kernels, as far as there is room. Returns the kernels that it
@@ -287,7 +192,7 @@ impl State {
 
     #[inline]
     fn pump_to(&mut self, node: &Node, peers: &Peers, to: DomainId) -> bool {
-        let has_more = self.table.has_next(to) || self.rest.links.refusal_for(to).is_some();
+        let has_more = self.table.has_next(to) || self.rest.links.has_refusal(to);
         has_more && self.pump_all_to(node, peers, to)
     }
 
@@ -295,9 +200,9 @@ impl State {
     fn pump_all_to(&mut self, node: &Node, peers: &Peers, to: DomainId) -> bool {
         let mut has_sent = false;
         while peers.has_room_to_stream(to, LONGEST) {
-            let next = self.next(node, to).or_else(|| self.rest.links.next_refusal(to));
+            let next = self.next(node, to).or_else(|| self.next_refusal(to));
             let Some(length) = next else { break };
-            let bytes = self.rest.links.bytes.get(..length).unwrap_or_default();
+            let bytes = self.rest.buffers.bytes.get(..length).unwrap_or_default();
             // There is room. A kernel that has died meanwhile gets nothing, and is reported.
             let _ = peers.stream(to, bytes);
             has_sent = true;
@@ -313,25 +218,31 @@ impl Channels {
         for kernel in peers.ids() {
             // Read under the lock: a core that is late must not undo what another one has seen.
             match peer_epoch(node.soc.state_word(kernel)) {
-                Some(epoch) => drop(state.see(node, Life { kernel, epoch })),
+                Some(epoch) => {
+                    let _ = state.see(node, Life { kernel, epoch });
+                }
                 None => state.lose(node, kernel),
             }
         }
+        state.close_unwanted(node);
         self.finish(node, peers, state);
     }
 
     /// Handles a message of another kernel's stream.
     pub fn heard(&self, node: &Node, peers: &Peers, from: Life, payload: &[u8]) {
         let mut state = self.state.lock();
-        if !state.see(node, from) {
+        // The first message of a life may come before the chip page is looked at. It may also come
+        // after its sender's death, of which nothing else would tell.
+        let is_running = || peer_epoch(node.soc.state_word(from.kernel)) == Some(from.epoch);
+        if !(state.knows(from) || is_running()) || !state.see(node, from) {
             return;
         }
         let handled = state.handle(node, from, payload);
         if handled.is_none() {
             state.lose(node, from.kernel);
         }
-        state.close_refused(node);
         state.deliver_all(node);
+        state.close_unwanted(node);
         self.finish(node, peers, state);
         if handled.is_none() {
             peers.distrust(from.kernel, from.epoch);
@@ -394,21 +305,11 @@ impl Channels {
 
     /// Passes an end to a process that starts on another kernel. Returns the ticket with which that
     /// process gets it. The caller's handle is void.
-    pub fn pass(
-        &self,
-        node: &Node,
-        peers: &Peers,
-        end: u64,
-        to: DomainId,
-    ) -> Result<u64, Failure> {
+    pub fn pass(&self, node: &Node, peers: &Peers, end: u64, to: DomainId) -> Result<u64, Failure> {
         let id = self.id(end)?;
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
-        let number = rest.links.number();
-        let ticket = TICKET
-            | u64::from(self.me.0) << OF_KERNEL
-            | u64::from(node.epoch.0) << OF_EPOCH
-            | number;
+        let ticket = rest.links.new_ticket(Life { kernel: self.me, epoch: node.epoch });
         let passed = table.hand_over(id, to, ticket, &mut rest.follow(&node.scheduler));
         passed.map_err(refusal)?;
         rest.seats.hold(id, 0);
@@ -454,11 +355,60 @@ impl Channels {
     /// Returns whether an end has arrived, or will not.
     fn is_decided(&self, ticket: u64) -> bool {
         let links = &self.state.lock().rest.links;
-        links.arrived.iter().any(|(it, _)| *it == ticket) || !links.may_arrive(ticket)
+        links.has_arrived(ticket) || !links.may_arrive(ticket)
     }
 }
 
-/// Returns whether a handle is a ticket.
-pub fn is_ticket(handle: u64) -> bool {
-    handle & TICKET != 0
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::id::Epoch;
+    use kernel_channel::message::{Peer, Record};
+    use kernel_channel::name::Lives;
+    use kernel_channel::{Bounds, ChannelName, ContractId, EndName, Side};
+
+    const HERE: Life = Life { kernel: DomainId(0), epoch: Epoch(2) };
+    const THERE: Life = Life { kernel: DomainId(1), epoch: Epoch(2) };
+
+    fn record() -> Record {
+        let channel = ChannelName { creator: THERE, number: 0, secret: 7 };
+        let peer = Peer {
+            at: THERE,
+            moves: 0,
+            edition: 0,
+            switched: 0,
+            awaited: Lives::default(),
+            before: 0,
+            closed: None,
+            is_gone: false,
+            heard: 0,
+            heard_switched: 0,
+            heard_all: false,
+        };
+        Record {
+            name: EndName { channel, side: Side::First },
+            contract: ContractId([0; 2]),
+            state: 0,
+            bounds: Bounds { messages: [1; 2], bytes: 64, level: 0 },
+            moves: 1,
+            edition: 0,
+            sent: 0,
+            read: 0,
+            before: 0,
+            trail: Lives::default(),
+            is_broken: false,
+            peer,
+        }
+    }
+
+    #[test]
+    fn a_kernel_hands_ends_over_under_tickets_of_its_own() {
+        let ticket = |life| Links::new(1).new_ticket(life);
+        let hand = |ticket| Message::Hand { record: record(), ticket };
+        assert!(may_send(THERE, &hand(ticket(THERE))));
+        assert!(!may_send(THERE, &hand(ticket(HERE))));
+        let bounds = Bounds { messages: [super::super::QUEUE + 1; 2], ..record().bounds };
+        let record = Record { bounds, ..record() };
+        assert!(!may_send(THERE, &Message::Hand { record, ticket: ticket(THERE) }));
+    }
 }

@@ -4,6 +4,7 @@
 mod accepts;
 mod authority;
 mod begin;
+mod channels;
 mod children;
 mod common;
 mod data;

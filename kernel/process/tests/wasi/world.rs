@@ -7,6 +7,8 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
+use kernel_contract::exchange::{Arrived, Outgoing, Room};
+use kernel_process::channels::{Contracts, Unreceived};
 use kernel_process::errno::Interrupted;
 use kernel_process::object::Polls;
 use kernel_process::{System, Wait};
@@ -54,6 +56,10 @@ pub struct World {
     /// Data that the table writes at the start of the bulk.
     pub filled: Vec<u8>,
     pub yields: u32,
+    /// The ends of the messages that were sent.
+    pub sent: Vec<[Option<u64>; 2]>,
+    /// What the next receives return.
+    pub received: VecDeque<Result<Result<Arrived, Unreceived>, Interrupted>>,
 }
 
 impl World {
@@ -74,6 +80,8 @@ impl World {
             answers: VecDeque::new(),
             filled: Vec::new(),
             yields: 0,
+            sent: Vec::new(),
+            received: VecDeque::new(),
         }
     }
 
@@ -220,6 +228,26 @@ impl System for World {
                 _ => return Err(Interrupted),
             }
         }
+    }
+
+    fn send(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        message: &Outgoing<'_>,
+    ) -> Result<(), kernel_process::Errno> {
+        self.sent.push(message.ends);
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        _room: &mut Room<'_>,
+        _waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        self.received.pop_front().unwrap_or(Err(Interrupted))
     }
 
     fn files_until(

@@ -244,8 +244,12 @@ fn share(
 }
 
 impl Guest {
-    /// Makes the objects of a process's descriptors valid on kernel `peer`.
+    /// Makes the objects of a process's descriptors valid on kernel `peer`. Fails with `Notsup` for
+    /// a process with ends of channels: an end is valid on one kernel only.
     pub(super) fn share_objects(&mut self, process: &Process, peer: DomainId) -> Result<(), Errno> {
+        if process.has_ends() {
+            return Err(Errno::Notsup);
+        }
         let mut objects = Vec::new();
         process.table().each(&mut |number, it| objects.push((number, it.object)));
         for (number, object) in objects {

@@ -157,8 +157,9 @@ impl Guest {
                 idle::to_program(kernel);
                 return Ok(received.map_err(unreceived));
             }
-            kernel.scheduler.block_in(thread.asleep(), !self.must_end_wait());
-            if self.must_end_wait() {
+            // A process with ends does not move, and a call that has sent is not made again.
+            kernel.scheduler.block_in(thread.asleep(), !self.is_stopped());
+            if self.is_stopped() {
                 kernel.channels.end_wait(kernel, end);
                 idle::to_program(kernel);
                 return Err(Interrupted);
@@ -173,8 +174,11 @@ impl Guest {
         if !is_ticket(end) {
             return Ok(kernel.channels.dup(end).map(|()| end).map_err(errno));
         }
-        let taken = kernel.channels.take_passed(kernel, end, tree, &|| self.is_stopped());
-        if self.is_stopped() { Err(Interrupted) } else { Ok(taken.map_err(errno)) }
+        match kernel.channels.take_passed(kernel, end, tree, &|| self.is_stopped()) {
+            // An end that was taken is the caller's to close, whatever has happened since.
+            Err(_) if self.is_stopped() => Err(Interrupted),
+            taken => Ok(taken.map_err(errno)),
+        }
     }
 
     /// Returns what an end is called in the start data of a process of kernel `kernel`. For another
@@ -208,7 +212,8 @@ impl Guest {
         let ready = look_at_all(kernel, ends, waits);
         // If an end is ready, the services are asked for what they know.
         let wait = if ready == 0 { wait } else { Wait::Not };
-        let is_ready = || ends.iter().any(|end| look(kernel, end, false) != Ok(None));
+        // Each wake of an end forgets who waited, and another thread may take what had come.
+        let is_ready = || ends.iter().any(|end| look(kernel, end, waits) != Ok(None));
         let found = self.poll_services((files, sockets), wait, &is_ready);
         if waits {
             ends.iter().for_each(|end| kernel.channels.end_wait(kernel, end.handle));

@@ -117,7 +117,7 @@ fn check(session: &Session, life: &LocalProcess, to: u16) -> Result<(), Errno> {
     let kernel = session.kernel;
     let running = life.running.get().ok_or(Errno::Again)?;
     let domain = kernel.blob.domains().get(usize::from(to)).ok_or(Errno::Hostunreach)?;
-    if !running.loaded.is_movable() {
+    if !running.loaded.is_movable() || running.process.has_ends() {
         return Err(Errno::Notsup);
     }
     let services = &kernel.services;
