@@ -36,6 +36,8 @@ extern "C" {
 #define PENUMBRA_HAS_BLOCK 1u
 /* penumbra_channel_receive: return EAGAIN instead of waiting. */
 #define PENUMBRA_NO_WAIT 1u
+/* Flag of penumbra_name_connect: wait until the name is served. */
+#define PENUMBRA_AWAIT 1u
 
 enum penumbra_side {
     PENUMBRA_CLIENT = 0,
@@ -75,6 +77,21 @@ int penumbra_channel_receive(uint32_t end, struct penumbra_message *message, uin
 PENUMBRA_CALL("channel_call")
 int penumbra_channel_call(uint32_t end, const struct penumbra_message *message,
                           struct penumbra_message *reply);
+
+/* Serves a name by a contract, until the door is closed. Each message that arrives at the door has
+ * the server's end of a new channel in ends[0]; say penumbra_channel_use before it is used. Fails
+ * with EEXIST if another program serves the name. A name has 1 to 4 parts, joined by '/', of
+ * a-z 0-9 _ - . */
+PENUMBRA_CALL("name_serve")
+int penumbra_name_serve(const char *name, uint32_t length, const void *contract, uint32_t bytes,
+                        uint32_t *door);
+
+/* Connects to the program that serves a name: *end is the client's end of a new channel. Fails with
+ * ENOENT if no program does, EPROTOTYPE if it does by another contract, ENOBUFS if it has no room
+ * for more clients now. */
+PENUMBRA_CALL("name_connect")
+int penumbra_name_connect(const char *name, uint32_t length, const void *contract, uint32_t bytes,
+                          uint32_t flags, uint32_t *end);
 
 /* Returns a message without a block and ends; to receive, with this room for the fields. */
 static inline struct penumbra_message penumbra_message(uint16_t tag, const void *bytes,

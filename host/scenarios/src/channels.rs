@@ -17,7 +17,6 @@ const PINGS: &str = "ping 1 of 3\nping 2 of 3\nping 3 of 3\n";
 const ECHOES: &str = "echo 1 of 3\necho 2 of 3\necho 3 of 3\n";
 const ALONE_RUST: &str = "ok talk\nok order\nok close\nok carry\nok use\nok room\nok poll\n";
 const ALONE_C: &str = "ok order\nok close\nok carry\nok room\nok poll\n";
-const BLOCKS: &str = "block of 0\nblock of 1\nblock of 4096\nblock of 65535\nblock of 65536\n";
 
 fn ready(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
@@ -62,12 +61,15 @@ pub fn across(rig: &mut Rig) -> Result<(), Failure> {
     two(rig, 1, 0)
 }
 
-/// Messages with blocks, on one kernel and between two.
-pub fn blocks(rig: &mut Rig) -> Result<(), Failure> {
+/// A program serves a name, and another one on the same kernel or on the other finds it.
+pub fn names(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
+    let says = format!("{ECHOES}{ECHOES}gone\n");
     for kernel in KERNELS {
         for there in ["0", "1"] {
-            succeeds(rig, kernel, IN_RUST, &["blocks", there, IN_RUST], BLOCKS.as_bytes())?;
+            for child in BOTH {
+                succeeds(rig, kernel, IN_RUST, &["names", there, child], says.as_bytes())?;
+            }
         }
     }
     Ok(())

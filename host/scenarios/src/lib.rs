@@ -294,7 +294,7 @@ pub const ALL: &[Scenario] = &[
     on("sockets.lost", "duo", sockets::lost),
     on("channels.together", "duo", channels::together),
     on("channels.across", "duo", channels::across),
-    on("channels.blocks", "duo", channels::blocks),
+    on("channels.names", "duo", channels::names),
     on("channels.lost", "duo", channels::lost),
     on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),

@@ -7,6 +7,7 @@
 //!                              | the system's calls
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
+//! - [`Door`] serves a name, and [`connect`] finds who does
 //! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
 //!   are the fields of messages
 //!
@@ -18,10 +19,12 @@
 //! ```
 
 mod fields;
+mod names;
 mod system;
 
 use crate::Errno;
 pub use fields::{Bytes, put, read};
+pub use names::{Door, connect, connect_when_served};
 pub use system::{Channel, End, Side};
 
 /// Maximum number of endpoints that a message carries.

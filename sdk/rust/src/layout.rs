@@ -60,6 +60,8 @@ pub const NO_END: u32 = u32::MAX;
 pub const LOST_END: u32 = u32::MAX - 1;
 /// `channel_receive`: fail instead of waiting.
 pub const NO_WAIT: u32 = 1;
+/// Flag of `name_connect`: wait until the name is served.
+pub const AWAIT: u32 = 1;
 /// `ChannelMessage::flags`: it has a block.
 pub const HAS_BLOCK: u16 = 1;
 

@@ -6,6 +6,7 @@
  *   channels-c leaves KERNEL PROGRAM  pings `PROGRAM leave` there, which ends without an answer
  *   channels-c waits KERNEL PROGRAM   pings `PROGRAM hold` there, and waits until its kernel dies
  *   channels-c roundtrip N KERNEL     measures N rounds with `echo` on that kernel
+ *   channels-c finds                  finds what `channels names` serves
  *   channels-c serve, takes, leave, hold, echo   the other process, with its end at descriptor 20 */
 #include "channels.h"
 
@@ -183,6 +184,27 @@ static void hold(void)
     sleep(3600);
 }
 
+/* Connects by name to an echo of 64 bytes. */
+static uint32_t connected(uint32_t flags)
+{
+    uint32_t end = 0;
+    is(penumbra_name_connect("test/echo", 9, echo_v1_contract, sizeof(echo_v1_contract), flags,
+                             &end),
+       0, "connect");
+    return end;
+}
+
+static void finds(void)
+{
+    uint32_t end;
+    is(penumbra_name_connect("test/none", 9, echo_v1_contract, sizeof(echo_v1_contract), 0, &end),
+       ENOENT, "a name that nobody serves");
+    is(penumbra_name_connect("test/echo", 9, ping_v1_contract, sizeof(ping_v1_contract), 0, &end),
+       EPROTOTYPE, "a name with another contract");
+    echoes(connected(0));
+    echoes(connected(PENUMBRA_AWAIT));
+}
+
 int main(int count, char **words)
 {
     const char *what = count > 1 ? words[1] : "";
@@ -198,6 +220,8 @@ int main(int count, char **words)
         broken(words, "hold");
     else if (strcmp(what, "roundtrip") == 0 && count > 3)
         roundtrip(atoi(words[2]), words[3]);
+    else if (strcmp(what, "finds") == 0)
+        finds();
     else if (strcmp(what, "echo") == 0)
         echo();
     else if (strcmp(what, "serve") == 0)

@@ -66,7 +66,7 @@ impl End {
 ///
 /// [`File`] says when there is something to receive: `ready::wait(&[Interest::Read(end.file())])`.
 #[derive(Debug)]
-pub struct Channel(End);
+pub struct Channel(pub(super) End);
 
 impl Channel {
     /// Creates a channel. Returns the client's and the server's end.

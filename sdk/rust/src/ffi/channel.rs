@@ -19,6 +19,21 @@ mod penumbra {
             message: *const ChannelMessage,
             reply: *mut ChannelMessage,
         ) -> u32;
+        pub fn name_serve(
+            name: *const u8,
+            length: u32,
+            contract: *const u8,
+            bytes: u32,
+            door: *mut u32,
+        ) -> u32;
+        pub fn name_connect(
+            name: *const u8,
+            length: u32,
+            contract: *const u8,
+            bytes: u32,
+            flags: u32,
+            end: *mut u32,
+        ) -> u32;
     }
 }
 
@@ -34,6 +49,26 @@ pub fn channel_use(end: u32, contract: &[u8], side: u32) -> Result<(), Errno> {
     let bytes = contract.len() as u32;
     // SAFETY: `contract` is borrowed.
     check(unsafe { penumbra::channel_use(end, contract.as_ptr(), bytes, side) })
+}
+
+/// Serves a name. Returns the door, at which new channels arrive.
+pub fn name_serve(name: &str, contract: &[u8]) -> Result<u32, Errno> {
+    let (length, bytes, mut door) = (name.len() as u32, contract.len() as u32, 0);
+    // SAFETY: `name` and `contract` are borrowed; `door` is valid for writes.
+    check(unsafe {
+        penumbra::name_serve(name.as_ptr(), length, contract.as_ptr(), bytes, &mut door)
+    })
+    .map(|()| door)
+}
+
+/// Connects to the program that serves a name. Returns the client's end.
+pub fn name_connect(name: &str, contract: &[u8], flags: u32) -> Result<u32, Errno> {
+    let (length, bytes, mut end) = (name.len() as u32, contract.len() as u32, 0);
+    // SAFETY: `name` and `contract` are borrowed; `end` is valid for writes.
+    check(unsafe {
+        penumbra::name_connect(name.as_ptr(), length, contract.as_ptr(), bytes, flags, &mut end)
+    })
+    .map(|()| end)
 }
 
 /// Sends a message.

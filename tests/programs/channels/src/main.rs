@@ -4,21 +4,23 @@
 //!   alone                    one process with both ends: order, closing, carried ends, waiting
 //!   parent KERNEL PROGRAM    pings `PROGRAM serve` on that kernel
 //!   gives KERNEL PROGRAM     gives a channel to `PROGRAM takes` there, and talks over it
-//!   blocks KERNEL PROGRAM    sends blocks to `PROGRAM mirror` there, and compares what comes back
 //!   leaves KERNEL PROGRAM    pings `PROGRAM leave` there, which ends without an answer
 //!   waits KERNEL PROGRAM     pings `PROGRAM hold` there, and waits until its kernel dies
-//!   serve, takes, mirror, leave, hold    the other process, with its end at descriptor 20
+//!   names KERNEL PROGRAM     serves a name for `PROGRAM finds` there
+//!   finds                    finds what `names` serves
+//!   serve, takes, leave, hold    the other process, with its end at descriptor 20
 //! ```
-//! `channels-c` has the same words, `blocks` and `mirror` excepted.
+//! `channels-c` has the same words, `names` excepted.
 
 mod alone;
 mod contracts;
 mod serving;
 
-use contracts::{echo_v1, give_v1, piece_v1, ping_v1};
-use penumbra::channel::{Channel, Error};
-use penumbra::{Child, Command, End};
+use contracts::{echo_v1, give_v1, ping_v1};
+use penumbra::channel::{Channel, Door, Error, connect, connect_when_served};
+use penumbra::{Child, Command, End, Errno};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Where a child has its end.
 const HERE: u32 = 20;
@@ -112,24 +114,6 @@ fn echoes(channel: Channel) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn blocks(kernel: &str, program: &str) -> Result<(), Wrong> {
-    use piece_v1::{client, message};
-    let (channel, child) = with_child(piece_v1::CONTRACT, kernel, program, "mirror")?;
-    let mut idle = client::start(channel);
-    for length in [0, 1, 4096, 65_535, 65_536] {
-        let bytes: Vec<u8> = (0..length).map(|at: u32| (at * 7 + length) as u8).collect();
-        let sum = serving::sum(&bytes);
-        let client::received::Sent::Same { message, block, next } =
-            idle.call_piece(&message::Piece { sum }, bytes.clone())?;
-        must(message.sum == sum, "the server has got other bytes")?;
-        must(block == bytes, "other bytes have come back")?;
-        println!("block of {length}");
-        idle = next;
-    }
-    idle.close();
-    ended_well(&child)
-}
-
 /// The child breaks the contract, by its own end or by that of its kernel.
 fn broken(kernel: &str, program: &str, word: &str) -> Result<(), Wrong> {
     use ping_v1::{client, message};
@@ -149,6 +133,40 @@ fn broken(kernel: &str, program: &str, word: &str) -> Result<(), Wrong> {
     must(end == wanted, &format!("the child ended with {end:?}"))
 }
 
+const NAME: &str = "test/echo";
+
+/// Serves two clients that come by name, one after the other.
+fn names(kernel: &str, program: &str) -> Result<(), Wrong> {
+    let kernel = kernel.parse().map_err(|_| Wrong::Other("no kernel".to_string()))?;
+    let mut door = Door::open(NAME, echo_v1::CONTRACT)?;
+    let again = Door::open(NAME, echo_v1::CONTRACT).err();
+    must(again == Some(Errno::EXIST), &format!("a name is served twice: {again:?}"))?;
+    let wrong = Door::open("Test//", echo_v1::CONTRACT).err();
+    must(wrong == Some(Errno::INVAL), &format!("no name: {wrong:?}"))?;
+    let command = Command::new(&format!("/bin/{program}")).arg("finds").kernel(kernel);
+    let child = command.spawn()?;
+    for _ in 0..2 {
+        serving::echo(door.accept()?)?;
+    }
+    ended_well(&child)?;
+    drop(door);
+    // The kernel removes the name soon after.
+    while connect(NAME, echo_v1::CONTRACT).err() != Some(Errno::NOENT) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    println!("gone");
+    Ok(())
+}
+
+fn finds() -> Result<(), Wrong> {
+    let none = connect("test/none", echo_v1::CONTRACT).err();
+    must(none == Some(Errno::NOENT), &format!("nobody serves it: {none:?}"))?;
+    let other = connect(NAME, ping_v1::CONTRACT).err();
+    must(other == Some(Errno::PROTOTYPE), &format!("by another contract: {other:?}"))?;
+    echoes(connect(NAME, echo_v1::CONTRACT)?)?;
+    echoes(connect_when_served(NAME, echo_v1::CONTRACT)?)
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -156,12 +174,12 @@ fn main() -> ExitCode {
         ["alone"] => alone::all(),
         ["parent", kernel, program] => parent(kernel, program),
         ["gives", kernel, program] => gives(kernel, program),
-        ["blocks", kernel, program] => blocks(kernel, program),
         ["leaves", kernel, program] => broken(kernel, program, "leave"),
         ["waits", kernel, program] => broken(kernel, program, "hold"),
+        ["names", kernel, program] => names(kernel, program),
+        ["finds"] => finds(),
         ["serve"] => serving::serve(),
         ["takes"] => serving::takes(),
-        ["mirror"] => serving::mirror(),
         ["leave"] => serving::leave(),
         ["hold"] => serving::hold(),
         _ => Err(Wrong::Other("see the top of main.rs".to_string())),

@@ -1,7 +1,7 @@
 //! The other process of each case.
 
-use crate::contracts::{echo_v1, give_v1, piece_v1, ping_v1};
-use crate::{HERE, Wrong, must};
+use crate::contracts::{echo_v1, give_v1, ping_v1};
+use crate::{HERE, Wrong};
 use penumbra::channel::{Channel, Side};
 use penumbra::ready;
 use std::time::Duration;
@@ -66,24 +66,6 @@ pub fn echo(channel: Channel) -> Result<(), Wrong> {
     let mut idle = server::start(channel);
     while let server::received::Idle::Ask { message, next } = idle.receive()? {
         idle = next.send_answer(&message::Answer { data: message.data })?;
-    }
-    Ok(())
-}
-
-/// Adds bytes up.
-pub fn sum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(1, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(*byte)))
-}
-
-/// Sends blocks back, until the client closes the channel.
-pub fn mirror() -> Result<(), Wrong> {
-    use piece_v1::{message, server};
-    let channel = Channel::from_descriptor(HERE, piece_v1::CONTRACT, Side::Server)?;
-    let mut received = server::start(channel).receive()?;
-    while let server::received::Idle::Piece { message, block, next } = received {
-        let sum = sum(&block);
-        must(sum == message.sum, "other bytes have come")?;
-        received = next.call_same(&message::Same { sum }, block)?;
     }
     Ok(())
 }
