@@ -13,6 +13,7 @@
 //! | [`streams`], [`vsock`] | the device under a kernel's driver; a driver under the soc's device |
 //! | [`carry`] | a peer's request to a service, and its answer |
 //! | [`control`] | a client of the soc's control socket |
+//! | [`channels`] | programs with channels, and a peer that sends any words about them |
 //! | [`rpc`], [`dsm`] | a peer that writes anything into its links |
 //! | [`seal`] | a file that claims to be a program |
 //! | [`manifest`], [`board`] | a text file |
@@ -24,6 +25,7 @@
 pub mod board;
 pub mod bytes;
 pub mod carry;
+pub mod channels;
 pub mod control;
 pub mod dsm;
 pub mod ext2;
@@ -61,7 +63,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [&Target; 12] = [
+pub const TARGETS: [&Target; 13] = [
     &wasi::TARGET,
     &ext2::TARGET,
     &streams::TARGET,
@@ -74,6 +76,7 @@ pub const TARGETS: [&Target; 12] = [
     &manifest::TARGET,
     &board::TARGET,
     &net::TARGET,
+    &channels::TARGET,
 ];
 
 /// Returns the target of this name.

@@ -159,10 +159,11 @@ static void broken(char **words, const char *word)
         puts("waiting");
     fflush(stdout);
     is(ping_v1_receive(ends[0], &reply, 0), ECONNRESET, "a broken channel");
-    /* A death can take the output of this program, too. */
-    if (!holds)
-        puts("broken");
-    ended(pid, holds ? PENUMBRA_LOST : PENUMBRA_EXIT);
+    /* A death can take more: this program's output, and what is known of its child. */
+    if (holds)
+        return;
+    puts("broken");
+    ended(pid, PENUMBRA_EXIT);
 }
 
 /* Receives a ping and ends without an answer. */
