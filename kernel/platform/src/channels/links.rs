@@ -109,10 +109,11 @@ impl Links {
         self.called_back.retain(|(it, _)| *it != to);
     }
 
-    /// Notes that kernel `to` is to hear that no child wants an end.
+    /// Notes that kernel `to` is to hear that no child wants an end, if it lives.
     pub fn call_back(&mut self, to: DomainId, ticket: u64) {
+        let (known, gone) = (self.known.get(to.index()), self.gone.get(to.index()));
         // Without room, the end stays there until this kernel dies.
-        if self.called_back.len() < self.called_back.capacity() {
+        if known > gone && self.called_back.len() < self.called_back.capacity() {
             self.called_back.push((to, ticket));
         }
     }
@@ -209,6 +210,9 @@ mod tests {
     #[test]
     fn a_kernel_hears_of_no_refusal_that_was_for_its_former_life() {
         let mut links = Links::new(4);
+        links.call_back(DomainId(1), ticket(HERE, 1));
+        assert!(!links.has_refusal(DomainId(1)), "it does not live");
+        links.known = [2; MAX_DOMAINS];
         links.call_back(DomainId(1), ticket(HERE, 1));
         links.call_back(DomainId(2), ticket(HERE, 2));
         links.forget_refusals(DomainId(1));
