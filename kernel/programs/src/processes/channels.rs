@@ -88,7 +88,11 @@ impl Guest {
             // It is there, and closes the door.
             let _ = kernel.channels.close(kernel, &kernel.peers, end);
         }
-        if is_stopped() { Err(Interrupted) } else { Ok(served.map(|()| end).map_err(Errno::from)) }
+        match served {
+            Err(_) if is_stopped() => Err(Interrupted),
+            // The caller closes the end, whatever has happened since.
+            served => Ok(served.map(|()| end).map_err(Errno::from)),
+        }
     }
 
     /// Makes a channel to the program that serves a name. Returns the client's end.
