@@ -24,8 +24,8 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
-use doors::Doors;
 use core::sync::atomic::AtomicU64;
+use doors::Doors;
 pub use kernel_channel::Life;
 use kernel_channel::{
     Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits, ReceiveError,
