@@ -1,4 +1,4 @@
-//! Who is charged for the slots, so that a kernel can limit how many one owner uses.
+//! The owners that are charged for slots, so that a kernel can limit how many one of them uses.
 //!
 //! Contract: an owner is a number of the caller's. The table counts, and refuses nothing itself.
 
@@ -9,7 +9,7 @@ use crate::name::EndId;
 impl<B> Channels<B> {
     /// Charges the slot of an end to `owner`, until another one is charged or the slot is free: so
     /// also while the end is in a queue, and then while the slot is a stand-in. An end that arrives
-    /// is charged to the owner of the end that it is for. 0: nobody.
+    /// is charged to the owner of the end that it is for. 0: no owner.
     pub fn charge(&mut self, end: EndId, owner: u32) {
         if let Some(end) = self.table.held(end).and_then(|index| self.table.get_mut(index)) {
             end.owner = owner;

@@ -63,7 +63,7 @@ pub struct End<B> {
     pub generation: u32,
     pub place: Place,
     pub record: Record,
-    /// Who is charged for the slot; 0: nobody.
+    /// The owner that is charged for the slot; 0: none.
     pub owner: u32,
     /// A program waits for it.
     pub is_watched: bool,

@@ -9,7 +9,7 @@
 //!   Guest <--receive-- cells <-- table            table --> rings to other kernels (`remote`)
 //! ```
 //! - [`cells`]: memory for what is queued
-//! - [`seats`]: who waits for an end
+//! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name

@@ -1,12 +1,12 @@
 //! What this kernel knows of the others: their lives, and ends that a process passes to a child on
 //! another kernel, or to the door of a program there.
 //!
-//! Contract: an end that is passed on travels under a *ticket*, which its kernel makes and which the
-//! child's start data name. Only that kernel, in the same life, can use or refuse it. An end that
-//! has arrived is a child's ([`Links::take`]) or unwanted ([`Links::next_unwanted`]).
+//! Contract: an end that is passed on travels under a *ticket*, which its kernel makes and which
+//! the child's start data name. Only that kernel, in the same life, can use or refuse it. An end
+//! that has arrived is a child's ([`Links::take`]) or unwanted ([`Links::next_unwanted`]).
 //!
 //! ```text
-//!   ticket:  1 | for a door: 1 bit | kernel: 6 | epoch: 16 | number, of the door if it is for one: 40
+//!   ticket:  1 | for a door: 1 bit | kernel: 6 | epoch: 16 | number, for a door the door's: 40
 //!   Hand, ticket --> arrived --> taken by the child, or passed to the door
 //!                          \---> refused (the child did not start), or its kernel died: closed
 //! ```

@@ -216,7 +216,7 @@ impl Guest {
         let ready = look_at_all(kernel, ends, waits);
         // If an end is ready, the services are asked for what they know.
         let wait = if ready == 0 { wait } else { Wait::Not };
-        // Each wake of an end forgets who waited, and another thread may take what had come.
+        // Each wake of an end forgets the threads that waited. Another one may take what had come.
         let is_ready = || ends.iter().any(|end| look(kernel, end, waits) != Ok(None));
         let found = self.poll_services((files, sockets), wait, &is_ready);
         if waits {
