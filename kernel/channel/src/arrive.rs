@@ -178,12 +178,15 @@ impl<B> Channels<B> {
     ) -> Result<(), PeerFault> {
         let target = self.table.find(to).and_then(|index| self.table.get(index));
         let level = target.map_or(MAX_LEVEL, |end| end.record.bounds.level);
+        let owner = target.map_or(0, |end| end.owner);
         let mut is_fine = true;
         let carried = data.carried.map(|cargo| match cargo {
             Cargo::Nothing => Slot::Nothing,
             Cargo::Lost => Slot::Lost,
             Cargo::End(record) => {
                 let index = self.arrive(from, record, level);
+                let end = index.and_then(|index| self.table.get_mut(index));
+                end.into_iter().for_each(|end| end.owner = owner);
                 is_fine &= index.is_some();
                 index.map_or(Slot::Lost, Slot::End)
             }
@@ -215,7 +218,7 @@ impl<B> Channels<B> {
     ) -> Result<(), PeerFault> {
         let index = self.arrive(from, record, MAX_LEVEL + 1).ok_or(PeerFault::Arrival)?;
         if let Some(end) = self.table.get_mut(index) {
-            end.place = Place::Held { descriptors: 1 };
+            (end.place, end.owner) = (Place::Held { descriptors: 1 }, 0);
         }
         self.announce_arrival(index, effects);
         if let Some(id) = self.table.id(index) {

@@ -63,6 +63,8 @@ pub struct End<B> {
     pub generation: u32,
     pub place: Place,
     pub record: Record,
+    /// The owner that is charged for the slot; 0: none.
+    pub owner: u32,
     /// A program waits for it.
     pub is_watched: bool,
     /// Messages to this end: unread ones, or (Away) those to be passed on. Sorted.

@@ -17,6 +17,7 @@ extern crate alloc;
 mod arrive;
 mod bounds;
 mod channels;
+mod charge;
 mod death;
 mod end;
 mod link;
@@ -32,8 +33,8 @@ pub mod wire;
 
 pub use bounds::{Bounds, CARRIED, MAX_LEVEL};
 pub use channels::{
-    About, BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing, ReceiveError,
-    Received, Refused, SendError,
+    About, BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing,
+    ReceiveError, Received, Refused, SendError,
 };
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};

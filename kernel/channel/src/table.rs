@@ -53,6 +53,11 @@ impl<B> Table<B> {
         self.ends.get_mut(usize::from(index))?.as_mut()
     }
 
+    /// Iterates over the ends in all slots.
+    pub fn iter(&self) -> impl Iterator<Item = &End<B>> {
+        self.ends.iter().flatten()
+    }
+
     /// Returns the slot of an end that descriptors hold.
     pub fn held(&self, id: EndId) -> Option<u16> {
         let end = self.get(id.index)?;
@@ -84,6 +89,7 @@ impl<B> Table<B> {
             generation: self.generations[usize::from(index)],
             place,
             record,
+            owner: 0,
             is_watched: false,
             queue,
             outgoing,

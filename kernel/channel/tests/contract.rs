@@ -3,8 +3,8 @@
 
 use base::id::{DomainId, Epoch};
 use kernel_channel::{
-    Bounds, CARRIED, Carried, Channels, Contract, ContractId, Effects, EndId, Life, Limits, Outgoing,
-    SendError, Side,
+    Bounds, CARRIED, Carried, Channels, Contract, ContractId, Effects, EndId, Life, Limits,
+    Outgoing, SendError, Side,
 };
 use kernel_contract::{Automaton, ENDPOINTS, Hash, Shape, Side as Of, Tables, Turn};
 

@@ -9,7 +9,7 @@
 //!   Guest <--receive-- cells <-- table            table --> rings to other kernels (`remote`)
 //! ```
 //! - [`cells`]: memory for what is queued
-//! - [`seats`]: who waits for an end, and which process tree holds it
+//! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name
@@ -24,8 +24,8 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
-use doors::Doors;
 use core::sync::atomic::AtomicU64;
+use doors::Doors;
 pub use kernel_channel::Life;
 use kernel_channel::{
     Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits, ReceiveError,
@@ -42,7 +42,8 @@ use seats::Seats;
 
 /// Ends of a kernel, stand-ins included.
 const ENDS: u16 = 128;
-/// Ends that the processes of one tree may hold.
+/// Slots that may be charged to one tree, for ends that its processes hold, have queued, or have
+/// sent to another kernel a moment ago.
 const ENDS_OF_TREE: usize = ENDS as usize / 2;
 /// Places that are kept free for the ends that one other kernel sends.
 const ARRIVALS: u16 = 8;
@@ -194,7 +195,7 @@ impl Channels {
     pub fn create(&self, contract: &Known, tree: u32, secret: u64) -> Result<[u64; 2], Failure> {
         let bounds = bounds(contract)?;
         let mut state = self.state.lock();
-        if state.rest.seats.held_by(tree) + 2 > ENDS_OF_TREE {
+        if state.table.charged_to(tree) + 2 > ENDS_OF_TREE {
             return Err(Failure::Full);
         }
         let start = contract.start().number().into();
@@ -203,7 +204,7 @@ impl Channels {
             CreateError::Full => Failure::Full,
             CreateError::Bounds => Failure::Large,
         })?;
-        ends.iter().for_each(|end| state.rest.seats.hold(*end, tree));
+        ends.iter().for_each(|end| state.table.charge(*end, tree));
         Ok(ends.map(|end| self.handle(end)))
     }
 
@@ -225,9 +226,6 @@ impl Channels {
         let State { table, rest } = &mut *state;
         let closed = table.close(id, &mut rest.follow(&node.scheduler));
         closed.map_err(|_| Failure::BadEnd)?;
-        if table.about(id).is_err() {
-            rest.seats.hold(id, 0);
-        }
         self.leave(node, peers, state);
         Ok(())
     }
@@ -263,7 +261,6 @@ impl Channels {
             rest.cells.free(refused.payload);
             return Err(refusal(refused.error));
         }
-        carried.iter().flatten().for_each(|end| rest.seats.hold(*end, 0));
         self.leave(node, peers, state);
         Ok(())
     }
@@ -286,10 +283,14 @@ impl Channels {
             if rest.cells.get(payload, room.bytes).is_none() || ends > room.ends {
                 return Err(Failure::Unfit { bytes, ends });
             }
+            let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
+            if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {
+                return Err(Failure::Full);
+            }
         }
         match table.receive(id, &mut rest.follow(&node.scheduler)) {
             Ok(received) => {
-                let arrived = self.taken(rest, received, tree);
+                let arrived = self.taken(table, rest, received, tree);
                 self.leave(node, peers, state);
                 Ok(arrived)
             }
@@ -317,6 +318,7 @@ impl Channels {
     /// Accounts for a message that was taken from the table.
     fn taken(
         &self,
+        table: &mut kernel_channel::Channels<Payload>,
         rest: &mut Rest,
         received: kernel_channel::Received<Payload>,
         tree: u32,
@@ -327,7 +329,7 @@ impl Channels {
             Carried::Nothing => Cargo::Nothing,
             Carried::Lost => Cargo::Lost,
             Carried::End(end) => {
-                rest.seats.hold(end, tree);
+                table.charge(end, tree);
                 Cargo::End(self.handle(end))
             }
         });

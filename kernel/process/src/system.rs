@@ -56,7 +56,11 @@ pub trait System {
 
     /// Serves a name by a contract. Returns the end of the door: each message that arrives there
     /// carries the server's end of a new channel.
-    fn serve(&mut self, _name: &Name, _contract: &Known) -> Result<Result<u64, Errno>, Interrupted> {
+    fn serve(
+        &mut self,
+        _name: &Name,
+        _contract: &Known,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
         Ok(Err(Errno::NOSYS))
     }
 

@@ -57,6 +57,26 @@ impl Contract for Turns {
 }
 
 #[test]
+fn an_end_is_charged_to_its_sender_until_it_is_received() {
+    let (mut table, mut log) = (table(), Log::default());
+    let [client, server] = create(&mut table, 1);
+    let [one, other] = create(&mut table, 0);
+    [client, one, other].into_iter().for_each(|end| table.charge(end, 7));
+    table.charge(server, 9);
+    assert_eq!(send(&mut table, client, [None, Some(one)]), Ok(()));
+    assert_eq!((table.charged_to(7), table.charged_to(9)), (3, 1));
+    assert_eq!((table.new_ends(server, 9), table.new_ends(server, 7)), (1, 0));
+    let received = table.receive(server, &mut log).expect("it was sent");
+    let Carried::End(one) = received.carried[1] else { panic!("the end is in it") };
+    table.charge(one, 9);
+    assert_eq!((table.charged_to(7), table.charged_to(9)), (2, 2));
+    // Its former name is no one's.
+    table.charge(EndId { generation: one.generation - 1, ..one }, 7);
+    assert!(table.close(one, &mut log).is_ok() && table.close(other, &mut log).is_ok());
+    assert_eq!((table.charged_to(7), table.charged_to(9)), (1, 1));
+}
+
+#[test]
 fn a_message_out_of_turn_is_an_error_of_its_sender_alone() {
     let (mut table, mut log) = (table(), Log::default());
     let [first, second] = create(&mut table, 0);

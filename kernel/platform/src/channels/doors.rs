@@ -8,11 +8,12 @@
 //! ```text
 //!   client's kernel: new channel --Hand, ticket of the door--> server's kernel --> door --> server
 //! ```
-//! **Full**: a door has room for as many ends as a queue has messages. An end for which there is no
-//! room, or no door, is closed; its client finds the channel closed.
+//! **Full**: a door has room for as many ends as a queue has messages, and the tree that has opened
+//! it is charged for those that come from other kernels. An end for which there is no room, or no
+//! door, is closed; its client finds the channel closed.
 
 use super::links::ticket_for_door;
-use super::{Channels, Failure, Life, QUEUE, Rest, State, id_of};
+use super::{Channels, ENDS_OF_TREE, Failure, Life, QUEUE, Rest, State, id_of};
 use crate::peers::Peers;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
@@ -29,6 +30,8 @@ const BOUNDS: Bounds = Bounds { messages: [0, QUEUE], bytes: 0, level: MAX_LEVEL
 
 struct Door {
     number: u64,
+    /// The process tree that opened it, which is charged for ends of other kernels.
+    tree: u32,
     /// The kernel's end.
     end: EndId,
     is_closed: bool,
@@ -53,6 +56,10 @@ impl Doors {
 
     fn end(&self, number: u64) -> Option<EndId> {
         self.0.iter().find(|door| door.number == number).map(|door| door.end)
+    }
+
+    fn tree(&self, number: u64) -> Option<u32> {
+        self.0.iter().find(|door| door.number == number).map(|door| door.tree)
     }
 
     pub fn any_closed(&self) -> bool {
@@ -86,7 +93,15 @@ impl State {
     /// Passes on the ends that have arrived for doors.
     pub(super) fn deliver_all(&mut self, node: &Node) {
         while let Some((number, end)) = self.rest.links.next_for_door() {
-            self.deliver(node, number, end);
+            let State { table, rest } = self;
+            let tree = rest.doors.tree(number);
+            if let Some(tree) = tree.filter(|tree| table.charged_to(*tree) < ENDS_OF_TREE) {
+                table.charge(end, tree);
+                self.deliver(node, number, end);
+            } else {
+                // It is there: nothing else has it.
+                let _ = table.close(end, &mut rest.follow(&node.scheduler));
+            }
         }
     }
 }
@@ -96,16 +111,16 @@ impl Channels {
     pub fn open_door(&self, tree: u32, secret: u64) -> Result<(u64, u64), Failure> {
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
-        if rest.doors.0.len() == DOORS || rest.seats.held_by(tree) >= super::ENDS_OF_TREE {
+        if rest.doors.0.len() == DOORS || table.charged_to(tree) + 2 > ENDS_OF_TREE {
             return Err(Failure::Full);
         }
         let made = table.create(CONTRACT, 0, BOUNDS, secret);
         let [end, program] = made.map_err(|_| Failure::Full)?;
-        rest.seats.hold(program, tree);
+        [end, program].into_iter().for_each(|end| table.charge(end, tree));
         // Watched, so that the table reports when the program closes its end.
         let _ = table.begin_poll(end);
         let number = rest.links.number();
-        rest.doors.0.push(Door { number, end, is_closed: false });
+        rest.doors.0.push(Door { number, tree, end, is_closed: false });
         Ok((self.handle(program), number))
     }
 
@@ -121,12 +136,13 @@ impl Channels {
         let bounds = super::bounds(contract)?;
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
-        if rest.seats.held_by(tree) >= super::ENDS_OF_TREE {
+        if table.charged_to(tree) + 2 > ENDS_OF_TREE {
             return Err(Failure::Full);
         }
         let start = contract.start().number().into();
         let made = table.create(id_of(&contract.hash()), start, bounds, secret);
         let [client, server] = made.map_err(|_| Failure::Full)?;
+        [client, server].into_iter().for_each(|end| table.charge(end, tree));
         let is_passed = if to == self.me {
             epoch == node.epoch && state.deliver(node, door, server)
         } else {
@@ -140,9 +156,7 @@ impl Channels {
             is_passed
         };
         let State { table, rest } = &mut *state;
-        if is_passed {
-            rest.seats.hold(client, tree);
-        } else {
+        if !is_passed {
             let _ = table.close(client, &mut rest.follow(&node.scheduler));
         }
         self.leave(node, peers, state);

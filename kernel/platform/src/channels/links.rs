@@ -1,12 +1,12 @@
 //! What this kernel knows of the others: their lives, and ends that a process passes to a child on
 //! another kernel, or to the door of a program there.
 //!
-//! Contract: an end that is passed on travels under a *ticket*, which its kernel makes and which the
-//! child's start data name. Only that kernel, in the same life, can use or refuse it. An end that
-//! has arrived is a child's ([`Links::take`]) or unwanted ([`Links::next_unwanted`]).
+//! Contract: an end that is passed on travels under a *ticket*, which its kernel makes and which
+//! the child's start data name. Only that kernel, in the same life, can use or refuse it. An end
+//! that has arrived is a child's ([`Links::take`]) or unwanted ([`Links::next_unwanted`]).
 //!
 //! ```text
-//!   ticket:  1 | for a door: 1 bit | kernel: 6 | epoch: 16 | number, of the door if it is for one: 40
+//!   ticket:  1 | for a door: 1 bit | kernel: 6 | epoch: 16 | number, for a door the door's: 40
 //!   Hand, ticket --> arrived --> taken by the child, or passed to the door
 //!                          \---> refused (the child did not start), or its kernel died: closed
 //! ```
@@ -109,10 +109,11 @@ impl Links {
         self.called_back.retain(|(it, _)| *it != to);
     }
 
-    /// Notes that kernel `to` is to hear that no child wants an end.
+    /// Notes that kernel `to` is to hear that no child wants an end, if it lives.
     pub fn call_back(&mut self, to: DomainId, ticket: u64) {
+        let (known, gone) = (self.known.get(to.index()), self.gone.get(to.index()));
         // Without room, the end stays there until this kernel dies.
-        if self.called_back.len() < self.called_back.capacity() {
+        if known > gone && self.called_back.len() < self.called_back.capacity() {
             self.called_back.push((to, ticket));
         }
     }
@@ -209,6 +210,9 @@ mod tests {
     #[test]
     fn a_kernel_hears_of_no_refusal_that_was_for_its_former_life() {
         let mut links = Links::new(4);
+        links.call_back(DomainId(1), ticket(HERE, 1));
+        assert!(!links.has_refusal(DomainId(1)), "it does not live");
+        links.known = [2; MAX_DOMAINS];
         links.call_back(DomainId(1), ticket(HERE, 1));
         links.call_back(DomainId(2), ticket(HERE, 2));
         links.forget_refusals(DomainId(1));

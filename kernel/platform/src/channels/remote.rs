@@ -14,7 +14,7 @@
 //! ```
 
 use super::links::{Links, is_ticket_of};
-use super::{Channels, Failure, Rest, State, are_bounded, refusal};
+use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, are_bounded, refusal};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
 use abi::msg::MAX_PAYLOAD;
@@ -312,7 +312,6 @@ impl Channels {
         let ticket = rest.links.new_ticket(Life { kernel: self.me, epoch: node.epoch });
         let passed = table.hand_over(id, to, ticket, &mut rest.follow(&node.scheduler));
         passed.map_err(refusal)?;
-        rest.seats.hold(id, 0);
         let sent = state.pump(node, peers);
         drop(state);
         self.wake_peers(node, peers, sent);
@@ -339,8 +338,12 @@ impl Channels {
     ) -> Result<u64, Failure> {
         loop {
             let mut state = self.state.lock();
+            if state.table.charged_to(tree) >= ENDS_OF_TREE && state.rest.links.has_arrived(ticket)
+            {
+                return Err(Failure::Full);
+            }
             if let Some(end) = state.rest.links.take(ticket) {
-                state.rest.seats.hold(end, tree);
+                state.table.charge(end, tree);
                 return Ok(self.handle(end));
             }
             let may_arrive = state.rest.links.may_arrive(ticket);

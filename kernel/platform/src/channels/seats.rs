@@ -1,4 +1,4 @@
-//! For each slot of the table: the process tree that holds its end, and the threads that wait.
+//! For each slot of the table: the threads that wait for its end.
 //!
 //! Contract: a thread that waits has put its token here under the lock of the table, so no wake is
 //! missed. A wake takes all tokens of a slot; a thread that is woken looks again.
@@ -15,8 +15,6 @@ const NONE: u64 = 0;
 
 #[derive(Clone, Copy, Default)]
 struct Seat {
-    /// The first process of the tree; 0: no program holds the end.
-    tree: u32,
     /// Tokens of threads. Those that exist come first.
     waiting: [u64; WAITERS],
 }
@@ -31,18 +29,6 @@ impl Seats {
 
     fn seat(&mut self, end: EndId) -> Option<&mut Seat> {
         self.0.get_mut(end.slot())
-    }
-
-    /// Notes which tree holds an end; 0: none.
-    pub fn hold(&mut self, end: EndId, tree: u32) {
-        if let Some(seat) = self.seat(end) {
-            seat.tree = tree;
-        }
-    }
-
-    /// Returns how many ends a tree holds.
-    pub fn held_by(&self, tree: u32) -> usize {
-        self.0.iter().filter(|seat| seat.tree == tree).count()
     }
 
     /// Notes that a thread waits. Returns false if too many others do.

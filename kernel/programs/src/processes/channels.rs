@@ -88,7 +88,11 @@ impl Guest {
             // It is there, and closes the door.
             let _ = kernel.channels.close(kernel, &kernel.peers, end);
         }
-        if is_stopped() { Err(Interrupted) } else { Ok(served.map(|()| end).map_err(Errno::from)) }
+        match served {
+            Err(_) if is_stopped() => Err(Interrupted),
+            // The caller closes the end, whatever has happened since.
+            served => Ok(served.map(|()| end).map_err(Errno::from)),
+        }
     }
 
     /// Makes a channel to the program that serves a name. Returns the client's end.
@@ -212,7 +216,7 @@ impl Guest {
         let ready = look_at_all(kernel, ends, waits);
         // If an end is ready, the services are asked for what they know.
         let wait = if ready == 0 { wait } else { Wait::Not };
-        // Each wake of an end forgets who waited, and another thread may take what had come.
+        // Each wake of an end forgets the threads that waited. Another one may take what had come.
         let is_ready = || ends.iter().any(|end| look(kernel, end, waits) != Ok(None));
         let found = self.poll_services((files, sockets), wait, &is_ready);
         if waits {
