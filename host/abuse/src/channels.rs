@@ -13,8 +13,8 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use kernel_channel::wire::{self, WORDS};
 use kernel_channel::{
-    Bounds, CARRIED, Carried, Channels, Contract, ContractId, Effects, EndId, Life, Limits, Message,
-    Outgoing, SendError, Side,
+    Bounds, CARRIED, Carried, Channels, Contract, ContractId, Effects, EndId, Life, Limits,
+    Message, Outgoing, SendError, Side,
 };
 use kernel_contract::{Automaton, ENDPOINTS, Hash, Parcel, Shape, Side as Of, Tables, Turn};
 use std::collections::BTreeSet;
@@ -62,7 +62,8 @@ type Known = Automaton<Vec<u8>>;
 fn contract(level: u8) -> Vec<u8> {
     let carried = kernel_contract::Carried { contract: Hash([0; 16]), side: Of::Client };
     let count = if level == 0 { 0 } else { ENDPOINTS };
-    let shape = |from, inline, count| Shape { from, inline, block: 0, endpoints: vec![carried; count] };
+    let shape =
+        |from, inline, count| Shape { from, inline, block: 0, endpoints: vec![carried; count] };
     let turn = |side| Turn { side: Some(side), may_close: false };
     let tables = Tables {
         level,

@@ -5,7 +5,8 @@
 //! that [`decode`] would refuse.
 
 use crate::errno::Errno;
-use crate::object::{Object, Realm};
+use crate::object::Object;
+use crate::polls::Realm;
 use crate::reach::Reach;
 pub use crate::strings::{is_block, strings};
 use crate::wasi::rights;
@@ -20,6 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of the header.
 const HEAD: usize = size_of::<Begin>();
+/// Flags of a socket and of an end of a channel.
+const REALMS: [u32; 2] = [BEGIN_SOCKET, BEGIN_END];
 /// Bytes of a file record.
 const FILE: usize = size_of::<BeginFile>();
 
@@ -143,7 +146,7 @@ impl<'a> StartData<'a> {
         let files = self.files.chunks_exact(FILE);
         files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
             PassedFile {
-                object: Object::of_parts(file.handle, realm(file.flags)),
+                object: Object::of_parts(file.handle, Realm::of_flags(file.flags, REALMS)),
                 rights: file.rights,
                 inheriting: file.inheriting,
                 descriptor: file.descriptor,
@@ -157,15 +160,6 @@ impl<'a> StartData<'a> {
     pub fn directory(&self) -> Option<u64> {
         let directory = self.files().find(|file| file.descriptor == BEGIN_DIRECTORY);
         directory.and_then(|file| file.object.file().ok())
-    }
-}
-
-/// Returns where the object of a record belongs.
-fn realm(flags: u32) -> Realm {
-    match flags & (BEGIN_SOCKET | BEGIN_END) {
-        BEGIN_SOCKET => Realm::Sockets,
-        BEGIN_END => Realm::Channels,
-        _ => Realm::Files,
     }
 }
 
@@ -322,16 +316,11 @@ fn set(is_set: bool, flag: u32) -> u32 {
 
 fn begin_file(file: &PassedFile<'_>) -> BeginFile {
     let (handle, realm) = file.object.parts();
-    let flag = match realm {
-        Realm::Files => 0,
-        Realm::Sockets => BEGIN_SOCKET,
-        Realm::Channels => BEGIN_END,
-    };
     BeginFile {
         handle,
         rights: file.rights,
         inheriting: file.inheriting,
         descriptor: file.descriptor,
-        flags: set(file.name.is_some(), BEGIN_PREOPENED) | flag,
+        flags: set(file.name.is_some(), BEGIN_PREOPENED) | realm.flag(REALMS),
     }
 }

@@ -11,6 +11,7 @@
 //!   channel_receive: numbers reserved --> System::receive --buffer--> message, new descriptors
 //! ```
 
+use crate::ends::Unreceived;
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{GuestMemory, SCRATCH};
 use crate::process::Process;
@@ -19,66 +20,14 @@ use crate::table::Descriptor;
 use crate::wasi::rights;
 use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
 use abi::names::{NAME, Name};
-use alloc::boxed::Box;
-use arch::lock::Once;
 use kernel_contract::exchange::{Arrived, Cargo, Known, Outgoing, Room};
-use kernel_contract::{Automaton, BYTES, ENDPOINTS, Hash, INLINE, Side};
+use kernel_contract::{Automaton, BYTES, ENDPOINTS, INLINE, Side};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Most contracts of a process.
-const CONTRACTS: usize = 16;
 /// Bytes of a message's description.
 const MESSAGE: u32 = size_of::<ChannelMessage>() as u32;
 
 const _: () = assert!(INLINE <= SCRATCH);
-
-/// The contracts by which a process uses its ends. They are only ever added.
-#[derive(Default)]
-pub struct Contracts([Once<Box<Known>>; CONTRACTS]);
-
-impl Contracts {
-    /// Returns the contract with this name.
-    pub fn find(&self, name: &Hash) -> Option<&Known> {
-        self.iter().find(|contract| contract.hash() == *name)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Known> {
-        // A thread may have filled a place before another one has filled the place before.
-        self.0.iter().filter_map(Once::get).map(Box::as_ref)
-    }
-
-    /// Adds a contract, unless it is there. Returns it, or why there cannot be more.
-    fn add(&self, contract: Known) -> Result<&Known, Errno> {
-        let name = contract.hash();
-        let mut contract = Some(Box::new(contract));
-        for place in &self.0 {
-            if place.get().is_none_or(|known| known.hash() != name)
-                && let Some(new) = contract.take()
-            {
-                // If another thread takes the place first, the next one is tried.
-                contract = place.set(new).err();
-            }
-            if let Some(known) = place.get().filter(|known| known.hash() == name) {
-                return Ok(known);
-            }
-        }
-        Err(Errno::NOSPC)
-    }
-}
-
-/// Why nothing was received; and if the room is too small, the bytes and ends that it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreceived {
-    pub why: Errno,
-    pub bytes: usize,
-    pub ends: usize,
-}
-
-impl From<Errno> for Unreceived {
-    fn from(why: Errno) -> Unreceived {
-        Unreceived { why, bytes: 0, ends: 0 }
-    }
-}
 
 /// Descriptors that are held back while their ends are sent, with their numbers.
 type Held = [Option<(u32, Descriptor)>; ENDPOINTS];

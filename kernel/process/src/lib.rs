@@ -20,7 +20,7 @@
 //!   kernel
 //! - [`begin`] - encoding of the start data of a process
 //! - [`reach`] - what a process may reach by sockets
-//! - [`channels`] - ends of channels, and the contracts by which a process uses them
+//! - [`ends`] - its part for channels, and the contracts by which a process uses them
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -30,12 +30,13 @@ extern crate alloc;
 mod arguments;
 pub mod authority;
 pub mod begin;
-pub mod channels;
+mod channels;
 mod children;
 pub mod clocks;
 mod data;
 mod descriptors;
 mod ending;
+pub mod ends;
 pub mod errno;
 pub mod functions;
 mod listing;
@@ -44,6 +45,7 @@ pub mod object;
 mod opening;
 mod paths;
 mod polling;
+pub mod polls;
 pub mod process;
 pub mod reach;
 pub mod saved;

@@ -12,11 +12,11 @@
 //! ```
 
 use crate::errno::{Done, Errno, Halt};
+use crate::polls::Realm;
 use crate::system::{System, ask, ask_net};
 use crate::wasi::{fdflags, filetype};
 use abi::fs::{Op, Request, Stat, flag};
 use abi::net;
-use alloc::vec::Vec;
 
 /// An object, by its handle, which a process owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +27,6 @@ pub enum Object {
     Socket(u64),
     /// The end of a channel.
     End(u64),
-}
-
-/// Where an object belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Realm {
-    Files,
-    Sockets,
-    Channels,
 }
 
 impl Object {
@@ -188,60 +180,4 @@ fn from_service(flags: u16) -> u16 {
 /// Converts descriptor flags to those of the network service.
 fn nonblock(flags: u16) -> u16 {
     if flags & fdflags::NONBLOCK != 0 { net::flag::NONBLOCK } else { 0 }
-}
-
-/// Objects to wait for, by realm. Ends have errors of WASI, the others those of their services.
-#[derive(Default)]
-pub struct Polls {
-    pub files: Vec<net::Poll>,
-    pub sockets: Vec<net::Poll>,
-    pub ends: Vec<net::Poll>,
-}
-
-/// Where an object is in [`Polls`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Polled(Realm, usize);
-
-impl Polls {
-    fn list(&mut self, realm: Realm) -> &mut Vec<net::Poll> {
-        match realm {
-            Realm::Files => &mut self.files,
-            Realm::Sockets => &mut self.sockets,
-            Realm::Channels => &mut self.ends,
-        }
-    }
-
-    /// Adds an object. Fails with `NOMEM`.
-    pub(crate) fn add(&mut self, object: Object, want: u16) -> Result<Polled, Errno> {
-        let (handle, realm) = object.parts();
-        let list = self.list(realm);
-        list.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        list.push(net::Poll { handle, want, ..net::Poll::default() });
-        Ok(Polled(realm, list.len() - 1))
-    }
-
-    pub fn len(&self) -> usize {
-        self.files.len() + self.sockets.len() + self.ends.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns what was found, or an error.
-    pub(crate) fn found(&self, Polled(realm, index): Polled) -> Result<net::Poll, Errno> {
-        let list = match realm {
-            Realm::Files => &self.files,
-            Realm::Sockets => &self.sockets,
-            Realm::Channels => &self.ends,
-        };
-        let poll = list.get(index).ok_or(Errno::IO)?;
-        let error = poll.error;
-        match realm {
-            _ if error == 0 => Ok(*poll),
-            Realm::Files => Err(abi::fs::Reply { error, ..Default::default() }.errno().into()),
-            Realm::Sockets => Err(net::Reply { error, ..Default::default() }.errno().into()),
-            Realm::Channels => Err(Errno(error)),
-        }
-    }
 }

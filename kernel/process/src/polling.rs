@@ -10,7 +10,8 @@
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{GuestMemory, entry};
-use crate::object::{Object, Polled, Polls};
+use crate::object::Object;
+use crate::polls::{Polled, Polls};
 use crate::process::Process;
 use crate::system::{self, System};
 use crate::wasi::{clock, event, rights};
@@ -176,7 +177,7 @@ impl Process {
         let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
         match descriptor.object {
             Object::File(_) if want == 0 => Ok(Wait::Never),
-            object => polls.add(object, want).map(Wait::Object),
+            object => polls.add(object.parts(), want).map(Wait::Object),
         }
     }
 

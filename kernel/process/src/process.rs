@@ -6,7 +6,7 @@
 //! [`Process::close_all`].
 
 use crate::begin::{Limits, StartData};
-use crate::channels::Contracts;
+use crate::ends::Contracts;
 use crate::errno::{Done, Errno, Halt};
 use crate::object::Object;
 use crate::reach::Reach;

@@ -156,7 +156,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Object, Realm};
+    use crate::object::Object;
+    use crate::polls::Realm;
     use std::vec;
 
     fn table() -> Table {

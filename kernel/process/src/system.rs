@@ -1,11 +1,9 @@
 //! The port: services that a process needs from its kernel.
 
-use crate::channels::{Contracts, Unreceived};
+use crate::ends::Ends;
 use crate::errno::{Errno, Halt, Interrupted};
-use crate::object::Polls;
-use abi::names::Name;
+use crate::polls::Polls;
 use abi::{fs, net, process};
-use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 
 /// The kernel, as one thread of a process sees it. Times are in ns.
 ///
@@ -15,7 +13,7 @@ use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
 /// requests are always carried out, so that [`crate::Process::close_all`] can close the handles of
 /// an ended process.
-pub trait System {
+pub trait System: Ends {
     /// Sends a request to the file service and waits for the reply.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;
 
@@ -48,79 +46,6 @@ pub trait System {
     /// Waits until one of these objects is ready, or has an error, and fills in what is known of
     /// all of them. Returns how many are; 0: it did not wait, or the time has come.
     fn poll(&mut self, polls: &mut Polls, wait: Wait) -> Result<Result<u64, Errno>, Interrupted>;
-
-    /// Makes a channel of this contract. Returns the client's and the server's end.
-    fn channel(&mut self, _contract: &Known) -> Result<[u64; 2], Errno> {
-        Err(Errno::NOSYS)
-    }
-
-    /// Serves a name by a contract. Returns the end of the door: each message that arrives there
-    /// carries the server's end of a new channel.
-    fn serve(
-        &mut self,
-        _name: &Name,
-        _contract: &Known,
-    ) -> Result<Result<u64, Errno>, Interrupted> {
-        Ok(Err(Errno::NOSYS))
-    }
-
-    /// Makes a channel to the program that serves a name, and waits for it to be served if `waits`.
-    /// Returns the client's end.
-    fn connect(
-        &mut self,
-        _name: &Name,
-        _contract: &Known,
-        _waits: bool,
-    ) -> Result<Result<u64, Errno>, Interrupted> {
-        Ok(Err(Errno::NOSYS))
-    }
-
-    /// Returns what an end is.
-    fn about_end(&mut self, _end: u64) -> Result<About, Errno> {
-        Err(Errno::BADF)
-    }
-
-    /// Sends a message. Carried ends have left the process afterwards.
-    fn send(
-        &mut self,
-        _end: u64,
-        _contracts: &Contracts,
-        _message: &Outgoing<'_>,
-    ) -> Result<(), Errno> {
-        Err(Errno::BADF)
-    }
-
-    /// Receives a message, and waits for it if `waits`. Received ends are the caller's.
-    fn receive(
-        &mut self,
-        _end: u64,
-        _contracts: &Contracts,
-        _room: &mut Room<'_>,
-        _waits: bool,
-    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
-        Ok(Err(Errno::BADF.into()))
-    }
-
-    /// Returns a handle for a further descriptor of an end, or for an end that the parent on
-    /// another kernel has passed on.
-    fn dup_end(&mut self, _end: u64) -> Result<Result<u64, Errno>, Interrupted> {
-        Ok(Err(Errno::BADF))
-    }
-
-    /// Closes a descriptor's handle of an end.
-    fn close_end(&mut self, _end: u64) -> Result<(), Errno> {
-        Err(Errno::BADF)
-    }
-
-    /// Returns what an end is called in the start data of a process of kernel `kernel`. For another
-    /// kernel, the end leaves the caller.
-    fn end_at(&mut self, _kernel: u16, _end: u64) -> Result<u64, Errno> {
-        Err(Errno::NOTSUP)
-    }
-
-    /// Closes an end that [`System::end_at`] has named for a process of another kernel, unless that
-    /// process has it: it did not start.
-    fn call_end_back(&mut self, _kernel: u16, _end: u64) {}
 
     /// Sends a request to the process table and waits for the reply.
     fn processes(

@@ -15,7 +15,8 @@
 mod place;
 
 use crate::errno::Errno;
-use crate::object::{Object, Realm};
+use crate::object::Object;
+use crate::polls::Realm;
 use crate::wasi::{filetype, rights};
 use abi::fs::Stat;
 use abi::quota::HANDLES;
@@ -95,23 +96,14 @@ impl Descriptor {
 
     /// Returns what is neither a handle nor rights as a word.
     pub(crate) fn flags(&self) -> u32 {
-        let realm = match self.object.parts().1 {
-            Realm::Files => 0,
-            Realm::Sockets => SOCKET,
-            Realm::Channels => END,
-        };
+        let realm = self.object.parts().1.flag(REALMS);
         u32::from(self.kind) | u32::from(self.syncs) << 16 | realm
     }
 
     /// Makes a descriptor of its words.
     #[inline]
     pub(crate) fn of_words(handle: u64, flags: u32, rights: u64, inheriting: u64) -> Descriptor {
-        let realm = match flags & (SOCKET | END) {
-            SOCKET => Realm::Sockets,
-            END => Realm::Channels,
-            _ => Realm::Files,
-        };
-        let object = Object::of_parts(handle, realm);
+        let object = Object::of_parts(handle, Realm::of_flags(flags, REALMS));
         let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
         Descriptor { object, rights, inheriting, kind, syncs }
     }
@@ -129,8 +121,7 @@ impl Descriptor {
 }
 
 /// Bits of [`Descriptor::flags`]: it is a socket, or an end of a channel.
-const SOCKET: u32 = 1 << 9;
-const END: u32 = 1 << 11;
+const REALMS: [u32; 2] = [1 << 9, 1 << 11];
 
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]

@@ -7,7 +7,8 @@
 //! so, boots the domain again. Other failures are logged.
 
 use crate::kernel::{self, Kernel};
-use crate::names::{self, Served};
+use crate::names;
+use crate::registered::Registered;
 use crate::services::{Services, is_driver_shared};
 use crate::{clock, duty, hooks, idle, power};
 use abi::boot::{Blob, kind};
@@ -97,7 +98,11 @@ pub fn assemble(
         channels: Channels::new(me, epoch),
         others: kernel_platform::twins::new(blob, me),
     };
-    kernel::set(Kernel { platform, services: Services::new(blob, (me, epoch)), served: Served::default() })
+    kernel::set(Kernel {
+        platform,
+        services: Services::new(blob, (me, epoch)),
+        registered: Registered::default(),
+    })
 }
 
 /// Starts to serve peers, joins the shared services, starts the devices, and reports READY.

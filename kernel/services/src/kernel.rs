@@ -4,7 +4,7 @@
 //! the engine, and the first line of a thread. All other code receives the kernel, or a part of it,
 //! as an argument.
 
-use crate::names::Served;
+use crate::registered::Registered;
 use crate::services::Services;
 use arch::lock::Once;
 use core::ops::Deref;
@@ -17,7 +17,7 @@ pub struct Kernel {
     pub platform: Platform,
     pub services: Services,
     /// The names of channels that programs of this kernel serve.
-    pub served: Served,
+    pub registered: Registered,
 }
 
 static KERNEL: Once<Kernel> = Once::new();

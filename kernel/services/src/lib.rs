@@ -39,6 +39,7 @@ pub mod names;
 pub mod power;
 pub mod procedures;
 pub mod random;
+mod registered;
 pub mod services;
 pub mod session;
 pub mod transfers;

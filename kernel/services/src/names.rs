@@ -9,9 +9,7 @@ use crate::kernel::Kernel;
 use crate::services::{Patience, ServiceFailure};
 use crate::session::Session;
 use ::names::client::{Client, Registration};
-use abi::names::{Errno, NAMES, Reply, lives};
-use alloc::vec::Vec;
-use arch::lock::Lock;
+use abi::names::{Errno, Reply};
 use kernel_msg::Level;
 
 /// Runs `work` with a client of the name service. Failures of the service become errors:
@@ -38,51 +36,6 @@ pub fn with_names<R>(
     ))
 }
 
-/// The names that programs of this kernel serve.
-pub struct Served(Lock<List>);
-
-#[derive(Default)]
-struct List {
-    all: Vec<Registration>,
-    /// The life of the table that has them.
-    life: u32,
-}
-
-impl Default for Served {
-    fn default() -> Served {
-        Served(Lock::new(kernel_node::ranks::NAMES, List::default()))
-    }
-}
-
-impl Served {
-    fn is_empty(&self) -> bool {
-        self.0.lock().all.is_empty()
-    }
-
-    /// Adds a name. Returns false without memory.
-    fn add(&self, registration: Registration) -> bool {
-        let mut list = self.0.lock();
-        let has_room = list.all.len() < NAMES && list.all.try_reserve(1).is_ok();
-        if has_room {
-            list.all.push(registration);
-        }
-        has_room
-    }
-
-    fn remove(&self, door: u64) {
-        self.0.lock().all.retain(|it| it.door != door);
-    }
-
-    /// Returns all, if the table's life is another one than before.
-    fn lost(&self, edition: u64) -> Vec<Registration> {
-        let mut list = self.0.lock();
-        if core::mem::replace(&mut list.life, lives(edition)) == lives(edition) {
-            return Vec::new();
-        }
-        list.all.clone()
-    }
-}
-
 /// Registers a name, and keeps it registered until its door is closed.
 pub fn serve(
     session: &Session,
@@ -90,12 +43,12 @@ pub fn serve(
     registration: Registration,
 ) -> Result<(), Errno> {
     let kernel = session.kernel;
-    if !kernel.served.add(registration) {
+    if !kernel.registered.add(registration) {
         return Err(Errno::Nospc);
     }
     let registered = with_names(session, patience, |names| names.register(registration));
     if registered.is_err() {
-        kernel.served.remove(registration.door);
+        kernel.registered.remove(registration.door);
     }
     // It begins to watch the table.
     kernel.channels.call_keeper(kernel);
@@ -110,20 +63,20 @@ pub fn keep(kernel: &'static Kernel) {
     loop {
         kernel.channels.wake_owed(kernel, &kernel.peers);
         while let Some(door) = kernel.channels.closed_door(kernel) {
-            kernel.served.remove(door);
+            kernel.registered.remove(door);
             // If the service does not answer, it has lost its table, and the name with it.
             let _ = with_names(&session, &Patience::ENDLESS, |names| names.close(door));
         }
-        if kernel.served.is_empty() {
-            kernel.channels.await_work(kernel, &|| !kernel.served.is_empty());
+        if kernel.registered.is_empty() {
+            kernel.channels.await_work(kernel, &|| !kernel.registered.is_empty());
             continue;
         }
-        let has_work = || kernel.channels.has_work() || kernel.served.is_empty();
+        let has_work = || kernel.channels.has_work() || kernel.registered.is_empty();
         let patience = Patience::unless(&has_work).idle();
         match with_names(&session, &patience, |names| names.watch(edition, 0)) {
             Ok(new) => {
                 edition = new;
-                for registration in kernel.served.lost(edition) {
+                for registration in kernel.registered.lost(edition) {
                     // Another program may have the name meanwhile.
                     let _ = with_names(&session, &Patience::ENDLESS, |names| {
                         names.register(registration)

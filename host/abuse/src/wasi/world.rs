@@ -9,8 +9,9 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
+use kernel_process::ends::Ends;
 use kernel_process::errno::Interrupted;
-use kernel_process::object::Polls;
+use kernel_process::polls::Polls;
 use kernel_process::{Process, System, Wait};
 use processes::Processes;
 use processes::client::{Account, Client as Table, News};
@@ -272,6 +273,9 @@ impl World {
         assert_eq!(self.vfs.accounts(), 0, "what handles are charged to");
     }
 }
+
+/// It has no channels.
+impl Ends for World {}
 
 impl System for World {
     fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {

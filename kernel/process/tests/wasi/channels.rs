@@ -3,7 +3,7 @@
 use crate::common::*;
 use abi::channel::{ChannelMessage, NO_END};
 use kernel_contract::exchange::{Arrived, Cargo};
-use kernel_process::channels::Unreceived;
+use kernel_process::ends::Unreceived;
 use kernel_process::table::Descriptor;
 use kernel_process::wasi::rights;
 use kernel_process::{Errno, Interrupted};

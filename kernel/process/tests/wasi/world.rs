@@ -8,9 +8,9 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
 use kernel_contract::exchange::{Arrived, Outgoing, Room};
-use kernel_process::channels::{Contracts, Unreceived};
+use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::errno::Interrupted;
-use kernel_process::object::Polls;
+use kernel_process::polls::Polls;
 use kernel_process::{System, Wait};
 use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
@@ -175,6 +175,28 @@ impl World {
     }
 }
 
+impl Ends for World {
+    fn send(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        message: &Outgoing<'_>,
+    ) -> Result<(), kernel_process::Errno> {
+        self.sent.push(message.ends);
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        _room: &mut Room<'_>,
+        _waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        self.received.pop_front().unwrap_or(Err(Interrupted))
+    }
+}
+
 impl System for World {
     fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
         self.note(&request);
@@ -228,26 +250,6 @@ impl System for World {
                 _ => return Err(Interrupted),
             }
         }
-    }
-
-    fn send(
-        &mut self,
-        _end: u64,
-        _contracts: &Contracts,
-        message: &Outgoing<'_>,
-    ) -> Result<(), kernel_process::Errno> {
-        self.sent.push(message.ends);
-        Ok(())
-    }
-
-    fn receive(
-        &mut self,
-        _end: u64,
-        _contracts: &Contracts,
-        _room: &mut Room<'_>,
-        _waits: bool,
-    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
-        self.received.pop_front().unwrap_or(Err(Interrupted))
     }
 
     fn files_until(

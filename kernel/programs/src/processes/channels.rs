@@ -5,23 +5,23 @@
 //! and is woken by a message, a close, or the end of its process.
 
 use super::guest::Guest;
-use abi::net::{Poll, ready};
 use ::names::client::Registration;
 use abi::names::Name;
+use abi::net::{Poll, ready};
 use base::id::{DomainId, Epoch};
-use kernel_contract::exchange::{Arrived, Known, Outgoing, Room};
+use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 use kernel_node::Node;
 use kernel_platform::channels::{Failure, is_ticket};
 use kernel_platform::peers::Peers;
-use kernel_process::channels::{Contracts, Unreceived};
-use kernel_process::object::Polls;
+use kernel_process::ends::{Contracts, Ends, Unreceived};
+use kernel_process::polls::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
+use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::{idle, names};
-use kernel_services::kernel::Kernel;
 
 /// Returns the number by which programs know a failure.
-pub fn errno(failure: Failure) -> Errno {
+fn errno(failure: Failure) -> Errno {
     match failure {
         Failure::BadEnd | Failure::BadCarried => Errno::BADF,
         Failure::NoContract => Errno::NOTCONN,
@@ -53,24 +53,50 @@ impl Guest {
         if self.is_shared() { Err(Errno::NOTSUP) } else { Ok(()) }
     }
 
-    pub(super) fn make_channel(&mut self, contract: &Known) -> Result<[u64; 2], Errno> {
-        self.may_use_channels()?;
-        let secret = self.secret();
-        self.kernel().channels.create(contract, self.tree(), secret).map_err(errno)
-    }
-
     fn secret(&mut self) -> u64 {
         let mut secret = [0; 8];
         self.random(&mut secret);
         u64::from_le_bytes(secret)
     }
 
-    /// Serves a name. Returns the end of the door.
-    pub(super) fn serve_name(
+    /// Waits for objects, ends among them.
+    pub(super) fn poll_with_ends(
         &mut self,
-        name: &Name,
-        contract: &Known,
+        Polls { files, sockets, ends }: &mut Polls,
+        wait: Wait,
     ) -> Result<Result<u64, Errno>, Interrupted> {
+        let kernel = self.kernel();
+        let waits = wait != Wait::Not;
+        let ready = look_at_all(kernel, ends, waits);
+        // If an end is ready, the services are asked for what they know.
+        let wait = if ready == 0 { wait } else { Wait::Not };
+        // Each wake of an end forgets the threads that waited. Another one may take what had come.
+        let is_ready = || ends.iter().any(|end| look(kernel, end, waits) != Ok(None));
+        let found = self.poll_services((files, sockets), wait, &is_ready);
+        if waits {
+            ends.iter().for_each(|end| kernel.channels.end_wait(kernel, end.handle));
+        }
+        Ok(found?.map(|count| count + look_at_all(kernel, ends, false)))
+    }
+}
+
+impl Ends for Guest {
+    fn channel(&mut self, contract: &Known) -> Result<[u64; 2], Errno> {
+        self.may_use_channels()?;
+        let secret = self.secret();
+        self.kernel().channels.create(contract, self.tree(), secret).map_err(errno)
+    }
+
+    fn about_end(&mut self, end: u64) -> Result<About, Errno> {
+        self.kernel().channels.about(end).map_err(errno)
+    }
+
+    fn close_end(&mut self, end: u64) -> Result<(), Errno> {
+        let kernel = self.kernel();
+        kernel.channels.close(kernel, &kernel.peers, end).map_err(errno)
+    }
+
+    fn serve(&mut self, name: &Name, contract: &Known) -> Result<Result<u64, Errno>, Interrupted> {
         if let Err(why) = self.may_use_channels() {
             return Ok(Err(why));
         }
@@ -95,8 +121,7 @@ impl Guest {
         }
     }
 
-    /// Makes a channel to the program that serves a name. Returns the client's end.
-    pub(super) fn connect_to(
+    fn connect(
         &mut self,
         name: &Name,
         contract: &Known,
@@ -126,7 +151,7 @@ impl Guest {
         Ok(made.map_err(errno))
     }
 
-    pub(super) fn send_message(
+    fn send(
         &mut self,
         end: u64,
         contracts: &Contracts,
@@ -140,7 +165,7 @@ impl Guest {
         sent.map_err(errno)
     }
 
-    pub(super) fn receive_message(
+    fn receive(
         &mut self,
         end: u64,
         contracts: &Contracts,
@@ -171,9 +196,7 @@ impl Guest {
         }
     }
 
-    /// Returns a handle for a further descriptor of an end, or for an end that the parent on another
-    /// kernel has passed on.
-    pub(super) fn further_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {
+    fn dup_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {
         let (kernel, tree) = (self.kernel(), self.tree());
         if !is_ticket(end) {
             return Ok(kernel.channels.dup(end).map(|()| end).map_err(errno));
@@ -185,9 +208,7 @@ impl Guest {
         }
     }
 
-    /// Returns what an end is called in the start data of a process of kernel `kernel`. For another
-    /// kernel, the end leaves this process.
-    pub(super) fn end_for(&mut self, to: u16, end: u64) -> Result<u64, Errno> {
+    fn end_at(&mut self, to: u16, end: u64) -> Result<u64, Errno> {
         let kernel = self.kernel();
         if usize::from(to) == kernel.me.index() {
             return Ok(end);
@@ -197,32 +218,11 @@ impl Guest {
         kernel.channels.pass(kernel, &kernel.peers, end, DomainId(to)).map_err(errno)
     }
 
-    /// Closes an end that was passed to a process of kernel `kernel` that did not start.
-    pub(super) fn call_back(&mut self, to: u16, ticket: u64) {
+    fn call_end_back(&mut self, to: u16, ticket: u64) {
         let kernel = self.kernel();
         if let (true, Ok(to)) = (is_ticket(ticket), u8::try_from(to)) {
             kernel.channels.call_back(kernel, &kernel.peers, DomainId(to), ticket);
         }
-    }
-
-    /// Waits for objects, ends among them.
-    pub(super) fn poll_with_ends(
-        &mut self,
-        Polls { files, sockets, ends }: &mut Polls,
-        wait: Wait,
-    ) -> Result<Result<u64, Errno>, Interrupted> {
-        let kernel = self.kernel();
-        let waits = wait != Wait::Not;
-        let ready = look_at_all(kernel, ends, waits);
-        // If an end is ready, the services are asked for what they know.
-        let wait = if ready == 0 { wait } else { Wait::Not };
-        // Each wake of an end forgets the threads that waited. Another one may take what had come.
-        let is_ready = || ends.iter().any(|end| look(kernel, end, waits) != Ok(None));
-        let found = self.poll_services((files, sockets), wait, &is_ready);
-        if waits {
-            ends.iter().for_each(|end| kernel.channels.end_wait(kernel, end.handle));
-        }
-        Ok(found?.map(|count| count + look_at_all(kernel, ends, false)))
     }
 }
 

@@ -10,20 +10,17 @@
 mod engine;
 
 use super::threads::Thread;
-use super::{LocalProcess, Processes, ask, channels, moves, reports, turns};
+use super::{LocalProcess, Processes, ask, moves, reports, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
-use abi::names::Name;
 use abi::net;
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
-use kernel_contract::exchange::{About, Arrived as Message, Known, Outgoing, Room};
 use kernel_msg::Level;
-use kernel_process::channels::{Contracts, Unreceived};
-use kernel_process::object::Polls;
+use kernel_process::polls::Polls;
 use kernel_process::{Errno as WasiErrno, Interrupted, System, Wait, moved};
 use kernel_services::idle;
 use kernel_services::kernel::Kernel;
@@ -364,67 +361,6 @@ impl System for Guest {
         wait: Wait,
     ) -> Result<Result<u64, WasiErrno>, Interrupted> {
         self.poll_all(polls, wait)
-    }
-
-    fn channel(&mut self, contract: &Known) -> Result<[u64; 2], WasiErrno> {
-        self.make_channel(contract)
-    }
-
-    fn serve(
-        &mut self,
-        name: &Name,
-        contract: &Known,
-    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
-        self.serve_name(name, contract)
-    }
-
-    fn connect(
-        &mut self,
-        name: &Name,
-        contract: &Known,
-        waits: bool,
-    ) -> Result<Result<u64, WasiErrno>, Interrupted> {
-        self.connect_to(name, contract, waits)
-    }
-
-    fn about_end(&mut self, end: u64) -> Result<About, WasiErrno> {
-        self.kernel().channels.about(end).map_err(channels::errno)
-    }
-
-    fn send(
-        &mut self,
-        end: u64,
-        contracts: &Contracts,
-        message: &Outgoing<'_>,
-    ) -> Result<(), WasiErrno> {
-        self.send_message(end, contracts, message)
-    }
-
-    fn receive(
-        &mut self,
-        end: u64,
-        contracts: &Contracts,
-        room: &mut Room<'_>,
-        waits: bool,
-    ) -> Result<Result<Message, Unreceived>, Interrupted> {
-        self.receive_message(end, contracts, room, waits)
-    }
-
-    fn dup_end(&mut self, end: u64) -> Result<Result<u64, WasiErrno>, Interrupted> {
-        self.further_end(end)
-    }
-
-    fn close_end(&mut self, end: u64) -> Result<(), WasiErrno> {
-        let kernel = self.kernel();
-        kernel.channels.close(kernel, &kernel.peers, end).map_err(channels::errno)
-    }
-
-    fn end_at(&mut self, kernel: u16, end: u64) -> Result<u64, WasiErrno> {
-        self.end_for(kernel, end)
-    }
-
-    fn call_end_back(&mut self, kernel: u16, end: u64) {
-        self.call_back(kernel, end);
     }
 
     fn socket_at(

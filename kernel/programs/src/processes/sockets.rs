@@ -8,7 +8,7 @@ use super::threads;
 use crate::programs;
 use abi::fs::STEP;
 use abi::net::{Errno, Op, Poll, Reply, Request};
-use kernel_process::object::Polls;
+use kernel_process::polls::Polls;
 use kernel_process::{Errno as WasiErrno, Interrupted, Wait};
 use kernel_services::idle;
 use kernel_services::services::{Patience, ServiceFailure};

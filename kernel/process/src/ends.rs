@@ -1,0 +1,140 @@
+//! The port to the kernel's channels, and the contracts by which a process uses its ends.
+//!
+//! Contract: handles of ends are the kernel's, and the process owns one for each descriptor. What
+//! is received is the process's. The contract of a message is found by its name among those that
+//! the process has given.
+
+use crate::errno::{Errno, Interrupted};
+use abi::names::Name;
+use alloc::boxed::Box;
+use arch::lock::Once;
+use kernel_contract::Hash;
+use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+
+/// Most contracts of a process.
+const CONTRACTS: usize = 16;
+
+/// The contracts by which a process uses its ends. They are only ever added.
+#[derive(Default)]
+pub struct Contracts([Once<Box<Known>>; CONTRACTS]);
+
+impl Contracts {
+    /// Returns the contract with this name.
+    pub fn find(&self, name: &Hash) -> Option<&Known> {
+        self.iter().find(|contract| contract.hash() == *name)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Known> {
+        // A thread may have filled a place before another one has filled the place before.
+        self.0.iter().filter_map(Once::get).map(Box::as_ref)
+    }
+
+    /// Adds a contract, unless it is there. Returns it, or why there cannot be more.
+    pub(crate) fn add(&self, contract: Known) -> Result<&Known, Errno> {
+        let name = contract.hash();
+        let mut contract = Some(Box::new(contract));
+        for place in &self.0 {
+            if place.get().is_none_or(|known| known.hash() != name)
+                && let Some(new) = contract.take()
+            {
+                // If another thread takes the place first, the next one is tried.
+                contract = place.set(new).err();
+            }
+            if let Some(known) = place.get().filter(|known| known.hash() == name) {
+                return Ok(known);
+            }
+        }
+        Err(Errno::NOSPC)
+    }
+}
+
+/// Why nothing was received; and if the room is too small, the bytes and ends that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreceived {
+    pub why: Errno,
+    pub bytes: usize,
+    pub ends: usize,
+}
+
+impl From<Errno> for Unreceived {
+    fn from(why: Errno) -> Unreceived {
+        Unreceived { why, bytes: 0, ends: 0 }
+    }
+}
+
+/// The channels of the kernel, as one thread of a process sees them. The methods of a kernel
+/// without channels are the defaults.
+pub trait Ends {
+    /// Makes a channel of this contract. Returns the client's and the server's end.
+    fn channel(&mut self, _contract: &Known) -> Result<[u64; 2], Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    /// Serves a name by a contract. Returns the end of the door: each message that arrives there
+    /// carries the server's end of a new channel.
+    fn serve(
+        &mut self,
+        _name: &Name,
+        _contract: &Known,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(Err(Errno::NOSYS))
+    }
+
+    /// Makes a channel to the program that serves a name, and waits for it to be served if `waits`.
+    /// Returns the client's end.
+    fn connect(
+        &mut self,
+        _name: &Name,
+        _contract: &Known,
+        _waits: bool,
+    ) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(Err(Errno::NOSYS))
+    }
+
+    /// Returns what an end is.
+    fn about_end(&mut self, _end: u64) -> Result<About, Errno> {
+        Err(Errno::BADF)
+    }
+
+    /// Sends a message. Carried ends have left the process afterwards.
+    fn send(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        _message: &Outgoing<'_>,
+    ) -> Result<(), Errno> {
+        Err(Errno::BADF)
+    }
+
+    /// Receives a message, and waits for it if `waits`. Received ends are the caller's.
+    fn receive(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        _room: &mut Room<'_>,
+        _waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        Ok(Err(Errno::BADF.into()))
+    }
+
+    /// Returns a handle for a further descriptor of an end, or for an end that the parent on
+    /// another kernel has passed on.
+    fn dup_end(&mut self, _end: u64) -> Result<Result<u64, Errno>, Interrupted> {
+        Ok(Err(Errno::BADF))
+    }
+
+    /// Closes a descriptor's handle of an end.
+    fn close_end(&mut self, _end: u64) -> Result<(), Errno> {
+        Err(Errno::BADF)
+    }
+
+    /// Returns what an end is called in the start data of a process of kernel `kernel`. For another
+    /// kernel, the end leaves the caller.
+    fn end_at(&mut self, _kernel: u16, _end: u64) -> Result<u64, Errno> {
+        Err(Errno::NOTSUP)
+    }
+
+    /// Closes an end that [`Ends::end_at`] has named for a process of another kernel, unless that
+    /// process has it: it did not start.
+    fn call_end_back(&mut self, _kernel: u16, _end: u64) {}
+}
