@@ -8,7 +8,7 @@
 //! Nothing waits, and nothing allocates after construction. Messages between two kernels arrive in
 //! order and are not lost while both live; the transport drops those of an older epoch.
 //!
-//! No kernel uses it yet.
+//! Its driver is `kernel_platform::channels`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -269,8 +269,8 @@ pub fn decode(words: &[u64]) -> Option<Message<()>> {
 }
 
 impl Message<()> {
-    /// Adds the payload that came with the words, which only `Data` has. Returns `None` if `payload`
-    /// does.
+    /// Adds the payload that came with the words, which only `Data` has. Returns `None` if
+    /// `payload` does.
     pub fn with<B>(self, payload: impl FnOnce(EndName) -> Option<B>) -> Option<Message<B>> {
         Some(match self {
             Message::Data { to, data } => {

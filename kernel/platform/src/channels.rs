@@ -265,8 +265,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Receives the next message, with ends for a process of this tree. If there is none and a queue
-    /// is given, the calling thread waits in it from now on, until it is woken for the end.
+    /// Receives the next message, with ends for a process of this tree. If there is none and a
+    /// queue is given, the calling thread waits in it from now on, until it is woken for the end.
     pub fn receive(
         &self,
         (node, peers): (&Node, &Peers),
@@ -361,12 +361,6 @@ impl Channels {
             return Err(Failure::Crowded);
         }
         Ok(None)
-    }
-
-    /// Returns the slots in use, and the free cells.
-    pub fn census(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        (state.table.used(), state.rest.cells.left())
     }
 }
 

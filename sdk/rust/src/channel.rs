@@ -7,7 +7,7 @@
 //!                              | the system's calls
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
-//! - [`Door`] serves a name, and [`connect`] finds who does
+//! - [`Door`] serves a name, and [`connect`] connects to the program that does
 //! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
 //!   are the fields of messages
 //!

@@ -1,6 +1,6 @@
 //! Memory for the fields of messages that are queued: cells of 64 bytes, all taken at the start.
 //!
-//! Contract: the caller queues no more than [`Cells::new`] was told, so a message that may be
+//! Contract: the caller queues no more than [`Cells::new`] was given, so a message that may be
 //! queued has cells. A [`Payload`] is freed exactly once.
 
 use alloc::boxed::Box;
@@ -90,7 +90,8 @@ impl Cells {
     }
 
     /// Returns the number of free cells.
-    pub fn left(&self) -> usize {
+    #[cfg(test)]
+    fn left(&self) -> usize {
         self.left
     }
 }

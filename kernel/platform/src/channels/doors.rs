@@ -73,7 +73,7 @@ impl Doors {
 }
 
 impl State {
-    /// Passes an end to the program behind a door. Without room or door, closes the end.
+    /// Passes an end to the program that has a door. Without room or door, closes the end.
     fn deliver(&mut self, node: &Node, number: u64, end: EndId) -> bool {
         let State { table, rest } = self;
         let Rest { doors, cells, .. } = rest;

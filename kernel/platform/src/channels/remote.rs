@@ -203,8 +203,12 @@ impl State {
             let next = self.next(node, to).or_else(|| self.next_refusal(to));
             let Some(length) = next else { break };
             let bytes = self.rest.buffers.bytes.get(..length).unwrap_or_default();
-            // There is room. A kernel that has died meanwhile gets nothing, and is reported.
-            let _ = peers.stream(to, bytes);
+            // There is room. A kernel that has died, or has broken the protocol of the ring, gets
+            // nothing more in this life.
+            if peers.stream(to, bytes).is_err() {
+                self.lose(node, to);
+                break;
+            }
             has_sent = true;
         }
         has_sent
@@ -249,7 +253,7 @@ impl Channels {
         }
     }
 
-    /// Goes on sending to a kernel that has made room.
+    /// Continues to send to a kernel that has made room.
     pub fn stream_room(&self, node: &Node, peers: &Peers) {
         self.finish(node, peers, self.state.lock());
     }

@@ -29,7 +29,7 @@ impl Peers {
     /// Sends a message in the stream to peer `id`, after those sent before. Never waits. `Busy`: no
     /// room, as in [`Peers::has_room_to_stream`]. `PeerLost`: the peer does not run, or has broken
     /// the protocol; its session is over. The same contexts. A thread that has sent a message to a
-    /// peer that may rest calls [`Peers::wake_resting`]; a doorbell does not wake it.
+    /// peer that may rest calls [`Peers::wake_sleeper`]; a doorbell does not wake it.
     pub fn stream(&self, id: DomainId, payload: &[u8]) -> Result<(), CallError> {
         let peer = self.peer(id).ok_or(CallError::PeerLost)?;
         peer.caller.lock().notice(&peer.wires, Class::Stream, NO_PROCEDURE, payload)?;
@@ -47,8 +47,8 @@ impl Peers {
         }
     }
 
-    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and tells it that
-    /// there is room again.
+    /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and notifies
+    /// it that there is room again.
     pub(super) fn serve_stream(&self, peer: &Peer, buffer: &mut [u8; MAX_PAYLOAD]) {
         let Some(procedures) = self.procedures() else { return };
         let mut has_taken = false;

@@ -159,7 +159,7 @@ fn names(kernel: &str, program: &str) -> Result<(), Wrong> {
 
 fn finds() -> Result<(), Wrong> {
     let none = connect("test/none", echo_v1::CONTRACT).err();
-    must(none == Some(Errno::NOENT), &format!("nobody serves it: {none:?}"))?;
+    must(none == Some(Errno::NOENT), &format!("no program serves it: {none:?}"))?;
     let other = connect(NAME, ping_v1::CONTRACT).err();
     must(other == Some(Errno::PROTOTYPE), &format!("by another contract: {other:?}"))?;
     echoes(connect(NAME, echo_v1::CONTRACT)?)?;
