@@ -8,7 +8,7 @@ use abi::process::Errno;
 use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
-use kernel_place::{Facts, Refused, needs_load};
+use kernel_place::{Facts, Refused, Wishes, needs_load};
 use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
@@ -29,20 +29,21 @@ pub fn place(
     let facts = board.get_mut(..kernel.blob.domains().len()).ok_or(Errno::Inval)?;
     facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
     let requested = (requested != ANY_KERNEL).then_some(requested);
-    let mut class = class::NORMAL;
+    let mut wishes = Wishes { class: class::NORMAL, ..Wishes::default() };
     if requested.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
         // The kernel that starts the program reports what is wrong with it.
         let known = super::get().and_then(|all| all.class(session, directory, path));
-        class = known.unwrap_or(class);
-        if needs_load(class, facts) {
+        wishes.class = known.unwrap_or(wishes.class);
+        if needs_load(&wishes, facts) {
             count(session, facts);
         }
     }
-    let placed = kernel_place::choose(requested, class, kernel.me.index(), facts);
-    let at = placed.map_err(|why| match why {
+    let placed = kernel_place::choose(requested, &wishes, kernel.me.index(), facts);
+    let chosen = placed.map_err(|why| match why {
         Refused::NoSuchKernel => Errno::Inval,
-        Refused::Unavailable => Errno::Hostunreach,
+        Refused::Unavailable | Refused::NoPlatform { .. } => Errno::Hostunreach,
     })?;
+    let at = chosen.kernel;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
 }
@@ -59,9 +60,10 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     Facts {
         is_available: is_me || !apart && epoch != 0 && state != state::DEAD,
         is_strong: domain.role == role::MAIN,
+        isa: domain.isa,
         cores: domain.cores,
-        processes: 0,
         free: is_me.then(programs::room),
+        ..Facts::default()
     }
 }
 
