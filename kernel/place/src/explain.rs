@@ -13,7 +13,7 @@ pub struct Explanation<'a> {
     pub here: usize,
     pub outcome: Result<Decision, Refused>,
     /// Returns the name of a kernel.
-    pub name: &'a dyn Fn(usize) -> &'a str,
+    pub name: &'a dyn Fn(usize) -> &'static str,
 }
 
 impl Explanation<'_> {

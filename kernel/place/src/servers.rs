@@ -1,6 +1,7 @@
 //! Affinity to the servers of contracts, wherever they run.
 
 use crate::Facts;
+use core::fmt::{self, Write};
 
 /// An endpoint of a program's manifest: how it wants to run relative to the servers of a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,30 @@ pub struct Server {
     /// Index of its kernel.
     pub kernel: usize,
     pub pid: u32,
+}
+
+/// Writes a line about an endpoint, for people: the contract's `name`, what the program wants, and
+/// where the contract is served. `is_own`: the program serves it itself.
+pub fn explain_endpoint(
+    out: &mut dyn Write,
+    (name, is_own): (&str, bool),
+    affinity: &Affinity,
+    servers: &[Server],
+    kernel: &dyn Fn(usize) -> &'static str,
+) -> fmt::Result {
+    write!(out, "  {name}: ")?;
+    match affinity.value {
+        _ if is_own => write!(out, "its own, instances apart ({})", affinity.value)?,
+        0 => out.write_str("anywhere")?,
+        value @ 1.. => write!(out, "near (+{value})")?,
+        value => write!(out, "apart ({value})")?,
+    }
+    let mut before = "; served on ";
+    for server in servers.iter().filter(|it| it.contract == affinity.contract) {
+        write!(out, "{before}{} by process {}", kernel(server.kernel), server.pid)?;
+        before = ", ";
+    }
+    writeln!(out, "{}", if before == ", " { "" } else { "; not served now" })
 }
 
 /// Returns whether the servers must be known to choose a kernel.

@@ -48,7 +48,7 @@ mod threads;
 pub mod turns;
 
 use crate::lights::turn::Turn;
-use crate::programs::{Loaded, Programs, Short, is_inside};
+use crate::programs::{Loaded, Programs, Short, Wishes, is_inside};
 use ::processes::client::{Client, News};
 use abi::moves::Image;
 use abi::process::{End, Errno, Reply, Request, signal};
@@ -77,7 +77,7 @@ use kernel_services::session::Session;
 use moves::Journey;
 pub use moves::move_to;
 use pipes::Pipes;
-pub use place::place;
+pub use place::{describe, lacking, place};
 use threads::{Beginning, Thread, Threads};
 
 /// What the threads of a process run.
@@ -350,9 +350,14 @@ impl Processes {
         self.pipes.census()
     }
 
-    /// Returns the class of the program `path` (for strong or weak cores), if it can be read.
-    fn class(&self, session: &Session, directory: Option<u64>, path: &[u8]) -> Option<u32> {
-        Programs::class(self.programs.get(), session, directory, path).ok()
+    /// Returns what the program `path` says of the kernel that is to run it.
+    fn wishes(
+        &self,
+        session: &Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<Arc<Wishes>, Errno> {
+        Programs::wishes(self.programs.get(), session, directory, path)
     }
 
     fn life(&self, pid: u32) -> Option<Arc<LocalProcess>> {

@@ -1,7 +1,7 @@
 //! The explanation of a decision.
 
 use super::*;
-use crate::{Explanation, missing};
+use crate::{Affinity, Explanation, Server, explain_endpoint, missing};
 use abi::platform::{AARCH64, RISCV64, STRONG as FAST};
 
 fn explained(wishes: &Wishes, kernels: &[Facts]) -> String {
@@ -52,4 +52,25 @@ fn every_reason_reads_as_a_sentence() {
         "{text}"
     );
     assert!(explained(&class(NORMAL), &[STRONG]).ends_with("  So main: no other kernel runs.\n"));
+}
+
+#[test]
+fn an_endpoint_is_explained_with_its_servers() {
+    let server = |kernel, pid| Server { contract: [1; 16], kernel, pid };
+    let servers = [server(0, 70), server(1, 71), Server { contract: [2; 16], ..server(1, 72) }];
+    let name = |at: usize| if at == 0 { "main" } else { "shadow" };
+    let line = |contract: [u8; 16], value, is_own| {
+        let mut out = String::new();
+        let affinity = Affinity { contract, value };
+        explain_endpoint(&mut out, ("ping.v1", is_own), &affinity, &servers, &name).unwrap();
+        out
+    };
+    let both = "served on main by process 70, shadow by process 71\n";
+    assert_eq!(line([1; 16], 5, false), format!("  ping.v1: near (+5); {both}"));
+    assert_eq!(
+        line([1; 16], -1, true),
+        format!("  ping.v1: its own, instances apart (-1); {both}")
+    );
+    assert_eq!(line([3; 16], -2, false), "  ping.v1: apart (-2); not served now\n");
+    assert_eq!(line([3; 16], 0, false), "  ping.v1: anywhere; not served now\n");
 }
