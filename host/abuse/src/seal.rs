@@ -108,10 +108,13 @@ fn changed(bytes: &[u8]) -> (Vec<u8>, bool) {
 
 fn judge(bytes: &[u8], check: Check) -> u64 {
     let (file, own) = changed(bytes);
-    if let Some(wishes) = kernel_seal::Wishes::of(&file) {
-        assert!([class::NORMAL, class::LIGHT].contains(&wishes.class));
-        assert!(platform::can_be_one(wishes.required) && platform::is_packed(wishes.preferred));
-        assert!(wishes.endpoints.len() <= IMAGE_STRINGS);
+    if let Some(preferences) = kernel_seal::Preferences::of(&file) {
+        assert!([class::NORMAL, class::LIGHT].contains(&preferences.class));
+        assert!(
+            platform::can_be_one(preferences.required)
+                && platform::is_packed(preferences.preferred)
+        );
+        assert!(preferences.endpoints.len() <= IMAGE_STRINGS);
     }
     match check(&file, isa::AARCH64, &KEY) {
         Err(refused) => 1 << refused as u32,

@@ -1,13 +1,13 @@
 //! A decision in words, for people: what is known of each kernel, what each step left, and the
 //! result.
 
-use crate::{Decision, Facts, Kernels, Reason, Refused, Step, Wishes};
+use crate::{Decision, Facts, Kernels, Preferences, Reason, Refused, Step};
 use abi::platform;
 use core::fmt::{self, Write};
 
 /// A decision with everything that its explanation mentions.
 pub struct Explanation<'a> {
-    pub wishes: &'a Wishes,
+    pub preferences: &'a Preferences,
     pub kernels: &'a [Facts],
     /// The caller's kernel.
     pub here: usize,
@@ -62,7 +62,7 @@ impl Explanation<'_> {
         match step.reason {
             Reason::Required => {
                 out.write_str("It requires the platform ")?;
-                write_names(out, self.wishes.required)?;
+                write_names(out, self.preferences.required)?;
             }
             Reason::Memory => out.write_str("Enough memory is free")?,
             Reason::Preferred(platform) => {
@@ -72,7 +72,7 @@ impl Explanation<'_> {
             Reason::Near => out.write_str("It wants to be near to servers that run there")?,
             Reason::Apart => out.write_str("It wants to be apart from servers elsewhere")?,
             Reason::Class => {
-                let (class, cores) = if self.wishes.wants_strong() {
+                let (class, cores) = if self.preferences.wants_strong() {
                     ("normal", "strong")
                 } else {
                     ("light", "weak")

@@ -77,7 +77,7 @@ impl Facts {
 
 /// What a program's manifest says of the kernel, except its endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Preferences {
     /// One of [`class`].
     pub class: u32,
     /// Platforms that the kernel must have.
@@ -86,7 +86,7 @@ pub struct Wishes {
     pub preferred: u16,
 }
 
-impl Wishes {
+impl Preferences {
     fn wants_strong(&self) -> bool {
         self.class != class::LIGHT
     }
@@ -196,7 +196,7 @@ pub enum Refused {
 /// for. At most [`MAX_DOMAINS`] kernels are considered.
 pub fn choose(
     requested: Option<u32>,
-    wishes: &Wishes,
+    preferences: &Preferences,
     here: usize,
     kernels: &[Facts],
 ) -> Result<Decision, Refused> {
@@ -206,7 +206,7 @@ pub fn choose(
         let chosen = Decision::at_once(at, Reason::Requested);
         return if facts.is_available { Ok(chosen) } else { Err(Refused::Unavailable) };
     }
-    let mut narrowing = by_wishes(wishes, kernels)?;
+    let mut narrowing = by_preferences(preferences, kernels)?;
     narrowing
         .keep_least(Reason::Busy, |facts| u64::from(facts.busy.unwrap_or_default() / BUSY_STEP));
     narrowing.keep_least(Reason::Processes, Facts::load);
@@ -216,32 +216,35 @@ pub fn choose(
     narrowing.decision().ok_or(Refused::Unavailable)
 }
 
-/// Returns whether the program's wishes leave several kernels, so that their load must be known to
-/// choose one.
-pub fn needs_load(wishes: &Wishes, kernels: &[Facts]) -> bool {
-    by_wishes(wishes, kernels).is_ok_and(|narrowing| narrowing.left.count() > 1)
+/// Returns whether the program's preferences leave several kernels, so that their load must be
+/// known to choose one.
+pub fn needs_load(preferences: &Preferences, kernels: &[Facts]) -> bool {
+    by_preferences(preferences, kernels).is_ok_and(|narrowing| narrowing.left.count() > 1)
 }
 
 /// The steps before the load of the kernels matters. Keeps at least one.
-fn by_wishes<'a>(wishes: &Wishes, kernels: &'a [Facts]) -> Result<Narrowing<'a>, Refused> {
+fn by_preferences<'a>(
+    preferences: &Preferences,
+    kernels: &'a [Facts],
+) -> Result<Narrowing<'a>, Refused> {
     let mut narrowing = Narrowing::new(kernels);
     if narrowing.left.count() == 0 {
         return Err(Refused::Unavailable);
     }
-    let required = wishes.required;
+    let required = preferences.required;
     let has = |platforms: u8| move |facts: &Facts| facts.platforms() & platforms == platforms;
     if !narrowing.keep(Reason::Required, |_, facts| has(required)(facts)) {
         let is_on_board = kernels.iter().any(has(required));
         return Err(Refused::NoPlatform { required, is_on_board });
     }
     narrowing.keep(Reason::Memory, |_, facts| !facts.is_low_on_memory());
-    for platform in platform::unpack(wishes.preferred) {
+    for platform in platform::unpack(preferences.preferred) {
         if narrowing.keep(Reason::Preferred(platform), |_, facts| has(platform)(facts)) {
             break;
         }
     }
     narrowing.keep_least(Reason::Near, |facts| u64::from(u32::MAX - facts.near));
     narrowing.keep_least(Reason::Apart, |facts| u64::from(facts.apart));
-    narrowing.keep(Reason::Class, |_, facts| facts.is_strong == wishes.wants_strong());
+    narrowing.keep(Reason::Class, |_, facts| facts.is_strong == preferences.wants_strong());
     Ok(narrowing)
 }

@@ -4,7 +4,7 @@ mod affinity;
 mod random;
 mod words;
 
-use crate::{ENOUGH, Facts, Reason, Refused, Wishes, choose, needs_load};
+use crate::{ENOUGH, Facts, Preferences, Reason, Refused, choose, needs_load};
 use abi::boot::isa;
 use abi::platform;
 use abi::program::class::{LIGHT, NORMAL};
@@ -23,21 +23,21 @@ const STRONG: Facts = Facts {
 const WEAK: Facts = Facts { is_strong: false, isa: isa::RISCV64, cores: 1, ..STRONG };
 const GONE: Facts = Facts { is_available: false, ..WEAK };
 
-fn class(class: u32) -> Wishes {
-    Wishes { class, ..Wishes::default() }
+fn class(class: u32) -> Preferences {
+    Preferences { class, ..Preferences::default() }
 }
 
-fn preferring(platforms: &[u8]) -> Wishes {
+fn preferring(platforms: &[u8]) -> Preferences {
     let preferred = platform::pack(platforms).unwrap();
-    Wishes { class: NORMAL, required: 0, preferred }
+    Preferences { class: NORMAL, required: 0, preferred }
 }
 
-fn requiring(required: u8) -> Wishes {
-    Wishes { class: NORMAL, required, preferred: 0 }
+fn requiring(required: u8) -> Preferences {
+    Preferences { class: NORMAL, required, preferred: 0 }
 }
 
-fn chosen(wishes: &Wishes, here: usize, kernels: &[Facts]) -> (usize, Reason) {
-    let decision = choose(None, wishes, here, kernels).unwrap();
+fn chosen(preferences: &Preferences, here: usize, kernels: &[Facts]) -> (usize, Reason) {
+    let decision = choose(None, preferences, here, kernels).unwrap();
     (decision.kernel, decision.reason)
 }
 
@@ -61,8 +61,9 @@ fn the_class_selects_strong_or_weak_kernels() {
 #[test]
 fn a_requested_kernel_is_chosen_or_an_error() {
     let board = [STRONG, WEAK, GONE];
-    let wishes = requiring(platform::RISCV64);
-    let requested = |requested| choose(Some(requested), &wishes, 0, &board).map(|it| it.kernel);
+    let preferences = requiring(platform::RISCV64);
+    let requested =
+        |requested| choose(Some(requested), &preferences, 0, &board).map(|it| it.kernel);
     assert_eq!((requested(0), requested(1)), (Ok(0), Ok(1)), "whatever the manifest says");
     assert_eq!(
         (requested(2), requested(3)),

@@ -48,7 +48,7 @@ mod threads;
 pub mod turns;
 
 use crate::lights::turn::Turn;
-use crate::programs::{Loaded, Programs, Short, Wishes, is_inside};
+use crate::programs::{Loaded, Programs, Short, is_inside};
 use ::processes::client::{Client, News};
 use abi::moves::Image;
 use abi::process::{End, Errno, Reply, Request, signal};
@@ -348,16 +348,6 @@ impl Processes {
     /// Returns the number of private pipes, and how many have moved to the file service.
     pub fn pipes(&self) -> (usize, u64) {
         self.pipes.census()
-    }
-
-    /// Returns what the program `path` says of the kernel that is to run it.
-    fn wishes(
-        &self,
-        session: &Session,
-        directory: Option<u64>,
-        path: &[u8],
-    ) -> Result<Arc<Wishes>, Errno> {
-        Programs::wishes(self.programs.get(), session, directory, path)
     }
 
     fn life(&self, pid: u32) -> Option<Arc<LocalProcess>> {

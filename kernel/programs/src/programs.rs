@@ -16,12 +16,12 @@
 //! - [`load`]: reads, checks and caches programs
 //! - [`seam`]: the platform functions that wasmtime calls
 //! - [`stack`]: stacks of programs
-//! - [`wishes`]: what images say of the kernel that is to run them
+//! - [`preferences`]: what images say of the kernel that is to run them
 
 mod load;
+mod preferences;
 mod seam;
 pub mod stack;
-mod wishes;
 
 use crate::lights;
 use alloc::collections::BTreeMap;
@@ -37,7 +37,7 @@ use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
 use kernel_services::kernel::Kernel;
 pub use load::{Directory, Loaded, Manifest, Programs, open_image, refusal};
-pub use wishes::Wishes;
+pub use preferences::Preferences;
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
 /// heap, the cores' frame caches, and private pipes.

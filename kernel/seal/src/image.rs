@@ -123,7 +123,7 @@ impl<'a> Deref for Image<'a> {
 /// What the head of an image says of the kernel that is to run it, read without checking the seal:
 /// it may be used to choose a kernel, and for nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Preferences {
     /// One of [`class`].
     pub class: u32,
     /// Platforms that the kernel must have.
@@ -135,10 +135,10 @@ pub struct Wishes {
     pub endpoints: Range<usize>,
 }
 
-impl Wishes {
+impl Preferences {
     /// Returns those in the first bytes of an image; `None` if this is no image of this version, or
     /// not a valid one.
-    pub fn of(head: &[u8]) -> Option<Wishes> {
+    pub fn of(head: &[u8]) -> Option<Preferences> {
         let (head, _) = ImageHead::read_from_prefix(head).ok()?;
         let is_known = head.magic == IMAGE_MAGIC && head.version == IMAGE_VERSION;
         let before = [head.arguments, head.environment, head.preopens].map(|it| it as usize);
@@ -148,7 +148,7 @@ impl Wishes {
             && platform::can_be_one(head.required)
             && platform::is_packed(head.preferred)
             && to <= HEAD + IMAGE_STRINGS;
-        (is_known && is_valid).then_some(Wishes {
+        (is_known && is_valid).then_some(Preferences {
             class: head.class.into(),
             required: head.required,
             preferred: head.preferred,

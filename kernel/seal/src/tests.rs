@@ -1,6 +1,6 @@
 //! A sealed image passes the check; any other file is refused with the right reason.
 
-use crate::{Contents, Endpoint, Preopen, Refused, Wishes, check, seal};
+use crate::{Contents, Endpoint, Preferences, Preopen, Refused, check, seal};
 use abi::boot::isa;
 use abi::platform;
 use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class, right};
@@ -208,22 +208,22 @@ fn invalid_contents_are_not_sealed() {
     }
 }
 
-/// Wishes are read from the head alone, which may be invalid otherwise.
+/// Preferences are read from the head alone, which may be invalid otherwise.
 #[test]
-fn wishes_are_read_from_the_head() {
+fn preferences_are_read_from_the_head() {
     let code = code();
     for class in [class::NORMAL, class::LIGHT] {
         let whole = seal(&Contents { class, ..image(&code) }, &KEY).unwrap();
         let head = &whole[..size_of::<ImageHead>()];
-        let found = Wishes::of(head).unwrap();
+        let found = Preferences::of(head).unwrap();
         let said = (found.class, found.required, found.preferred);
         assert_eq!(said, (class, platform::STRONG, 0x12));
         assert_eq!(&whole[found.endpoints], ENDPOINTS);
-        assert_eq!(Wishes::of(&head[..head.len() - 1]), None);
+        assert_eq!(Preferences::of(&head[..head.len() - 1]), None);
         let with = |at: usize, bytes: &[u8]| {
             let mut head = head.to_vec();
             head[at..at + bytes.len()].copy_from_slice(bytes);
-            Wishes::of(&head)
+            Preferences::of(&head)
         };
         assert_eq!(with(offset_of!(ImageHead, class), &[9]), None);
         assert_eq!(with(offset_of!(ImageHead, required), &[0x10]), None);
@@ -232,7 +232,7 @@ fn wishes_are_read_from_the_head() {
         assert_eq!(with(offset_of!(ImageHead, arguments), &[0xff; 4]), None);
         assert_eq!(with(offset_of!(ImageHead, version), &[200]), None);
     }
-    assert_eq!(Wishes::of(&[0; 200]), None);
+    assert_eq!(Preferences::of(&[0; 200]), None);
 }
 
 /// The class had four bytes, of which the upper three were 0.

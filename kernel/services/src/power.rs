@@ -155,8 +155,8 @@ pub fn report(session: &Session, domain: DomainId) -> Option<Report> {
     Some(report)
 }
 
-/// Returns how busy the cores of `domain` are, in percent, as it has published; `None` if it has not
-/// yet. Wakes nothing and asks nothing.
+/// Returns how busy the cores of `domain` are, in percent, as its kernel has published; `None` if
+/// it has not yet. Wakes nothing and asks nothing.
 pub fn busy(kernel: &Kernel, domain: DomainId) -> Option<u32> {
     if domain == kernel.me {
         publish(kernel);

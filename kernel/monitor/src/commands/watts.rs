@@ -200,7 +200,8 @@ mod tests {
     fn each_fact_is_a_line_with_its_domain_name_value_and_unit() {
         let lines = "main state resting\nmain rests 4\nmain age 0.000000000 s\n\
                      main uptime 3.000000001 s\nmain resting 1.000000000 s\n\
-                     main active 0.000000020 s\nmain idle 2.000000000 s\nmain busy 0 %\nmain power 79.800 mW\n";
+                     main active 0.000000020 s\nmain idle 2.000000000 s\n\
+                     main busy 0 %\nmain power 79.800 mW\n";
         assert_eq!(text(None, 7), String::from(lines) + "main estimated 0.000000007 J\n");
     }
 

@@ -43,7 +43,7 @@ fn the_first_preferred_platform_that_a_kernel_has_is_chosen() {
     assert_eq!(chosen(&preferring(&[RISCV64, AARCH64]), 0, &duo).0, 1);
     assert_eq!(chosen(&preferring(&[RISCV64, AARCH64]), 0, &[STRONG, GONE]).0, 0);
     assert_eq!(chosen(&preferring(&[SLOW]), 0, &[STRONG, STRONG]).0, 0, "a preference only");
-    let both = Wishes { required: AARCH64, ..preferring(&[SLOW]) };
+    let both = Preferences { required: AARCH64, ..preferring(&[SLOW]) };
     assert_eq!(chosen(&both, 0, &duo), (0, Reason::Required), "what is required comes first");
     // The class decides among several kernels of a platform.
     let slow_arm = Facts { is_strong: false, ..STRONG };
@@ -58,7 +58,7 @@ fn a_program_starts_near_its_servers() {
     let near = weighed(&[(STORAGE, 1)], &[(STORAGE, 1)], [STRONG, busy]);
     assert_eq!(chosen(&class(NORMAL), 0, &near), (1, Reason::Near), "however busy they are");
     let nowhere = weighed(&[(STORAGE, 1)], &[(VIRUS, 1)], [STRONG, WEAK]);
-    assert_eq!(chosen(&class(NORMAL), 0, &nowhere), (0, Reason::Class), "nobody serves it");
+    assert_eq!(chosen(&class(NORMAL), 0, &nowhere), (0, Reason::Class), "no process serves it");
     let sums = weighed(
         &[(STORAGE, 5), (VIRUS, 3)],
         &[(STORAGE, 0), (VIRUS, 1), (VIRUS, 1)],

@@ -18,7 +18,7 @@ fn random(random: &mut Prng) -> Facts {
     }
 }
 
-fn wishes(random: &mut Prng) -> Wishes {
+fn preferences(random: &mut Prng) -> Preferences {
     let possible: Vec<u8> = (0..16).filter(|&set| platform::can_be_one(set)).collect();
     let mut platforms: Vec<u8> = platform::ALL.iter().map(|&(platform, _)| platform).collect();
     let (one, other) = (random.below(4) as usize, random.below(4) as usize);
@@ -28,17 +28,17 @@ fn wishes(random: &mut Prng) -> Wishes {
     let preferred = [0, platform::pack(&platforms).unwrap()][random.below(2) as usize];
     let required = [0, possible[random.below(possible.len() as u64) as usize]];
     let required = required[random.below(2) as usize];
-    Wishes { class: [NORMAL, LIGHT][random.below(2) as usize], required, preferred }
+    Preferences { class: [NORMAL, LIGHT][random.below(2) as usize], required, preferred }
 }
 
 /// The rules of the page, each as a question about two kernels: returns whether `other` should have
 /// been chosen instead of `one`.
-fn is_better(wishes: &Wishes, other: &Facts, one: &Facts) -> bool {
+fn is_better(preferences: &Preferences, other: &Facts, one: &Facts) -> bool {
     let preference = |facts: &Facts| {
         let has = |platform: u8| facts.platforms() & platform != 0;
-        platform::unpack(wishes.preferred).position(has).unwrap_or(9)
+        platform::unpack(preferences.preferred).position(has).unwrap_or(9)
     };
-    let fits = |facts: &Facts| facts.is_strong == (wishes.class == NORMAL);
+    let fits = |facts: &Facts| facts.is_strong == (preferences.class == NORMAL);
     let busy = |facts: &Facts| facts.busy.unwrap_or(0) / BUSY_STEP;
     let rank = |it: &Facts| {
         let memory = it.free.is_some_and(|free| free < ENOUGH);
@@ -58,21 +58,25 @@ fn the_rules_hold_on_random_boards() {
     let mut reasons = std::collections::BTreeSet::new();
     for _ in 0..200_000 {
         let kernels: Vec<_> = (0..prng.below(9)).map(|_| random(&mut prng)).collect();
-        let (wishes, here) = (wishes(&mut prng), prng.below(9) as usize);
-        let found = choose(None, &wishes, here, &kernels);
-        assert_eq!(found, choose(None, &wishes, here, &kernels), "the same facts, another choice");
-        let has = |facts: &Facts| facts.platforms() & wishes.required == wishes.required;
+        let (preferences, here) = (preferences(&mut prng), prng.below(9) as usize);
+        let found = choose(None, &preferences, here, &kernels);
+        assert_eq!(
+            found,
+            choose(None, &preferences, here, &kernels),
+            "the same facts, another choice"
+        );
+        let has = |facts: &Facts| facts.platforms() & preferences.required == preferences.required;
         let candidates = || kernels.iter().filter(|it| it.is_available && has(it));
         match found {
             Err(Refused::Unavailable) => assert!(!kernels.iter().any(|it| it.is_available)),
             Err(Refused::NoPlatform { required, is_on_board }) => {
-                assert!(candidates().next().is_none() && required == wishes.required);
+                assert!(candidates().next().is_none() && required == preferences.required);
                 assert_eq!(is_on_board, kernels.iter().any(has));
             }
             Err(Refused::NoSuchKernel) => panic!("no kernel was requested"),
             Ok(decision) => {
                 reasons.insert(format!("{:?}", decision.reason).replace(char::is_numeric, ""));
-                check(&wishes, here, &kernels, &decision);
+                check(&preferences, here, &kernels, &decision);
             }
         }
     }
@@ -80,17 +84,19 @@ fn the_rules_hold_on_random_boards() {
 }
 
 /// Checks a decision against all other kernels.
-fn check(wishes: &Wishes, here: usize, kernels: &[Facts], decision: &Decision) {
+fn check(preferences: &Preferences, here: usize, kernels: &[Facts], decision: &Decision) {
     let chosen = kernels[decision.kernel];
-    let case = || format!("{wishes:?} {here} {kernels:?}: {decision:?}");
-    assert!(chosen.is_available && chosen.platforms() & wishes.required == wishes.required);
+    let case = || format!("{preferences:?} {here} {kernels:?}: {decision:?}");
+    assert!(
+        chosen.is_available && chosen.platforms() & preferences.required == preferences.required
+    );
     for (at, other) in kernels.iter().enumerate() {
-        let fits = other.platforms() & wishes.required == wishes.required;
+        let fits = other.platforms() & preferences.required == preferences.required;
         if !other.is_available || !fits || at == decision.kernel {
             continue;
         }
-        assert!(!is_better(wishes, other, &chosen), "{at} is better: {}", case());
-        if !is_better(wishes, &chosen, other) {
+        assert!(!is_better(preferences, other, &chosen), "{at} is better: {}", case());
+        if !is_better(preferences, &chosen, other) {
             assert!(at != here, "the caller's kernel is as good: {}", case());
             assert!(decision.kernel == here || decision.kernel < at, "{}", case());
         }
@@ -112,13 +118,13 @@ fn requests_decide_on_random_boards() {
     let mut prng = Prng::new(8);
     for _ in 0..20_000 {
         let kernels: Vec<_> = (0..prng.below(9)).map(|_| random(&mut prng)).collect();
-        let (wishes, requested) = (wishes(&mut prng), prng.below(10) as u32);
+        let (preferences, requested) = (preferences(&mut prng), prng.below(10) as u32);
         let wanted = match kernels.get(requested as usize) {
             Some(facts) if facts.is_available => Ok(requested as usize),
             Some(_) => Err(Refused::Unavailable),
             None => Err(Refused::NoSuchKernel),
         };
-        let found = choose(Some(requested), &wishes, 0, &kernels).map(|it| it.kernel);
+        let found = choose(Some(requested), &preferences, 0, &kernels).map(|it| it.kernel);
         assert_eq!(found, wanted);
     }
 }

@@ -4,11 +4,11 @@ use super::*;
 use crate::{Affinity, Explanation, Server, explain_endpoint, missing};
 use abi::platform::{AARCH64, RISCV64, STRONG as FAST};
 
-fn explained(wishes: &Wishes, kernels: &[Facts]) -> String {
+fn explained(preferences: &Preferences, kernels: &[Facts]) -> String {
     let mut out = String::new();
     let name = |at: usize| ["main", "twin", "shadow"].get(at).copied().unwrap_or("?");
-    let outcome = choose(None, wishes, 0, kernels);
-    let it = Explanation { wishes, kernels, here: 0, outcome, name: &name };
+    let outcome = choose(None, preferences, 0, kernels);
+    let it = Explanation { preferences, kernels, here: 0, outcome, name: &name };
     it.write(&mut out).unwrap();
     out
 }
@@ -44,7 +44,7 @@ fn a_missing_platform_is_named() {
 
 #[test]
 fn every_reason_reads_as_a_sentence() {
-    let weak = Wishes { class: LIGHT, ..Wishes::default() };
+    let weak = Preferences { class: LIGHT, ..Preferences::default() };
     assert!(explained(&weak, &[STRONG, WEAK]).contains("1. Its class is light, for weak cores: "));
     let text = explained(&class(NORMAL), &[STRONG, STRONG]);
     assert!(

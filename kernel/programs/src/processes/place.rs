@@ -3,10 +3,10 @@
 //! and what the kernels publish of their use (docs/design/affinity.md).
 
 use super::with_table;
-use crate::programs::{self, Wishes};
+use crate::programs::{self, Preferences, Programs};
 use abi::boot::{MAX_DOMAINS, role};
 use abi::process::Errno;
-use abi::program::{ANY_KERNEL, class};
+use abi::program::ANY_KERNEL;
 use abi::soc::state;
 use alloc::format;
 use alloc::string::String;
@@ -38,16 +38,16 @@ pub fn place(
     let kernel = session.kernel;
     let requested = (requested != ANY_KERNEL).then_some(requested);
     let mut board = Board::of(kernel);
-    let mut wishes = Arc::default();
+    let mut preferences = Arc::<Preferences>::default();
     if requested.is_none() {
         // The kernel that starts the program reports what is wrong with it.
-        wishes = wishes_of(session, directory, path).unwrap_or_else(|_| unknown());
-        board.add_servers(session, &wishes);
-        if needs_load(&wishes.kernel, board.facts()) {
+        preferences = preferences_of(session, directory, path).unwrap_or_default();
+        board.add_servers(session, &preferences);
+        if needs_load(&preferences.kernel, board.facts()) {
             board.add_load(session);
         }
     }
-    let placed = board.choose(kernel, requested, &wishes);
+    let placed = board.choose(kernel, requested, &preferences);
     let at = placed.map_err(|why| refused(path, why))?.kernel;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
@@ -61,23 +61,24 @@ pub fn describe(
     out: &mut dyn Write,
 ) -> Result<Option<&'static str>, Errno> {
     let kernel = session.kernel;
-    let wishes = wishes_of(session, None, path)?;
+    let preferences = preferences_of(session, None, path)?;
     let mut board = Board::of(kernel);
-    let servers = board.add_servers(session, &wishes);
+    let servers = board.add_servers(session, &preferences);
     board.add_load(session);
-    let outcome = board.choose(kernel, None, &wishes);
+    let outcome = board.choose(kernel, None, &preferences);
     let name = |at: usize| name(kernel, at);
     let (kernels, here) = (board.facts(), kernel.me.index());
-    let explanation = Explanation { wishes: &wishes.kernel, kernels, here, outcome, name: &name };
-    let written = write_endpoints(out, &wishes, &servers, &name);
+    let explanation =
+        Explanation { preferences: &preferences.kernel, kernels, here, outcome, name: &name };
+    let written = write_endpoints(out, &preferences, &servers, &name);
     written.and_then(|()| explanation.write(out)).map_err(|_| Errno::Io)?;
     Ok(outcome.ok().map(|chosen| name(chosen.kernel)))
 }
 
 /// Returns which platform the program `path` requires and no kernel has, if that is so.
 pub fn lacking(session: &Session, path: &[u8]) -> Option<String> {
-    let wishes = wishes_of(session, None, path).ok()?;
-    match Board::of(session.kernel).choose(session.kernel, None, &wishes) {
+    let preferences = preferences_of(session, None, path).ok()?;
+    match Board::of(session.kernel).choose(session.kernel, None, &preferences) {
         Err(Refused::NoPlatform { required, is_on_board }) => {
             Some(format!("{}", missing(required, is_on_board)))
         }
@@ -87,25 +88,24 @@ pub fn lacking(session: &Session, path: &[u8]) -> Option<String> {
 
 fn write_endpoints(
     out: &mut dyn Write,
-    wishes: &Wishes,
+    preferences: &Preferences,
     servers: &[Server],
     name: &dyn Fn(usize) -> &'static str,
 ) -> fmt::Result {
-    for it in &wishes.endpoints {
+    for it in &preferences.endpoints {
         let contract = core::str::from_utf8(&it.contract).unwrap_or("?");
         explain_endpoint(out, (contract, it.is_own), &it.affinity, servers, name)?;
     }
     Ok(())
 }
 
-fn wishes_of(session: &Session, directory: Option<u64>, path: &[u8]) -> Result<Arc<Wishes>, Errno> {
-    super::get().ok_or(Errno::Nosys)?.wishes(session, directory, path)
-}
-
-/// Returns the wishes of a program that cannot be read.
-fn unknown() -> Arc<Wishes> {
-    let kernel = kernel_place::Wishes { class: class::NORMAL, ..kernel_place::Wishes::default() };
-    Arc::new(Wishes { kernel, endpoints: Vec::new() })
+fn preferences_of(
+    session: &Session,
+    directory: Option<u64>,
+    path: &[u8],
+) -> Result<Arc<Preferences>, Errno> {
+    let processes = super::get().ok_or(Errno::Nosys)?;
+    Programs::preferences(processes.programs.get(), session, directory, path)
 }
 
 fn refused(path: &[u8], why: Refused) -> Errno {
@@ -145,14 +145,14 @@ impl Board {
         &self,
         kernel: &Kernel,
         requested: Option<u32>,
-        wishes: &Wishes,
+        preferences: &Preferences,
     ) -> Result<Decision, Refused> {
-        kernel_place::choose(requested, &wishes.kernel, kernel.me.index(), self.facts())
+        kernel_place::choose(requested, &preferences.kernel, kernel.me.index(), self.facts())
     }
 
     /// Adds the affinities to servers, if it matters where those are. Returns the servers.
-    fn add_servers(&mut self, session: &Session, wishes: &Wishes) -> Vec<Server> {
-        let affinities = wishes.affinities();
+    fn add_servers(&mut self, session: &Session, preferences: &Preferences) -> Vec<Server> {
+        let affinities = preferences.affinities();
         if !is_wanted(&affinities) {
             return Vec::new();
         }

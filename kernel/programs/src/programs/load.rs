@@ -6,8 +6,8 @@
 //! read again.
 
 use super::Trace;
+use super::preferences::Preferences;
 use super::seam::{self, Buffer, Frozen};
-use super::wishes::Wishes;
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
@@ -55,7 +55,7 @@ pub struct Manifest {
     /// Limits of the tree or branch that a process of it begins; 0 for the default.
     pub tree: Budget,
     /// The kernel that is to run it.
-    pub wishes: Arc<Wishes>,
+    pub preferences: Arc<Preferences>,
     /// Bits of [`abi::program::right`].
     pub rights: u32,
     /// BLAKE3 of the .wasm file.
@@ -203,16 +203,16 @@ impl<G: Guest> Programs<G> {
 
     /// Returns what the program `path` says of the kernel that is to run it: from the cache of
     /// `these`, or else from the start of its image. The seal is not checked.
-    pub fn wishes(
+    pub fn preferences(
         these: Option<&Programs<G>>,
         session: &Session,
         directory: Option<u64>,
         path: &[u8],
-    ) -> Result<Arc<Wishes>, Errno> {
+    ) -> Result<Arc<Preferences>, Errno> {
         let file = Image::open(session, directory, path)?;
         match these.and_then(|these| these.find(file.known)) {
-            Some(loaded) => Ok(loaded.manifest.wishes.clone()),
-            None => file.wishes().map(Arc::new),
+            Some(loaded) => Ok(loaded.manifest.preferences.clone()),
+            None => file.preferences().map(Arc::new),
         }
     }
 
@@ -294,7 +294,7 @@ impl Manifest {
             memory: image.memory,
             files: image.files,
             tree: Budget { owner: 0, processes, handles },
-            wishes: Arc::new(Wishes::of_image(image)),
+            preferences: Arc::new(Preferences::of_image(image)),
             rights: image.rights,
             source: image.source,
         }
@@ -419,19 +419,20 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    fn wishes(&self) -> Result<Wishes, Errno> {
+    fn preferences(&self) -> Result<Preferences, Errno> {
         let mut head = [0; size_of::<ImageHead>()];
         let read = |at: usize, to: &mut [u8]| {
             with_files(self.session, |client| client.read_at(self.handle, at as u64, to))
                 .map_err(errno)
         };
         let count = read(0, &mut head)?;
-        let found = head.get(..count).and_then(kernel_seal::Wishes::of).ok_or(Errno::Noexec)?;
+        let found =
+            head.get(..count).and_then(kernel_seal::Preferences::of).ok_or(Errno::Noexec)?;
         let mut endpoints = vec![0; found.endpoints.len()];
         if !endpoints.is_empty() && read(found.endpoints.start, &mut endpoints)? < endpoints.len() {
             return Err(Errno::Noexec);
         }
-        Ok(Wishes::of_head(&found, &endpoints))
+        Ok(Preferences::of_head(&found, &endpoints))
     }
 
     fn read(&self) -> Result<Buffer, Errno> {

@@ -6,8 +6,8 @@ use kernel_seal::Image;
 
 /// What a program says of its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
-    pub kernel: kernel_place::Wishes,
+pub struct Preferences {
+    pub kernel: kernel_place::Preferences,
     /// Its endpoints; without those whose contract has no hash, which older tools wrote.
     pub endpoints: Vec<Endpoint>,
 }
@@ -25,22 +25,22 @@ pub struct Endpoint {
 /// Maximum number of endpoints of a manifest. More are ignored.
 const MOST: usize = 64;
 
-impl Wishes {
+impl Preferences {
     /// Returns those in an authentic image.
-    pub fn of_image(image: &Image<'_>) -> Wishes {
+    pub fn of_image(image: &Image<'_>) -> Preferences {
         let (class, required, preferred) = (image.class, image.required, image.preferred);
-        Wishes {
-            kernel: kernel_place::Wishes { class, required, preferred },
+        Preferences {
+            kernel: kernel_place::Preferences { class, required, preferred },
             endpoints: endpoints(image.endpoints),
         }
     }
 
     /// Returns those in the head of an image, and the bytes of its endpoints, neither of which need
     /// be authentic. Endpoints that are not valid are ignored.
-    pub fn of_head(head: &kernel_seal::Wishes, bytes: &[u8]) -> Wishes {
+    pub fn of_head(head: &kernel_seal::Preferences, bytes: &[u8]) -> Preferences {
         let (class, required, preferred) = (head.class, head.required, head.preferred);
-        Wishes {
-            kernel: kernel_place::Wishes { class, required, preferred },
+        Preferences {
+            kernel: kernel_place::Preferences { class, required, preferred },
             endpoints: endpoints(bytes),
         }
     }
