@@ -114,7 +114,7 @@ pub fn missing(required: u8, is_on_board: bool) -> impl fmt::Display {
         out.write_str("it requires the platform ")?;
         write_names(out, required)?;
         out.write_str(match is_on_board {
-            true => ", and no kernel that has it runs",
+            true => ", and no kernel that has it is available",
             false => ", which no kernel of this board has",
         })
     })
