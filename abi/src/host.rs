@@ -11,6 +11,7 @@
 //! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
 //! | Sync | flush all writes to the disks | Done, or Failed: why |
 //! | Move, a [`Move`] | move a running process to a kernel | Done, or Failed: why |
+//! | Place, the path of a program | explain where it would start | Data ..., End; or Failed: why |
 //!
 //! Strings that do not fit into the frame of Exec follow in frames of Data. While a program runs,
 //! the host sends Data for its standard input, End at the end of it, and Signal.
@@ -37,7 +38,8 @@ crate::codes::codes! {
         Pull = 2,
         /// Contents of a file, or standard input.
         Data = 3,
-        /// End of the data.
+        /// End of the data. In the answer to Place: the name of the kernel, or nothing if the
+        /// program cannot start.
         End = 4,
         /// The operation succeeded.
         Done = 5,
@@ -72,6 +74,8 @@ crate::codes::codes! {
         RootFull = 19,
         /// Move a process: a [`Move`].
         Move = 20,
+        /// Where a program would start, and why: its path. Nothing is started.
+        Place = 21,
     }
 }
 

@@ -20,6 +20,7 @@ pub mod moves;
 pub mod msg;
 pub mod names;
 pub mod net;
+pub mod platform;
 pub mod power;
 pub mod process;
 pub mod program;

@@ -41,9 +41,14 @@ pub struct PowerSample {
     pub idle: u64,
     /// Estimated energy in nJ, or [`UNKNOWN_ENERGY`].
     pub energy: u64,
+    /// How busy its cores were lately, in percent, or [`UNKNOWN_USE`].
+    pub busy: u64,
 }
 
 /// [`PowerSample::energy`] if the board file gives no power for a frequency that was used.
 pub const UNKNOWN_ENERGY: u64 = u64::MAX;
 
-const _: () = assert!(size_of::<PowerPoint>() == 16 && size_of::<PowerSample>() == 64);
+/// [`PowerSample::busy`] of a kernel that has just booted.
+pub const UNKNOWN_USE: u64 = u64::MAX;
+
+const _: () = assert!(size_of::<PowerPoint>() == 16 && size_of::<PowerSample>() == 72);

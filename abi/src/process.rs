@@ -107,6 +107,8 @@ codes! {
         Inval = 28,
         Io = 29,
         Mfile = 33,
+        /// No kernel has the platform that the program's manifest requires.
+        Nodev = 43,
         /// The process tree has as many handles as its quota allows, or there are no more.
         Nfile = 41,
         Noent = 44,

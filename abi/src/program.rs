@@ -377,6 +377,12 @@ pub mod class {
     pub const LIGHT: u32 = 2;
 }
 
+/// The affinity of an endpoint whose contract the program itself serves: its instances start apart
+/// from each other.
+pub const OWN_CONTRACT: &str = "self";
+/// Maximum positive affinity; negative ones have the same size.
+pub const AFFINITY: i32 = 100;
+
 /// Header of a sealed program image, which the installer makes for one ISA and seals with the
 /// board's key. The strings of the manifest follow it; the engine's code is at [`ImageHead::code`].
 #[repr(C)]
@@ -402,7 +408,11 @@ pub struct ImageHead {
     /// Maximum memory in bytes; 0: no limit but the board's.
     pub memory: u64,
     /// [`class`].
-    pub class: u32,
+    pub class: u8,
+    /// Platforms that the kernel must have ([`crate::platform`]); older tools wrote 0.
+    pub required: u8,
+    /// Platforms that it prefers, packed ([`crate::platform::pack`]); older tools wrote 0.
+    pub preferred: u16,
     /// Maximum descriptors; 0: the kernel's limit.
     pub files: u32,
     /// Bytes of the manifest's arguments, the first strings, each NUL terminated.
@@ -412,7 +422,8 @@ pub struct ImageHead {
     /// Bytes of its preopens, which follow: `RIGHTS PATH=NAME`, each NUL terminated; rights are `r`
     /// or `rw`, after a `+` if the program gets the directory from any parent.
     pub preopens: u32,
-    /// Bytes of its endpoints, which follow: `AFFINITY CONTRACT`, each NUL terminated.
+    /// Bytes of its endpoints, which follow: `AFFINITY CONTRACT HASH`, each NUL terminated.
+    /// AFFINITY is a number or [`OWN_CONTRACT`]; older tools wrote no HASH.
     pub endpoints: u32,
     /// [`right`]s.
     pub rights: u32,

@@ -6,8 +6,11 @@
 
 use crate::{Target, mutate};
 use abi::boot::isa;
+use abi::platform;
 use base::prng::Prng;
-use program::{Class, Limits, Manifest, ManifestError, Opened, Preopen, Reason, Signals};
+use program::{
+    Affinity, Class, Limits, Manifest, ManifestError, Opened, Platforms, Preopen, Reason, Signals,
+};
 use toml::{Table, Value};
 
 pub const TARGET: Target = Target {
@@ -40,7 +43,8 @@ preopens = ["/data:rw", "/bin=tools:r"]
 net = ["connect:*:443", "listen:80"]
 listen = ["tcp:80", "tcp:443"]
 grants = ["/etc=config:r"]
-endpoints = [{ contract = "echo", affinity = 5 }, { contract = "b.c-1", affinity = -100 }]
+endpoints = [{ contract = "echo.v1", affinity = 5 }, { contract = "b_c.v9", affinity = -100 }]
+platforms = { required = ["riscv64"], preferred = ["weak", "aarch64"] }
 [limits]
 files = 32
 tree_files = 300
@@ -65,7 +69,11 @@ const WORDS: &[&str] = &[
     "true",
     "1.5",
     "1979-05-27",
-    "{ contract = \"x\" }",
+    "{ contract = \"x.v1\" }",
+    "[{ contract = \"x.v1\", affinity = \"self\" }]",
+    "\"positive\"",
+    "\"strong\"",
+    "{ required = [\"weak\"] }",
     "[{ affinity = 1 }]",
     "\"4 GiB\"",
     "\"5 GiB\"",
@@ -73,7 +81,7 @@ const WORDS: &[&str] = &[
     "\"é\"",
     "[env]",
     "[[endpoints]]",
-    "contract = \"c\"",
+    "contract = \"c.v1\"",
     "\"=\"",
     "ends = \"\"",
     "'''",
@@ -148,9 +156,20 @@ fn printed(manifest: &Manifest) -> String {
     put("limits", Value::Table(set.map(|(name, limit)| (name.into(), limit.into())).collect()));
     let endpoints = manifest.endpoints.iter().map(|it| {
         let contract = ("contract".to_string(), it.contract.clone().into());
-        Value::Table(Table::from_iter([contract, ("affinity".into(), it.affinity.into())]))
+        let affinity = match it.affinity {
+            Affinity::Value(value) => value.into(),
+            Affinity::Own => "self".into(),
+        };
+        Value::Table(Table::from_iter([contract, ("affinity".into(), affinity)]))
     });
     put("endpoints", Value::Array(endpoints.collect()));
+    let Platforms { required, preferred } = manifest.platforms;
+    let preferred = platform::unpack(preferred).flat_map(platform::names);
+    let platforms = [
+        ("required".to_string(), texts(&mut platform::names(required).map(str::to_string))),
+        ("preferred".to_string(), texts(&mut preferred.map(str::to_string))),
+    ];
+    put("platforms", Value::Table(platforms.into_iter().collect()));
     toml::to_string(&table).expect("it can be printed")
 }
 
@@ -159,9 +178,9 @@ fn sealed(manifest: &Manifest) {
     let (key, isa) = ([3; program::KEY], isa::RISCV64);
     let file = program::seal(b"code", manifest, isa, [1; 32], &key).expect("it can be sealed");
     let image = program::open(&file, isa, &key).expect("it is accepted");
-    let Opened { args, env, preopens, endpoints, memory, class, .. } = image;
+    let Opened { args, env, preopens, endpoints, platforms, memory, class, .. } = image;
     let Opened { files, tree_processes, tree_files, net, listen, .. } = image;
-    assert_eq!(listen, manifest.listen);
+    assert_eq!((listen, platforms), (manifest.listen.clone(), manifest.platforms.clone()));
     assert_eq!(net, manifest.net.clone().unwrap_or_default());
     assert_eq!((args, endpoints), (manifest.args.clone(), manifest.endpoints.clone()));
     let variables = manifest.env.iter().map(|(name, value)| format!("{name}={value}"));

@@ -10,7 +10,8 @@
 use crate::bytes::Bytes;
 use crate::{Target, mutate};
 use abi::boot::isa;
-use abi::program::{IMAGE_UNSEALED, ImageHead, class};
+use abi::platform;
+use abi::program::{IMAGE_STRINGS, IMAGE_UNSEALED, ImageHead, class};
 use base::prng::Prng;
 use kernel_seal::{Contents, Image, Refused};
 
@@ -50,6 +51,8 @@ fn image() -> Vec<u8> {
     let contents = Contents {
         isa: isa::AARCH64,
         class: class::LIGHT,
+        required: 1,
+        preferred: 0x48,
         memory: 64 << 20,
         files: 12,
         rights: 0,
@@ -58,7 +61,7 @@ fn image() -> Vec<u8> {
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0+r /bin=tools=old\0",
-        endpoints: b"-5 echo.v1\x000 disk\0",
+        endpoints: b"-5 echo.v1 00112233445566778899aabbccddeeff\0self disk\0",
         net: b"connect:*:443\0listen:80\0",
         listen: b"tcp:80\0",
         source: [9; 32],
@@ -105,8 +108,14 @@ fn changed(bytes: &[u8]) -> (Vec<u8>, bool) {
 
 fn judge(bytes: &[u8], check: Check) -> u64 {
     let (file, own) = changed(bytes);
-    let found = kernel_seal::class_of(&file);
-    assert!(found.is_none_or(|it| [class::NORMAL, class::LIGHT].contains(&it)));
+    if let Some(preferences) = kernel_seal::Preferences::of(&file) {
+        assert!([class::NORMAL, class::LIGHT].contains(&preferences.class));
+        assert!(
+            platform::can_be_one(preferences.required)
+                && platform::is_packed(preferences.preferred)
+        );
+        assert!(preferences.endpoints.len() <= IMAGE_STRINGS);
+    }
     match check(&file, isa::AARCH64, &KEY) {
         Err(refused) => 1 << refused as u32,
         Ok(_) if !own => {

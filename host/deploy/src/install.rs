@@ -4,6 +4,7 @@
 //! The key lives as long as the board's run folder. Code is cached (`compiler.rs`), so installing a
 //! program again is fast.
 
+use crate::contracts;
 use crate::transfer::Stream;
 use abi::program::{FOLDER, LIGHT_SPAWN, MODULE};
 use anyhow::{Context, bail, ensure};
@@ -161,7 +162,7 @@ fn images_for(
     key: &[u8; 32],
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let wasm = source.wasm;
-    let manifest = checked_manifest(source)?;
+    let manifest = checked_manifest(&place.root, source)?;
     let mut bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
     if manifest.movable != Movable::No {
         bytes = compiler::movable(place, wasm, &bytes, manifest.movable)?;
@@ -176,9 +177,13 @@ fn images_for(
     isas.into_iter().zip(codes).map(seal).collect()
 }
 
-/// Returns the program's manifest, if its grants are allowed.
-fn checked_manifest(source: Source<'_>) -> anyhow::Result<Manifest> {
-    let manifest = manifest_of(source.wasm, source.manifest)?;
+/// Returns the program's manifest with the hashes of its contracts, if its grants are allowed.
+/// `root` is that of the tree.
+pub fn checked_manifest(root: &Path, source: Source<'_>) -> anyhow::Result<Manifest> {
+    let mut manifest = manifest_of(source.wasm, source.manifest)?;
+    if let Some(file) = manifest_file(source.wasm, source.manifest) {
+        contracts::resolve(root, &file, &mut manifest)?;
+    }
     let shown = |it: &program::Preopen| {
         let rights = if it.write { "rw" } else { "r" };
         format!("{}:{rights}", it.path)
@@ -194,14 +199,18 @@ fn checked_manifest(source: Source<'_>) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// Reads the named manifest, or the one next to the program; otherwise returns an empty one.
+/// Reads the program's manifest; without one, returns an empty one.
 fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
-    let beside = wasm.with_extension("toml");
-    match named {
-        Some(path) => Ok(Manifest::read(path)?),
-        None if beside.exists() => Ok(Manifest::read(&beside)?),
+    match manifest_file(wasm, named) {
+        Some(file) => Ok(Manifest::read(&file)?),
         None => Ok(Manifest::default()),
     }
+}
+
+/// Returns the named manifest, or the one next to the program, if there is one.
+fn manifest_file(wasm: &Path, named: Option<&Path>) -> Option<PathBuf> {
+    let beside = wasm.with_extension("toml");
+    named.map(Path::to_path_buf).or_else(|| beside.exists().then_some(beside))
 }
 
 /// Returns the name of a program in `file`.
@@ -241,15 +250,16 @@ mod tests {
     fn grants_must_be_allowed() {
         let folder = tempfile::tempdir().unwrap();
         let wasm = folder.path().join("it.wasm");
+        let checked = |source| checked_manifest(folder.path(), source);
         let beside = folder.path().join("it.toml");
         std::fs::write(&beside, "grants = [\"/etc:r\", \"/data:rw\"]").unwrap();
-        let why = format!("{:#}", checked_manifest(Source::new(&wasm, None)).unwrap_err());
+        let why = format!("{:#}", checked(Source::new(&wasm, None)).unwrap_err());
         assert!(why.contains("it.wasm") && why.contains("/etc:r, /data:rw"), "{why}");
         assert!(why.contains("pen install --allow-grants"), "{why}");
         let allowed = Source { grants: Grants::Allowed, ..Source::new(&wasm, None) };
-        assert_eq!(checked_manifest(allowed).unwrap().grants.len(), 2);
+        assert_eq!(checked(allowed).unwrap().grants.len(), 2);
         std::fs::write(&beside, "preopens = [\"/etc:r\"]").unwrap();
-        assert!(checked_manifest(Source::new(&wasm, None)).is_ok());
+        assert!(checked(Source::new(&wasm, None)).is_ok());
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod test;
 use builds::apps;
 use clap::{Parser, Subcommand};
 use deploy::up::{self, How, Which};
-use deploy::{exec, install, moves, transfer};
+use deploy::{exec, install, moves, reseal, transfer};
 use records::figures;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,10 +71,14 @@ enum Verb {
     },
     /// Install a program on a running board, for each of its ISAs.
     Install(install::Line),
+    /// Give an installed program another manifest, without compiling it again.
+    Manifest(reseal::Line),
     /// Run a program on a board, with this terminal's input and output, and exit with its code.
     Exec(exec::Line),
     /// Move a running process to another kernel of a board, without interrupting it.
     Move(moves::Line),
+    /// Say on which kernel of a board a program would start now, and why.
+    Place(deploy::place::Line),
     /// Publish a port of a running board on this host.
     Forward(forward::Line),
     /// List boards that run, with the state of each domain, their addresses and published ports.
@@ -196,9 +200,15 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Install(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
             install::install(&place, instance, &line)
         }),
+        Verb::Manifest(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            reseal::manifest(&place, instance, &line)
+        }),
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Move(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
             moves::move_process(instance, &line)
+        }),
+        Verb::Place(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            deploy::place::place(instance, &line)
         }),
         Verb::Forward(line) => commands::with_running(&place, line.board(), |instance| {
             forward::forward(instance, &line)

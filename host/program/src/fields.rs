@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// Maximum length of each list and table of a manifest.
+pub const MOST: usize = 64;
+
 /// A value with its offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
@@ -133,6 +136,15 @@ impl Field {
             found: found.clone(),
         };
         Ok(list.iter().enumerate().map(named).collect())
+    }
+
+    /// Returns it as a list of at most [`MOST`] elements.
+    pub fn short_list(&self, allowed: &'static str) -> Place<Vec<Field>> {
+        let list = self.list(allowed)?;
+        if list.len() > MOST {
+            return self.wrong("a list of at most 64");
+        }
+        Ok(list)
     }
 
     /// Returns it as a table with these fields and no others.

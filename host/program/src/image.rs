@@ -1,6 +1,7 @@
 //! The sealed image of a program: its code for one ISA, and its manifest.
 
-use crate::manifest::{Endpoint, Manifest};
+use crate::manifest::Manifest;
+use crate::placement::{Affinity, Endpoint, Platforms};
 use kernel_seal::{Contents, KEY, Refused};
 
 /// The decoded contents of an image.
@@ -12,7 +13,9 @@ pub struct Opened {
     pub env: Vec<String>,
     /// Path, name, whether it is writable, and whether it is a grant.
     pub preopens: Vec<(String, String, bool, bool)>,
-    /// Endpoints that it communicates with.
+    /// Platforms that it requires or prefers.
+    pub platforms: Platforms,
+    /// Contracts that it uses or serves.
     pub endpoints: Vec<Endpoint>,
     /// Rules of what it may reach.
     pub net: Vec<String>,
@@ -48,6 +51,8 @@ pub fn seal(
     let image = Contents {
         isa,
         class: manifest.class.number(),
+        required: manifest.platforms.required,
+        preferred: manifest.platforms.preferred,
         memory: manifest.memory,
         files: manifest.limits.files,
         rights: manifest.rights(),
@@ -71,7 +76,8 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let endpoint = |it: kernel_seal::Endpoint<'_>| Endpoint {
         contract: text(it.contract),
-        affinity: it.affinity,
+        affinity: if it.is_own { Affinity::Own } else { Affinity::Value(it.affinity) },
+        hash: it.hash,
     };
     Ok(Opened {
         args: image.arguments().map(text).collect(),
@@ -80,6 +86,7 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
             .preopens()
             .map(|it| (text(it.path), text(it.name), it.write, it.grant))
             .collect(),
+        platforms: Platforms { required: image.required, preferred: image.preferred },
         endpoints: image.endpoints().map(endpoint).collect(),
         net: image.net().map(text).collect(),
         listen: image.listen().collect(),

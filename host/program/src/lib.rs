@@ -10,11 +10,13 @@ mod error;
 mod fields;
 mod image;
 mod manifest;
+mod placement;
 
 pub use error::{ManifestError, Reason};
 pub use image::{Opened, open, seal};
-pub use kernel_seal::{KEY, Refused};
-pub use manifest::{Class, Endpoint, Limits, Manifest, Movable, Preopen, Signals};
+pub use kernel_seal::{HASH, KEY, Refused};
+pub use manifest::{Class, Limits, Manifest, Movable, Preopen, Signals};
+pub use placement::{Affinity, Endpoint, Platforms};
 
 /// Returns the BLAKE3 hash of a .wasm, as stored in images.
 pub fn source_hash(wasm: &[u8]) -> [u8; 32] {

@@ -5,10 +5,12 @@
 
 use crate::error::{ManifestError, Place, Reason};
 use crate::fields::{self, Field, Fields};
+use crate::placement::{Endpoint, Platforms, endpoints, platforms};
 use abi::process::PROCESSES;
 use abi::program::{IMAGE_STRINGS, class, right};
 use abi::quota::HANDLES;
 use abi::reach::{Rule, listener};
+use kernel_seal::HASH;
 use std::path::Path;
 
 /// The fields of a manifest.
@@ -23,11 +25,10 @@ const FIELDS: &[&str] = &[
     "memory",
     "movable",
     "net",
+    "platforms",
     "preopens",
     "signals",
 ];
-/// Maximum length of each list.
-const MOST: usize = 64;
 /// Descriptors of standard input, output and error.
 const STREAMS: i64 = 3;
 /// Memory is allocated in pages of this many bytes, at most 4 GiB.
@@ -58,7 +59,9 @@ pub struct Manifest {
     pub class: Class,
     /// Whether it can move to another kernel while it runs. Its module is made for that.
     pub movable: Movable,
-    /// Endpoints that it communicates with.
+    /// The platforms that it requires or prefers.
+    pub platforms: Platforms,
+    /// Contracts that it uses or serves.
     pub endpoints: Vec<Endpoint>,
     /// Limits on files and processes.
     pub limits: Limits,
@@ -128,15 +131,6 @@ pub struct Preopen {
     pub write: bool,
 }
 
-/// An endpoint. It is checked and stored, but channels do not exist yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The protocol of the endpoint.
-    pub contract: String,
-    /// The benefit of being near it: -100 (far away) to 100.
-    pub affinity: i32,
-}
-
 impl Manifest {
     /// Reads and checks the manifest at `path`.
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
@@ -152,6 +146,17 @@ impl Manifest {
             .and_then(|table| Fields::of(table, FIELDS, String::new(), 0))
             .and_then(manifest);
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
+    }
+
+    /// Looks up the contracts of its endpoints: `hash_of` returns the hash of the one with a name.
+    pub fn resolve<E>(
+        &mut self,
+        mut hash_of: impl FnMut(&str) -> Result<[u8; HASH], E>,
+    ) -> Result<(), E> {
+        for endpoint in &mut self.endpoints {
+            endpoint.hash = Some(hash_of(&endpoint.contract)?);
+        }
+        Ok(())
     }
 
     /// Returns its [`right`]s.
@@ -182,7 +187,7 @@ impl Manifest {
                     (if is_grant { "+" } else { "" }, if it.write { "rw" } else { "r" });
                 format!("{grant}{rights} {}={}", it.path, it.name)
             })),
-            ended(&mut self.endpoints.iter().map(|it| format!("{} {}", it.affinity, it.contract))),
+            ended(&mut self.endpoints.iter().map(Endpoint::text)),
             ended(&mut self.net.iter().flatten().cloned()),
             ended(&mut self.listen.iter().map(|port| format!("tcp:{port}"))),
         ]
@@ -201,6 +206,7 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
         movable: fields.take("movable").map_or(Ok(Movable::No), movable)?,
+        platforms: fields.take("platforms").map_or(Ok(Platforms::default()), platforms)?,
         endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
         limits: Limits::default(),
     };
@@ -210,20 +216,12 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
     let own = made.preopens.as_ref().map_or(1, Vec::len) + made.grants.len();
     let least = STREAMS + (own + made.listen.len()) as i64;
     made.limits = fields.take("limits").map_or(Ok(Limits::default()), |it| limits(it, least))?;
-    let bytes = made.strings().iter().map(Vec::len).sum();
+    let known: usize = made.strings().iter().map(Vec::len).sum();
+    let bytes = known + made.endpoints.len() * Endpoint::HASH_TEXT;
     if bytes > IMAGE_STRINGS {
         return Err((0, Reason::Large { bytes, most: IMAGE_STRINGS }));
     }
     Ok(made)
-}
-
-/// Returns a list of at most [`MOST`] elements.
-fn short(field: &Field, allowed: &'static str) -> Place<Vec<Field>> {
-    let list = field.list(allowed)?;
-    if list.len() > MOST {
-        return field.wrong("a list of at most 64");
-    }
-    Ok(list)
 }
 
 fn args(field: Field) -> Place<Vec<String>> {
@@ -232,14 +230,14 @@ fn args(field: Field) -> Place<Vec<String>> {
         text if text.contains('\0') => item.wrong(ALLOWED),
         text => Ok(text.to_string()),
     };
-    short(&field, ALLOWED)?.into_iter().map(one).collect()
+    field.short_list(ALLOWED)?.into_iter().map(one).collect()
 }
 
 fn env(field: Field) -> Place<Vec<(String, String)>> {
     const ALLOWED: &str = "a table of texts without NUL, such as { HOME = \"/data\" }";
     const NAMES: &str = "a table whose names are not empty and have no '=' and no NUL";
     let entries = field.entries(ALLOWED)?;
-    if entries.len() > MOST {
+    if entries.len() > fields::MOST {
         return field.wrong("a table of at most 64");
     }
     let one = |(name, item): (String, Field)| {
@@ -259,7 +257,7 @@ fn env(field: Field) -> Place<Vec<(String, String)>> {
 fn preopens(field: Field, others: &[Preopen]) -> Place<Vec<Preopen>> {
     const ALLOWED: &str = "a list such as [\"/data:rw\", \"/bin=tools:r\"]";
     let mut found: Vec<Preopen> = vec![];
-    for item in short(&field, ALLOWED)? {
+    for item in field.short_list(ALLOWED)? {
         let one = preopen(&item)?;
         if found.iter().chain(others).any(|other| other.name == one.name) {
             let name = format!("the name {:?}", one.name);
@@ -334,7 +332,7 @@ fn net(field: Field) -> Place<Vec<String>> {
         text if Rule::parse(text.as_bytes()).is_none() => item.wrong(RULE),
         text => Ok(text.to_string()),
     };
-    short(&field, ALLOWED)?.into_iter().map(one).collect()
+    field.short_list(ALLOWED)?.into_iter().map(one).collect()
 }
 
 fn listen(field: Field) -> Place<Vec<u16>> {
@@ -343,7 +341,7 @@ fn listen(field: Field) -> Place<Vec<u16>> {
         Some(port) => Ok(port),
         None => item.wrong(ALLOWED),
     };
-    short(&field, ALLOWED)?.into_iter().map(one).collect()
+    field.short_list(ALLOWED)?.into_iter().map(one).collect()
 }
 
 fn signals(field: Field) -> Place<Signals> {
@@ -353,25 +351,6 @@ fn signals(field: Field) -> Place<Signals> {
         "all" => Ok(Signals::All),
         _ => field.wrong(ALLOWED),
     }
-}
-
-fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
-    const ALLOWED: &str = "a list of tables such as { contract = \"echo\", affinity = 5 }";
-    const CONTRACT: &str = "a name of 1 to 32 of a-z, 0-9, '-' and '.'";
-    const AFFINITY: &str = "a number of -100 (far away) to 100 (near)";
-    let one = |item: Field| {
-        let mut fields = item.table(&["affinity", "contract"], ALLOWED)?;
-        let contract = fields.need("contract", CONTRACT)?;
-        let text = contract.text(CONTRACT)?;
-        let odd = |b: u8| !(b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b));
-        if !(1..=32).contains(&text.len()) || text.bytes().any(odd) {
-            return contract.wrong(CONTRACT);
-        }
-        let affinity =
-            fields.take("affinity").map_or(Ok(0), |it| it.number(-100..=100, AFFINITY))?;
-        Ok(Endpoint { contract: text.to_string(), affinity: affinity as i32 })
-    };
-    short(&field, ALLOWED)?.into_iter().map(one).collect()
 }
 
 /// Parses `files` and `tree_files`, at least `least`, and `tree_processes`.

@@ -2,10 +2,11 @@
 //! image.
 
 use abi::boot::isa;
+use abi::platform;
 use abi::program::right;
 use program::{
-    Class, Endpoint, Limits, Manifest, Movable, Preopen, Refused, Signals, cache_name, open, seal,
-    source_hash,
+    Affinity, Class, Endpoint, Limits, Manifest, Movable, Platforms, Preopen, Refused, Signals,
+    cache_name, open, seal, source_hash,
 };
 
 const FULL: &str = r#"
@@ -14,7 +15,12 @@ preopens = ["/data:rw", "/bin=tools:r"]
 grants = ["/etc:r"]
 memory = "64 MiB"
 class = "light"
-endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
+platforms = { required = ["aarch64"], preferred = ["weak", "strong"] }
+endpoints = [
+    { contract = "echo.v1", affinity = -5 },
+    { contract = "disk.v12" },
+    { contract = "scan.v1", affinity = "self" },
+]
 limits = { files = 32, tree_files = 100, tree_processes = 8 }
 signals = "all"
 movable = true
@@ -33,7 +39,8 @@ fn parse(text: &str) -> Result<Manifest, String> {
 #[test]
 fn all_of_it_is_read() {
     let found = parse(FULL).unwrap();
-    let endpoint = |contract: &str, affinity| Endpoint { contract: contract.into(), affinity };
+    let endpoint =
+        |contract: &str, affinity| Endpoint { contract: contract.into(), affinity, hash: None };
     let preopen = |path: &str, name: &str, write| Preopen {
         path: path.to_string(),
         name: name.to_string(),
@@ -50,7 +57,12 @@ fn all_of_it_is_read() {
         memory: 64 << 20,
         class: Class::Light,
         movable: Movable::Anywhere,
-        endpoints: vec![endpoint("echo.v1", -5), endpoint("disk", 0)],
+        platforms: Platforms { required: platform::AARCH64, preferred: 0x48 },
+        endpoints: vec![
+            endpoint("echo.v1", Affinity::Value(-5)),
+            endpoint("disk.v12", Affinity::Value(0)),
+            endpoint("scan.v1", Affinity::Own),
+        ],
         limits: Limits { files: 32, tree_files: 100, tree_processes: 8 },
     };
     assert_eq!(found, wanted);
@@ -95,10 +107,38 @@ fn refusals_say_where_what_and_what_instead() {
         ("memory = \"99999999999 GiB\"", &["4 GiB at most"]),
         ("class = \"heavy\"", &["\"class\" is \"heavy\"", "\"normal\"", "\"light\""]),
         ("class = 2020-01-01", &["\"class\" is a time"]),
-        ("endpoints = [{ affinity = 5 }]", &["\"endpoints[0].contract\" is missing", "a name"]),
-        ("endpoints = [{ contract = \"A\" }]", &["\"endpoints[0].contract\" is \"A\"", "a-z"]),
-        ("endpoints = [{ contract = \"a\", affinity = 101 }]", &["is 101", "-100"]),
-        ("endpoints = [{ contract = \"a\", near = 1 }]", &["no field \"endpoints[0].near\""]),
+        ("endpoints = [{ affinity = 5 }]", &["\"endpoints[0].contract\" is missing", "ping.v1"]),
+        ("endpoints = [{ contract = \"A.v1\" }]", &["\"endpoints[0].contract\" is \"A.v1\""]),
+        ("endpoints = [{ contract = \"a\" }]", &["is \"a\"", "with its version"]),
+        ("endpoints = [{ contract = \"a.v01\" }]", &["is \"a.v01\"", "with its version"]),
+        ("endpoints = [{ contract = \"a.v1\", affinity = 101 }]", &["is 101", "-100 to 100"]),
+        (
+            "endpoints = [\n{ contract = \"a.v1\", affinity = \"near\" }]",
+            &["it.toml:2: ", "\"endpoints[0].affinity\" is \"near\"", "\"positive\" (near"],
+        ),
+        ("endpoints = [{ contract = \"a.v1\", near = 1 }]", &["no field \"endpoints[0].near\""]),
+        (
+            "endpoints = [{ contract = \"a.v1\" }, { contract = \"a.v1\" }]",
+            &["\"endpoints\" has the contract \"a.v1\" twice"],
+        ),
+        ("platforms = [\"weak\"]", &["\"platforms\" is a list", "{ required = [\"aarch64\"]"]),
+        ("platforms = { needed = [] }", &["no field \"platforms.needed\"; there are: preferred"]),
+        (
+            "platforms = { required = [\n\"x86\"] }",
+            &["it.toml:2: ", "\"platforms.required[0]\" is \"x86\"", "\"riscv64\", \"strong\""],
+        ),
+        ("platforms = { preferred = \"weak\" }", &["\"platforms.preferred\" is \"weak\""]),
+        (
+            "platforms = { preferred = [\"weak\", \"weak\"] }",
+            &["\"platforms.preferred\" has weak twice"],
+        ),
+        (
+            "platforms = { required = [\"aarch64\", \"riscv64\"] }",
+            &[
+                "\"platforms.required\" is a list",
+                "a kernel must have all of them, and has one ISA",
+            ],
+        ),
         ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files, tree_files"]),
         ("limits = { files = 3 }", &["\"limits.files\" is 3", "`/` where none are named"]),
         ("preopens = [\"/a:r\", \"/b:r\"]\nlimits = { files = 4 }", &["is 4", "room for"]),
@@ -131,7 +171,8 @@ fn too_much_is_refused() {
 #[test]
 fn a_manifest_and_code_go_through_an_image() {
     let (key, code) = ([3; 32], vec![0x5a; 5000]);
-    let manifest = parse(FULL).unwrap();
+    let mut manifest = parse(FULL).unwrap();
+    manifest.resolve(|name| Ok::<_, ()>([name.len() as u8; 16])).unwrap();
     let hash = source_hash(b"\0asm");
     let file = seal(&code, &manifest, isa::RISCV64, hash, &key).unwrap();
     let found = open(&file, isa::RISCV64, &key).unwrap();
@@ -143,6 +184,7 @@ fn a_manifest_and_code_go_through_an_image() {
         [of("/data", "/data", true), of("/bin", "tools", false), (path, name, false, true)];
     assert_eq!(found.preopens, directories);
     assert_eq!(found.endpoints, manifest.endpoints);
+    assert_eq!(found.platforms, manifest.platforms);
     assert_eq!((found.memory, found.files), (64 << 20, 32));
     assert_eq!((found.tree_files, found.tree_processes), (100, 8));
     assert_eq!(found.rights, right::SIGNALS, "directories that it names, and not the root");
@@ -150,6 +192,35 @@ fn a_manifest_and_code_go_through_an_image() {
     assert_eq!(found.code, code);
     assert_eq!(open(&file, isa::AARCH64, &key), Err(Refused::Isa));
     assert_eq!(open(&file, isa::RISCV64, &[4; 32]), Err(Refused::Seal));
+}
+
+#[test]
+fn contracts_are_looked_up_by_name() {
+    let text = "endpoints = [{ contract = \"a.v1\" }, { contract = \"storage_access.v2\" }]";
+    let mut manifest = parse(text).unwrap();
+    let why = manifest.resolve(|name| match name {
+        "a.v1" => Ok([1; 16]),
+        other => Err(other.to_string()),
+    });
+    assert_eq!(why, Err("storage_access.v2".to_string()));
+    let words = "endpoints = [{ contract = \"a.v1\", affinity = \"positive\" }, \
+                 { contract = \"b.v1\", affinity = \"negative\" }]";
+    let found = parse(words).unwrap().endpoints.iter().map(|it| it.affinity).collect::<Vec<_>>();
+    assert_eq!(found, [Affinity::Value(1), Affinity::Value(-1)]);
+}
+
+/// Even with the hashes that are not known yet.
+#[test]
+fn what_is_accepted_fits_an_image() {
+    let one = |n: usize| format!("{{ contract = \"a{n:030}.v60000\" }},");
+    let endpoints: String = (0..64).map(one).collect();
+    let args = |bytes| format!("args = [\"{}\"]\nendpoints = [{endpoints}]", "a".repeat(bytes));
+    let each = "0 ".len() + 31 + ".v60000".len() + " \0".len() + 32;
+    let room = abi::program::IMAGE_STRINGS - 64 * each - 1;
+    let mut most = parse(&args(room)).unwrap();
+    most.resolve(|_| Ok::<_, ()>([0xff; 16])).unwrap();
+    assert!(seal(b"code", &most, isa::RISCV64, [0; 32], &[3; 32]).is_ok());
+    assert!(parse(&args(room + 1)).unwrap_err().contains("at most 8192"));
 }
 
 #[test]

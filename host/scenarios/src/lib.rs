@@ -9,7 +9,8 @@
 //!   kernels and the chip
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
-//! - `programs`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`: programs
+//! - `programs`, `affinity`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`:
+//!   programs
 //! - `channels`: programs that talk by contracts
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
@@ -20,6 +21,7 @@
 //! Contract: a scenario is a function of a [`Rig`], listed in [`ALL`]. No retries, and no assertion
 //! about host time except time limits that only a hang exceeds.
 
+mod affinity;
 mod allowed;
 mod alone;
 mod balloon;
@@ -258,6 +260,7 @@ pub const ALL: &[Scenario] = &[
     nightly("corpus.compilers", "duo", COMPILERS, corpus::compilers),
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
+    on("programs.platforms", "duo", affinity::platforms),
     on("programs.allowed", "duo", allowed::manifests),
     on("programs.authority", "duo", allowed::authority),
     on("programs.stack", "duo", edge::of_stack),

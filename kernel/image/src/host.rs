@@ -1,5 +1,5 @@
-//! Serves requests of the host (`abi::host`): push and pull files, run programs and move them, and
-//! offer folders of the host to programs.
+//! Serves requests of the host (`abi::host`): push and pull files, run programs and move them, tell
+//! where one would start, and offer folders of the host to programs.
 //!
 //! A thread accepts streams; each stream is served by a thread of its own. Input from the host is
 //! checked: an invalid frame ends its stream.
@@ -18,10 +18,11 @@ use abi::fs::{Errno, Reply, flag};
 use abi::host::{Frame, Kind, LARGEST, Move};
 use abi::program::FOLDER;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use fs::client::Client;
 use kernel_msg::Level;
-use kernel_programs::processes::{explain_move, move_to};
+use kernel_programs::processes::{self, explain_move, move_to};
 use kernel_services::files::{self, explain};
 use kernel_services::host::{self, Gone};
 use kernel_services::kernel::Kernel;
@@ -67,6 +68,8 @@ enum Trouble {
     Gone,
     /// The answer is this failure.
     Failed(Failure),
+    /// The same with a text of its own.
+    Explained(String),
     /// The answer is that the file system of this path has no space left.
     Full(Vec<u8>),
 }
@@ -107,12 +110,14 @@ impl Stream {
             Kind::Folder => self.folder(&bytes),
             Kind::Sync => self.settle(),
             Kind::Move => self.move_process(&bytes),
+            Kind::Place => self.place(&bytes),
             _ => Err(NONSENSE),
         });
         match done {
             Ok(()) => Ok(()),
             Err(Trouble::Gone) => Err(Gone),
             Err(Trouble::Failed(why)) => self.send(Kind::Failed, why.text().as_bytes()),
+            Err(Trouble::Explained(text)) => self.send(Kind::Failed, text.as_bytes()),
             Err(Trouble::Full(path)) => {
                 let why = full::explain(&self.session, &path);
                 self.send(Kind::Full, why.as_bytes())
@@ -208,6 +213,16 @@ impl Stream {
         let kernel = u16::try_from(wanted.kernel.get()).map_err(|_| NONSENSE)?;
         move_to(&self.session, wanted.pid.get(), kernel).map_err(explain_move)?;
         Ok(self.send(Kind::Done, &[])?)
+    }
+
+    fn place(&self, path: &[u8]) -> Result<(), Trouble> {
+        let mut text = String::new();
+        let chosen = processes::describe(&self.session, path, &mut text);
+        let chosen = chosen.map_err(processes::explain)?.unwrap_or_default();
+        for piece in text.as_bytes().chunks(LARGEST) {
+            self.send(Kind::Data, piece)?;
+        }
+        Ok(self.send(Kind::End, chosen.as_bytes())?)
     }
 
     fn pull(&self, path: &[u8]) -> Result<(), Trouble> {

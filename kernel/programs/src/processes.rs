@@ -77,7 +77,7 @@ use kernel_services::session::Session;
 use moves::Journey;
 pub use moves::move_to;
 use pipes::Pipes;
-pub use place::place;
+pub use place::{describe, lacking, place};
 use threads::{Beginning, Thread, Threads};
 
 /// What the threads of a process run.
@@ -348,11 +348,6 @@ impl Processes {
     /// Returns the number of private pipes, and how many have moved to the file service.
     pub fn pipes(&self) -> (usize, u64) {
         self.pipes.census()
-    }
-
-    /// Returns the class of the program `path` (for strong or weak cores), if it can be read.
-    fn class(&self, session: &Session, directory: Option<u64>, path: &[u8]) -> Option<u32> {
-        Programs::class(self.programs.get(), session, directory, path).ok()
     }
 
     fn life(&self, pid: u32) -> Option<Arc<LocalProcess>> {

@@ -16,8 +16,10 @@
 //! - [`load`]: reads, checks and caches programs
 //! - [`seam`]: the platform functions that wasmtime calls
 //! - [`stack`]: stacks of programs
+//! - [`preferences`]: what images say of the kernel that is to run them
 
 mod load;
+mod preferences;
 mod seam;
 pub mod stack;
 
@@ -35,6 +37,7 @@ use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
 use kernel_services::kernel::Kernel;
 pub use load::{Directory, Loaded, Manifest, Programs, open_image, refusal};
+pub use preferences::Preferences;
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
 /// heap, the cores' frame caches, and private pipes.

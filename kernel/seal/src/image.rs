@@ -1,6 +1,7 @@
 //! Sealing and checking of images.
 
 use crate::strings::{Endpoint, Preopen, are_whole, endpoints, preopens, strings};
+use abi::platform;
 use abi::program::{
     IMAGE_ALIGN, IMAGE_BYTES, IMAGE_MAGIC, IMAGE_STRINGS, IMAGE_UNSEALED, IMAGE_VERSION, ImageHead,
     class, right,
@@ -9,7 +10,7 @@ use abi::reach::{RULES, Rule, listener};
 use alloc::vec::Vec;
 use blake3::{Hash, Hasher};
 use core::mem::offset_of;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Offset of the first byte after the seal.
@@ -26,6 +27,10 @@ pub struct Contents<'a> {
     pub isa: u32,
     /// One of [`class`].
     pub class: u32,
+    /// Platforms that the kernel must have.
+    pub required: u8,
+    /// Platforms that it prefers, packed ([`platform::pack`]).
+    pub preferred: u16,
     /// Limit on memory in bytes; 0 for the board's limit.
     pub memory: u64,
     /// Limit on open descriptors; 0 for the kernel's limit.
@@ -86,7 +91,9 @@ impl<'a> Contents<'a> {
 
     fn is_valid(&self) -> bool {
         let parts = self.strings();
-        [class::NORMAL, class::LIGHT].contains(&self.class)
+        is_class(self.class)
+            && platform::can_be_one(self.required)
+            && platform::is_packed(self.preferred)
             && self.rights & !right::ALL == 0
             && parts.iter().map(|part| part.len()).sum::<usize>() <= IMAGE_STRINGS
             && parts.iter().all(|part| are_whole(part))
@@ -113,12 +120,45 @@ impl<'a> Deref for Image<'a> {
     }
 }
 
-/// Returns the class in the first bytes of an image, without checking the seal: the result may be
-/// used to choose a kernel, and for nothing else. `None` if this is no image of this version.
-pub fn class_of(head: &[u8]) -> Option<u32> {
-    let (head, _) = ImageHead::read_from_prefix(head).ok()?;
-    let known = head.magic == IMAGE_MAGIC && head.version == IMAGE_VERSION;
-    (known && [class::NORMAL, class::LIGHT].contains(&head.class)).then_some(head.class)
+/// What the head of an image says of the kernel that is to run it, read without checking the seal:
+/// it may be used to choose a kernel, and for nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preferences {
+    /// One of [`class`].
+    pub class: u32,
+    /// Platforms that the kernel must have.
+    pub required: u8,
+    /// Platforms that it prefers, packed ([`platform::pack`]).
+    pub preferred: u16,
+    /// Where the endpoints are in the file, in the format of [`endpoints`]; at most
+    /// [`IMAGE_STRINGS`] bytes.
+    pub endpoints: Range<usize>,
+}
+
+impl Preferences {
+    /// Returns those in the first bytes of an image; `None` if this is no image of this version, or
+    /// not a valid one.
+    pub fn of(head: &[u8]) -> Option<Preferences> {
+        let (head, _) = ImageHead::read_from_prefix(head).ok()?;
+        let is_known = head.magic == IMAGE_MAGIC && head.version == IMAGE_VERSION;
+        let before = [head.arguments, head.environment, head.preopens].map(|it| it as usize);
+        let from = before.iter().try_fold(HEAD, |sum, &bytes| sum.checked_add(bytes))?;
+        let to = from.checked_add(head.endpoints as usize)?;
+        let is_valid = is_class(head.class.into())
+            && platform::can_be_one(head.required)
+            && platform::is_packed(head.preferred)
+            && to <= HEAD + IMAGE_STRINGS;
+        (is_known && is_valid).then_some(Preferences {
+            class: head.class.into(),
+            required: head.required,
+            preferred: head.preferred,
+            endpoints: from..to,
+        })
+    }
+}
+
+fn is_class(class: u32) -> bool {
+    [class::NORMAL, class::LIGHT].contains(&class)
 }
 
 /// Why an image was refused.
@@ -210,7 +250,9 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
     let code = bytes.get(code..)?;
     (placed && whole).then_some(Contents {
         isa: head.isa,
-        class: head.class,
+        class: head.class.into(),
+        required: head.required,
+        preferred: head.preferred,
         memory: head.memory,
         files: head.files,
         rights: head.rights,
@@ -247,7 +289,10 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         code: code as u64,
         code_bytes: image.code.len() as u64,
         memory: image.memory,
-        class: image.class,
+        // `is_valid` has checked that it is one of few.
+        class: image.class as u8,
+        required: image.required,
+        preferred: image.preferred,
         files: image.files,
         // `is_valid` has checked that IMAGE_STRINGS bounds these.
         arguments: image.arguments.len() as u32,

@@ -11,8 +11,8 @@
 //! ```
 //! A kernel runs this code with its own rights. So an image is accepted only if `pen install` made
 //! exactly these bytes for this board's key; without the key it is impossible to make one. Before
-//! the seal is verified, nothing but the head's first words is used ([`class_of`] reads more, but
-//! its result only decides where a program runs).
+//! the seal is verified, nothing but the head's first words is used ([`Preferences::of`] reads
+//! more, but its result only decides where a program runs).
 //!
 //! Both functions work on bytes in memory and know nothing of files.
 #![cfg_attr(not(test), no_std)]
@@ -24,8 +24,8 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-pub use image::{Contents, Image, Refused, check, class_of, seal};
-pub use strings::{Endpoint, Preopen, endpoints, preopens, strings};
+pub use image::{Contents, Image, Preferences, Refused, check, seal};
+pub use strings::{Endpoint, HASH, OWN_AFFINITY, Preopen, endpoints, preopens, strings};
 
 /// Length of a board's program key in bytes.
 pub const KEY: usize = 32;

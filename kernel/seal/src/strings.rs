@@ -1,5 +1,7 @@
 //! The strings of an image, each terminated by NUL, and the format of preopens and endpoints.
 
+use abi::program::{AFFINITY, OWN_CONTRACT};
+
 /// A directory that is open when a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preopen<'a> {
@@ -32,23 +34,58 @@ impl<'a> Preopen<'a> {
     }
 }
 
-/// A service that a program talks to.
+/// A contract that a program uses, and where it wants to run relative to the contract's servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
-    /// How much the program gains from running near the service: -100 (loses) to 100.
+    /// Positive: near to them, negative: apart from them, 0: it does not matter.
     pub affinity: i32,
-    /// The name of the service's contract.
+    /// The program serves the contract itself.
+    pub is_own: bool,
+    /// The name of the contract, for people.
     pub contract: &'a [u8],
+    /// The contract; `None` in images of older tools.
+    pub hash: Option<[u8; HASH]>,
 }
 
+/// The affinity of instances of a program to each other, if it serves the contract itself.
+pub const OWN_AFFINITY: i32 = -1;
+/// Bytes of the hash of a contract.
+pub const HASH: usize = 16;
+
 impl<'a> Endpoint<'a> {
-    /// Parses `AFFINITY CONTRACT`.
+    /// Parses `AFFINITY CONTRACT HASH`, or without HASH.
     fn parse(text: &'a [u8]) -> Option<Self> {
-        let (affinity, contract) = cut(text, b' ')?;
-        let affinity: i32 = core::str::from_utf8(affinity).ok()?.parse().ok()?;
-        let valid = (-100..=100).contains(&affinity) && !contract.is_empty();
-        valid.then_some(Endpoint { affinity, contract })
+        let (affinity, rest) = cut(text, b' ')?;
+        let is_own = affinity == OWN_CONTRACT.as_bytes();
+        let affinity = match is_own {
+            true => OWN_AFFINITY,
+            false => core::str::from_utf8(affinity).ok()?.parse().ok()?,
+        };
+        let (contract, hash) = match cut(rest, b' ') {
+            Some((contract, digits)) => (contract, Some(bytes_of(digits)?)),
+            None => (rest, None),
+        };
+        let valid = (-AFFINITY..=AFFINITY).contains(&affinity) && !contract.is_empty();
+        valid.then_some(Endpoint { affinity, is_own, contract, hash })
     }
+}
+
+/// Parses a hash in lower-case hexadecimal digits.
+fn bytes_of(digits: &[u8]) -> Option<[u8; HASH]> {
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; HASH];
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.len() != HASH || !rest.is_empty() {
+        return None;
+    }
+    for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = value(high)? << 4 | value(low)?;
+    }
+    Some(bytes)
 }
 
 /// Splits `text` at the first `at`.

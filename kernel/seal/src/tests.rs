@@ -1,10 +1,13 @@
 //! A sealed image passes the check; any other file is refused with the right reason.
 
-use crate::{Contents, Endpoint, Preopen, Refused, check, class_of, seal};
+use crate::{Contents, Endpoint, Preferences, Preopen, Refused, check, seal};
 use abi::boot::isa;
+use abi::platform;
 use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class, right};
 use core::mem::offset_of;
 
+const ENDPOINTS: &[u8] = b"-5 echo.v1 00112233445566778899aabbccddeeff\x000 disk\0\
+    self own.v1 ffffffffffffffffffffffffffffffff\0";
 const KEY: [u8; 32] = [7; 32];
 
 fn code() -> Vec<u8> {
@@ -15,6 +18,8 @@ fn image(code: &[u8]) -> Contents<'_> {
     Contents {
         isa: isa::AARCH64,
         class: class::LIGHT,
+        required: platform::STRONG,
+        preferred: 0x12,
         memory: 64 << 20,
         files: 12,
         rights: right::SIGNALS,
@@ -23,7 +28,7 @@ fn image(code: &[u8]) -> Contents<'_> {
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0r /bin=tools=old\0+rw /etc=/etc\0",
-        endpoints: b"-5 echo.v1\x000 disk\0",
+        endpoints: ENDPOINTS,
         net: b"",
         listen: b"",
         source: [9; 32],
@@ -47,8 +52,15 @@ fn a_sealed_image_passes_the_check() {
     ];
     assert!(found.preopens().eq(preopens));
     let endpoints = [
-        Endpoint { affinity: -5, contract: b"echo.v1" },
-        Endpoint { affinity: 0, contract: b"disk" },
+        Endpoint {
+            affinity: -5,
+            is_own: false,
+            contract: b"echo.v1",
+            hash: Some(core::array::from_fn(|at| 0x11 * at as u8)),
+        },
+        // As older tools wrote it.
+        Endpoint { affinity: 0, is_own: false, contract: b"disk", hash: None },
+        Endpoint { affinity: -1, is_own: true, contract: b"own.v1", hash: Some([0xff; 16]) },
     ];
     assert!(found.endpoints().eq(endpoints));
     let (none, code) = (b"", &code[..]);
@@ -183,22 +195,53 @@ fn invalid_contents_are_not_sealed() {
         Contents { endpoints: b"near\0", ..image },
         Contents { endpoints: b"5 \0", ..image },
         Contents { endpoints: b"5 no end", ..image },
+        Contents { endpoints: b"5 echo.v1 00112233\0", ..image },
+        Contents { endpoints: b"5 echo.v1 00112233445566778899AABBCCDDEEFF\0", ..image },
+        Contents { endpoints: b"5 echo.v1 00112233445566778899aabbccddeeff0\0", ..image },
+        Contents { endpoints: b"own echo.v1\0", ..image },
+        Contents { required: platform::AARCH64 | platform::RISCV64, ..image },
+        Contents { required: 1 << 4, ..image },
+        Contents { preferred: 0x11, ..image },
+        Contents { preferred: 3, ..image },
     ] {
         assert_eq!(seal(&wrong, &KEY), Err(Refused::Shape), "{wrong:?}");
     }
 }
 
-/// The class is read from the head alone, which may be invalid otherwise.
+/// Preferences are read from the head alone, which may be invalid otherwise.
 #[test]
-fn the_class_is_read_from_the_head() {
+fn preferences_are_read_from_the_head() {
     let code = code();
-    for wanted in [class::NORMAL, class::LIGHT] {
-        let mut file = seal(&Contents { class: wanted, ..image(&code) }, &KEY).unwrap();
-        file.truncate(size_of::<ImageHead>());
-        assert_eq!(class_of(&file), Some(wanted));
-        assert_eq!(class_of(&file[..file.len() - 1]), None);
-        file[offset_of!(ImageHead, class)] = 9;
-        assert_eq!(class_of(&file), None);
+    for class in [class::NORMAL, class::LIGHT] {
+        let whole = seal(&Contents { class, ..image(&code) }, &KEY).unwrap();
+        let head = &whole[..size_of::<ImageHead>()];
+        let found = Preferences::of(head).unwrap();
+        let said = (found.class, found.required, found.preferred);
+        assert_eq!(said, (class, platform::STRONG, 0x12));
+        assert_eq!(&whole[found.endpoints], ENDPOINTS);
+        assert_eq!(Preferences::of(&head[..head.len() - 1]), None);
+        let with = |at: usize, bytes: &[u8]| {
+            let mut head = head.to_vec();
+            head[at..at + bytes.len()].copy_from_slice(bytes);
+            Preferences::of(&head)
+        };
+        assert_eq!(with(offset_of!(ImageHead, class), &[9]), None);
+        assert_eq!(with(offset_of!(ImageHead, required), &[0x10]), None);
+        assert_eq!(with(offset_of!(ImageHead, preferred), &[0x11]), None);
+        assert_eq!(with(offset_of!(ImageHead, endpoints), &[0xff; 4]), None);
+        assert_eq!(with(offset_of!(ImageHead, arguments), &[0xff; 4]), None);
+        assert_eq!(with(offset_of!(ImageHead, version), &[200]), None);
     }
-    assert_eq!(class_of(&[0; 200]), None);
+    assert_eq!(Preferences::of(&[0; 200]), None);
+}
+
+/// The class had four bytes, of which the upper three were 0.
+#[test]
+fn images_of_older_tools_have_no_platforms() {
+    let code = code();
+    let none = Contents { required: 0, preferred: 0, ..image(&code) };
+    let file = seal(&none, &KEY).unwrap();
+    let class = offset_of!(ImageHead, class);
+    assert_eq!(file[class..class + 4], class::LIGHT.to_le_bytes());
+    assert_eq!(*check(&file, isa::AARCH64, &KEY).unwrap(), none);
 }

@@ -1,13 +1,13 @@
 //! What this kernel has counted of its domain's time and energy, and what the others have.
 //!
 //! Contract: each kernel publishes its count in its domain's page: at boot, before and after each
-//! rest, now and then while it has work, and when it is asked. So the count of a kernel that rests
-//! is complete, and reading it wakes no kernel.
+//! rest, about every second while it has processes, and when it is asked. So the count of a kernel
+//! that rests is complete, and reading it wakes no kernel.
 
 use crate::kernel::Kernel;
 use crate::session::Session;
 use abi::boot::{Domain, NEVER_RESTS};
-use abi::power::{PowerPoint, PowerSample, UNKNOWN_ENERGY};
+use abi::power::{PowerPoint, PowerSample, UNKNOWN_ENERGY, UNKNOWN_USE};
 use abi::soc::{DomainPage, command, state};
 use arch::lock::Lock;
 use arch::shared::Window;
@@ -17,10 +17,13 @@ use base::port::Words;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_platform::peers::Procedure;
+use kernel_power::usage::Usage;
 use kernel_power::{Meter, Powers, Residency, meter};
 
 /// Tries to read a sample while its domain writes it; a domain may have died half-way.
 const TRIES: usize = 100;
+/// A kernel with processes publishes about every second.
+const STALE: u64 = 3_000_000_000;
 const SAMPLE: usize = offset_of!(DomainPage, power);
 /// The words of a sample that follow its version.
 const WORDS: usize = size_of::<PowerSample>() / 8 - 1;
@@ -28,12 +31,15 @@ const WORDS: usize = size_of::<PowerSample>() / 8 - 1;
 /// What this kernel adds up.
 struct Count {
     meter: Meter,
+    usage: Usage,
     rests: u64,
     resting: u64,
 }
 
-static COUNT: Lock<Count> =
-    Lock::new(kernel_node::ranks::METER, Count { meter: Meter::new(), rests: 0, resting: 0 });
+static COUNT: Lock<Count> = Lock::new(
+    kernel_node::ranks::METER,
+    Count { meter: Meter::new(), usage: Usage::new(), rests: 0, resting: 0 },
+);
 /// Time from reset until [`start`], in which the first core was active.
 static BOOT: AtomicU64 = AtomicU64::new(0);
 
@@ -55,6 +61,11 @@ impl Report {
     /// Returns the estimate of the energy since the kernel booted, in nJ.
     pub fn estimate(&self) -> Option<u64> {
         (self.sample.energy != UNKNOWN_ENERGY).then_some(self.sample.energy)
+    }
+
+    /// Returns how busy its cores are, in percent, if the kernel has published it.
+    pub fn busy(&self) -> Option<u32> {
+        latest(self.state, &self.sample, self.sample.at.saturating_add(self.age))
     }
 }
 
@@ -144,6 +155,26 @@ pub fn report(session: &Session, domain: DomainId) -> Option<Report> {
     Some(report)
 }
 
+/// Returns how busy the cores of `domain` are, in percent, as its kernel has published; `None` if
+/// it has not yet. Wakes nothing and asks nothing.
+pub fn busy(kernel: &Kernel, domain: DomainId) -> Option<u32> {
+    if domain == kernel.me {
+        publish(kernel);
+    }
+    let page = kernel.soc.page_of(domain);
+    let (state, sample) = stable(|| kernel.soc.state(domain).1, || read(&page))?;
+    latest(state, &sample, soc_time())
+}
+
+/// Returns the use that a sample says. A domain that does not run is not busy, and neither is one
+/// that has published nothing for [`STALE`]: it has no processes.
+fn latest(state: u64, sample: &PowerSample, now: u64) -> Option<u32> {
+    if state != state::RUNNING || now.saturating_sub(sample.at) > STALE {
+        return Some(0);
+    }
+    u32::try_from(sample.busy).ok().map(|busy| busy.min(100))
+}
+
 /// Returns a state and the sample that was in the page in that state: a rest may end meanwhile.
 fn stable<T>(state: impl Fn() -> u64, sample: impl Fn() -> Option<T>) -> Option<(u64, T)> {
     let mut before = state();
@@ -187,17 +218,20 @@ impl Count {
         let cores = u64::from(kernel.domain().cores);
         let times = Residency { active, idle, resting: self.resting * cores };
         self.meter.read(times, powers(kernel.domain(), &kernel.own_page));
+        let at = soc_time();
+        let busy = self.usage.read(at, active, kernel.domain().cores);
         write(
             &kernel.own_page,
             &PowerSample {
                 version: 0,
-                at: soc_time(),
+                at,
                 booted_at: kernel.booted_at,
                 rests: self.rests,
                 resting: self.resting,
                 active,
                 idle,
                 energy: self.meter.nanojoules().unwrap_or(UNKNOWN_ENERGY),
+                busy: busy.map_or(UNKNOWN_USE, u64::from),
             },
         );
     }
@@ -244,12 +278,12 @@ fn read(page: &impl Words) -> Option<PowerSample> {
 }
 
 fn words(s: &PowerSample) -> [u64; WORDS] {
-    [s.at, s.booted_at, s.rests, s.resting, s.active, s.idle, s.energy]
+    [s.at, s.booted_at, s.rests, s.resting, s.active, s.idle, s.energy, s.busy]
 }
 
 fn sample(version: u64, words: [u64; WORDS]) -> PowerSample {
-    let [at, booted_at, rests, resting, active, idle, energy] = words;
-    PowerSample { version, at, booted_at, rests, resting, active, idle, energy }
+    let [at, booted_at, rests, resting, active, idle, energy, busy] = words;
+    PowerSample { version, at, booted_at, rests, resting, active, idle, energy, busy }
 }
 
 #[cfg(test)]
@@ -351,6 +385,19 @@ mod tests {
         let unknown = Domain { powers: [PowerPoint::default(); 4], khz: 0, ..domain };
         page.store(offset_of!(DomainPage, frequency_mhz), 0);
         assert_eq!(point(&unknown, &page), None, "frequency 0 is no point");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_run_or_publish_is_not_busy() {
+        let sample = PowerSample { at: 5 * STALE, busy: 70, ..all(0) };
+        let at = |state, now| latest(state, &sample, now);
+        assert_eq!((at(state::RUNNING, 5 * STALE), at(state::RUNNING, 0)), (Some(70), Some(70)));
+        assert_eq!(at(state::RUNNING, 6 * STALE + 1), Some(0));
+        assert_eq!((at(state::RESTING, 5 * STALE), at(state::OFF, 5 * STALE)), (Some(0), Some(0)));
+        let new = PowerSample { busy: UNKNOWN_USE, ..sample };
+        assert_eq!(latest(state::RUNNING, &new, 5 * STALE), None);
+        let absurd = PowerSample { busy: 1 << 31, ..sample };
+        assert_eq!(latest(state::RUNNING, &absurd, 5 * STALE), Some(100), "from another kernel");
     }
 
     #[test]

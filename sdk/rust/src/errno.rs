@@ -60,6 +60,7 @@ errors! {
     NETUNREACH = 40, "no way to that address";
     NFILE = 41, "too many files in the system";
     NOBUFS = 42, "no memory for a socket, or no room for an end";
+    NODEV = 43, "no kernel has the platform that it requires";
     NOENT = 44, "no such file or directory";
     NOEXEC = 45, "not a program";
     NOMEM = 48, "no memory";

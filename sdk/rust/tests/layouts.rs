@@ -77,6 +77,7 @@ fn errors_have_the_numbers_of_wasi() {
         (Errno::INVAL, Theirs::Inval),
         (Errno::IO, Theirs::Io),
         (Errno::MFILE, Theirs::Mfile),
+        (Errno::NODEV, Theirs::Nodev),
         (Errno::NOENT, Theirs::Noent),
         (Errno::NOEXEC, Theirs::Noexec),
         (Errno::NOMEM, Theirs::Nomem),

@@ -15,17 +15,19 @@ use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{End, Errno, signal};
 use abi::program::{ANY_KERNEL, ARGUMENTS};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
+use kernel_programs::processes::lacking;
 use kernel_programs::processes::launch::{Launch, end_of, signal_group};
 use kernel_programs::programs::refusal;
 use kernel_services::files::with_files;
 use kernel_services::host::Gone;
-use kernel_services::session::{Failure, Session};
+use kernel_services::session::Session;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Passed to the thread that feeds a program's input.
@@ -176,16 +178,22 @@ impl Stream {
             root,
             folders: &folders,
         };
-        launch.begin(&self.session).map_err(|why| {
-            let refused = if why == Errno::Noexec { self.refusal(asked) } else { None };
-            Trouble::Failed(
-                refused.map_or_else(|| kernel_programs::processes::explain(why), Failure::Failed),
-            )
-        })
+        launch.begin(&self.session).map_err(|why| self.explained(asked, why))
+    }
+
+    /// Returns why the program did not start.
+    #[cold]
+    fn explained(&self, asked: &Asked<'_>, why: Errno) -> Trouble {
+        let text = match why {
+            Errno::Noexec => self.refusal(asked).map(String::from),
+            Errno::Nodev => lacking(&self.session, asked.path),
+            _ => None,
+        };
+        let usual = || Trouble::Failed(kernel_programs::processes::explain(why));
+        text.map_or_else(usual, Trouble::Explained)
     }
 
     /// Returns what is wrong with the program's image, if that is why it did not start.
-    #[cold]
     fn refusal(&self, asked: &Asked<'_>) -> Option<&'static str> {
         let domains = self.kernel.blob.domains();
         let is_asked = |number: usize| asked.kernel == ANY_KERNEL || asked.kernel == number as u32;

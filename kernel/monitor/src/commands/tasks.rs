@@ -7,7 +7,7 @@ use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
 use core::fmt::Write;
 use kernel_programs::lights::{frames, list};
-use kernel_programs::processes::{explain, explain_move, move_to, tasks, with_table};
+use kernel_programs::processes::{describe, explain, explain_move, move_to, tasks, with_table};
 use kernel_services::power;
 use kernel_services::services::Patience;
 
@@ -31,6 +31,12 @@ pub const COMMANDS: &[Command] = &[
         run: move_process,
     },
     Command {
+        name: "place",
+        arguments: "PROGRAM",
+        help: "the kernel on which a program (name or path) would start now, and why",
+        run: place,
+    },
+    Command {
         name: "tasks",
         arguments: "",
         help: "the threads of this kernel's processes",
@@ -43,6 +49,9 @@ pub const COMMANDS: &[Command] = &[
         run: lights,
     },
 ];
+
+/// What precedes the name of an installed program in its path.
+const IN_FOLDER: &str = "/bin/";
 
 /// The names of signals.
 const NAMES: [(&str, u16); 7] = [
@@ -130,6 +139,14 @@ fn move_process(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Out
     let pid = pid.parse().map_err(|_| Failure::Usage)?;
     let kernel = find(session.kernel, name)?;
     move_to(session, pid, kernel.0.into()).map_err(explain_move)
+}
+
+fn place(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let &[program] = arguments else { return Err(Failure::Usage) };
+    let folder = if program.contains('/') { "" } else { IN_FOLDER };
+    let path = [folder.as_bytes(), program.as_bytes()].concat();
+    describe(session, &path, out).map_err(explain)?;
+    Ok(())
 }
 
 fn kill(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {

@@ -141,6 +141,9 @@ fn power_of(out: &mut dyn Write, name: &str, report: &Report) -> Outcome {
     for (what, ns) in times {
         writeln!(out, "{name} {what} {} s", Billionths(ns))?;
     }
+    if let Some(busy) = report.busy() {
+        writeln!(out, "{name} busy {busy} %")?;
+    }
     if let Some(uw) = report.active_uw {
         writeln!(out, "{name} power {}.{:03} mW", uw / 1000, uw % 1000)?;
     }
@@ -184,6 +187,7 @@ mod tests {
             active: 20,
             idle: 2_000_000_000,
             energy,
+            busy: 12,
         };
         let (state, age, active_uw) = (state::RESTING, 0, Some(79_800));
         let mut out = String::new();
@@ -196,7 +200,8 @@ mod tests {
     fn each_fact_is_a_line_with_its_domain_name_value_and_unit() {
         let lines = "main state resting\nmain rests 4\nmain age 0.000000000 s\n\
                      main uptime 3.000000001 s\nmain resting 1.000000000 s\n\
-                     main active 0.000000020 s\nmain idle 2.000000000 s\nmain power 79.800 mW\n";
+                     main active 0.000000020 s\nmain idle 2.000000000 s\n\
+                     main busy 0 %\nmain power 79.800 mW\n";
         assert_eq!(text(None, 7), String::from(lines) + "main estimated 0.000000007 J\n");
     }
 

@@ -66,10 +66,8 @@ pub fn keep(_: usize) {
             kernel.scheduler.wait(&processes.some, is_new);
         }
         was_empty = is_empty && !was_empty;
-        if power::rests_after(kernel, kernel.domain()).is_some() {
-            // A program that keeps the first core busy keeps `rest` from doing this.
-            power::publish(kernel);
-        }
+        // How busy this kernel is, for those that choose one for a program.
+        power::publish(kernel);
         drop(all);
         kernel.scheduler.sleep(Deadline::Deferrable(arch::time::soc_time() + EVERY_NS));
     }

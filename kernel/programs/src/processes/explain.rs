@@ -35,6 +35,10 @@ pub fn explain(why: Errno) -> Failure {
             "its arguments and environment are too long: at most 128 KiB together, and 3 KiB where \
              another kernel has the process table"
         }
+        Errno::Nodev => {
+            "no kernel has the platform that its manifest requires; `place PROGRAM` in the monitor \
+             says which"
+        }
         Errno::Hostunreach => "that kernel does not run",
         Errno::Restarted => "the process table has restarted meanwhile; try again",
         Errno::Inval => "invalid argument",

@@ -1,16 +1,27 @@
 //! Chooses the kernel of a new process: gathers the facts for `kernel_place` from the board, the
-//! chip page, this kernel's memory and the process table (docs/design/processes.md).
+//! chip page, this kernel's memory, the program's image, the process table, the names of channels
+//! and what the kernels publish of their use (docs/design/affinity.md).
 
 use super::with_table;
-use crate::programs;
+use crate::programs::{self, Preferences, Programs};
 use abi::boot::{MAX_DOMAINS, role};
 use abi::process::Errno;
-use abi::program::{ANY_KERNEL, class};
+use abi::program::ANY_KERNEL;
 use abi::soc::state;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use base::id::DomainId;
-use kernel_place::{Facts, Refused, needs_load};
+use core::fmt::{self, Write};
+use kernel_place::{
+    Decision, Explanation, Facts, Refused, Server, explain_endpoint, is_wanted, missing,
+    needs_load, weigh,
+};
 use kernel_platform::peers::Procedure;
 use kernel_services::kernel::Kernel;
+use kernel_services::names::with_names;
+use kernel_services::power;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 use share::Mode;
@@ -25,26 +36,150 @@ pub fn place(
     path: &[u8],
 ) -> Result<u16, Errno> {
     let kernel = session.kernel;
-    let mut board = [Facts::default(); MAX_DOMAINS];
-    let facts = board.get_mut(..kernel.blob.domains().len()).ok_or(Errno::Inval)?;
-    facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
     let requested = (requested != ANY_KERNEL).then_some(requested);
-    let mut class = class::NORMAL;
-    if requested.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
+    let mut board = Board::of(kernel);
+    let mut preferences = Arc::<Preferences>::default();
+    if requested.is_none() {
         // The kernel that starts the program reports what is wrong with it.
-        let known = super::get().and_then(|all| all.class(session, directory, path));
-        class = known.unwrap_or(class);
-        if needs_load(class, facts) {
-            count(session, facts);
+        preferences = preferences_of(session, directory, path).unwrap_or_default();
+        board.add_servers(session, &preferences);
+        if needs_load(&preferences.kernel, board.facts()) {
+            board.add_load(session);
         }
     }
-    let placed = kernel_place::choose(requested, class, kernel.me.index(), facts);
-    let at = placed.map_err(|why| match why {
-        Refused::NoSuchKernel => Errno::Inval,
-        Refused::Unavailable => Errno::Hostunreach,
-    })?;
+    let placed = board.choose(kernel, requested, &preferences);
+    let at = placed.map_err(|why| refused(path, why))?.kernel;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
+}
+
+/// Writes where the program `path`, from the root, would start if no kernel is requested, and why.
+/// Returns the name of that kernel, if there is one. Nothing is started or woken.
+pub fn describe(
+    session: &Session,
+    path: &[u8],
+    out: &mut dyn Write,
+) -> Result<Option<&'static str>, Errno> {
+    let kernel = session.kernel;
+    let preferences = preferences_of(session, None, path)?;
+    let mut board = Board::of(kernel);
+    let servers = board.add_servers(session, &preferences);
+    board.add_load(session);
+    let outcome = board.choose(kernel, None, &preferences);
+    let name = |at: usize| name(kernel, at);
+    let (kernels, here) = (board.facts(), kernel.me.index());
+    let explanation =
+        Explanation { preferences: &preferences.kernel, kernels, here, outcome, name: &name };
+    let written = write_endpoints(out, &preferences, &servers, &name);
+    written.and_then(|()| explanation.write(out)).map_err(|_| Errno::Io)?;
+    Ok(outcome.ok().map(|chosen| name(chosen.kernel)))
+}
+
+/// Returns which platform the program `path` requires and no kernel has, if that is so.
+pub fn lacking(session: &Session, path: &[u8]) -> Option<String> {
+    let preferences = preferences_of(session, None, path).ok()?;
+    match Board::of(session.kernel).choose(session.kernel, None, &preferences) {
+        Err(Refused::NoPlatform { required, is_on_board }) => {
+            Some(format!("{}", missing(required, is_on_board)))
+        }
+        _ => None,
+    }
+}
+
+fn write_endpoints(
+    out: &mut dyn Write,
+    preferences: &Preferences,
+    servers: &[Server],
+    name: &dyn Fn(usize) -> &'static str,
+) -> fmt::Result {
+    for it in &preferences.endpoints {
+        let contract = core::str::from_utf8(&it.contract).unwrap_or("?");
+        explain_endpoint(out, (contract, it.is_own), &it.affinity, servers, name)?;
+    }
+    Ok(())
+}
+
+fn preferences_of(
+    session: &Session,
+    directory: Option<u64>,
+    path: &[u8],
+) -> Result<Arc<Preferences>, Errno> {
+    let processes = super::get().ok_or(Errno::Nosys)?;
+    Programs::preferences(processes.programs.get(), session, directory, path)
+}
+
+fn refused(path: &[u8], why: Refused) -> Errno {
+    match why {
+        Refused::NoSuchKernel => Errno::Inval,
+        Refused::Unavailable => Errno::Hostunreach,
+        Refused::NoPlatform { required, is_on_board } => {
+            let shown = String::from_utf8_lossy(path);
+            kernel_node::log!("{shown}: {}", missing(required, is_on_board));
+            Errno::Nodev
+        }
+    }
+}
+
+fn name(kernel: &Kernel, at: usize) -> &'static str {
+    kernel.blob.domains().get(at).map_or("?", |domain| abi::boot::text(&domain.name))
+}
+
+/// The facts about all kernels of the board.
+struct Board {
+    all: [Facts; MAX_DOMAINS],
+    count: usize,
+}
+
+impl Board {
+    /// Returns those that are known without asking anyone.
+    fn of(kernel: &Kernel) -> Board {
+        let count = kernel.blob.domains().len().min(MAX_DOMAINS);
+        Board { all: core::array::from_fn(|at| about(kernel, at)), count }
+    }
+
+    fn facts(&self) -> &[Facts] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
+
+    fn choose(
+        &self,
+        kernel: &Kernel,
+        requested: Option<u32>,
+        preferences: &Preferences,
+    ) -> Result<Decision, Refused> {
+        kernel_place::choose(requested, &preferences.kernel, kernel.me.index(), self.facts())
+    }
+
+    /// Adds the affinities to servers, if it matters where those are. Returns the servers.
+    fn add_servers(&mut self, session: &Session, preferences: &Preferences) -> Vec<Server> {
+        let affinities = preferences.affinities();
+        if !is_wanted(&affinities) {
+            return Vec::new();
+        }
+        // A program whose servers cannot be found starts like one whose servers do not run.
+        let names = with_names(session, &Patience::ENDLESS, |names| names.list());
+        let server = |listed: abi::names::Listed| Server {
+            contract: listed.contract,
+            kernel: listed.kernel.into(),
+            pid: listed.pid,
+        };
+        let servers: Vec<Server> = names.unwrap_or_default().into_iter().map(server).collect();
+        weigh(&affinities, &servers, &mut self.all);
+        servers
+    }
+
+    /// Adds the use and the number of processes of each kernel. If the table does not answer, the
+    /// spawn that follows will report it.
+    fn add_load(&mut self, session: &Session) {
+        let mut counts = [0; MAX_DOMAINS];
+        let asked = with_table(session, &Patience::ENDLESS, |table| table.load(&mut counts));
+        for (at, facts) in self.all.iter_mut().enumerate().take(self.count) {
+            facts.busy = power::busy(session.kernel, DomainId(at as u8));
+            if asked.is_ok() {
+                facts.processes = counts.get(at).copied().unwrap_or_default();
+            }
+        }
+    }
 }
 
 /// Returns the facts about the kernel of domain `at`. If each kernel has its own process table, the
@@ -59,19 +194,10 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     Facts {
         is_available: is_me || !apart && epoch != 0 && state != state::DEAD,
         is_strong: domain.role == role::MAIN,
+        isa: domain.isa,
         cores: domain.cores,
-        processes: 0,
         free: is_me.then(programs::room),
-    }
-}
-
-/// Adds the number of processes of each kernel. If the table does not answer, the spawn that
-/// follows will report it.
-fn count(session: &Session, facts: &mut [Facts]) {
-    let mut counts = [0; MAX_DOMAINS];
-    let asked = with_table(session, &Patience::ENDLESS, |table| table.load(&mut counts));
-    if asked.is_ok() {
-        facts.iter_mut().zip(counts).for_each(|(facts, count)| facts.processes = count);
+        ..Facts::default()
     }
 }
 

@@ -6,6 +6,7 @@
 //! read again.
 
 use super::Trace;
+use super::preferences::Preferences;
 use super::seam::{self, Buffer, Frozen};
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
@@ -16,6 +17,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::port::Trace as _;
@@ -52,8 +54,8 @@ pub struct Manifest {
     pub files: u32,
     /// Limits of the tree or branch that a process of it begins; 0 for the default.
     pub tree: Budget,
-    /// Strong or weak cores ([`abi::program::class`]).
-    pub class: u32,
+    /// The kernel that is to run it.
+    pub preferences: Arc<Preferences>,
     /// Bits of [`abi::program::right`].
     pub rights: u32,
     /// BLAKE3 of the .wasm file.
@@ -199,18 +201,18 @@ impl<G: Guest> Programs<G> {
         Ok(loaded)
     }
 
-    /// Returns the class of the program `path`: from the cache of `these`, or else from the head of
-    /// its image. The seal is not checked.
-    pub fn class(
+    /// Returns what the program `path` says of the kernel that is to run it: from the cache of
+    /// `these`, or else from the start of its image. The seal is not checked.
+    pub fn preferences(
         these: Option<&Programs<G>>,
         session: &Session,
         directory: Option<u64>,
         path: &[u8],
-    ) -> Result<u32, Errno> {
+    ) -> Result<Arc<Preferences>, Errno> {
         let file = Image::open(session, directory, path)?;
         match these.and_then(|these| these.find(file.known)) {
-            Some(loaded) => Ok(loaded.manifest.class),
-            None => file.class(),
+            Some(loaded) => Ok(loaded.manifest.preferences.clone()),
+            None => file.preferences().map(Arc::new),
         }
     }
 
@@ -292,7 +294,7 @@ impl Manifest {
             memory: image.memory,
             files: image.files,
             tree: Budget { owner: 0, processes, handles },
-            class: image.class,
+            preferences: Arc::new(Preferences::of_image(image)),
             rights: image.rights,
             source: image.source,
         }
@@ -417,11 +419,20 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    fn class(&self) -> Result<u32, Errno> {
+    fn preferences(&self) -> Result<Preferences, Errno> {
         let mut head = [0; size_of::<ImageHead>()];
-        let read = with_files(self.session, |client| client.read_at(self.handle, 0, &mut head));
-        let count = read.map_err(errno)?;
-        head.get(..count).and_then(kernel_seal::class_of).ok_or(Errno::Noexec)
+        let read = |at: usize, to: &mut [u8]| {
+            with_files(self.session, |client| client.read_at(self.handle, at as u64, to))
+                .map_err(errno)
+        };
+        let count = read(0, &mut head)?;
+        let found =
+            head.get(..count).and_then(kernel_seal::Preferences::of).ok_or(Errno::Noexec)?;
+        let mut endpoints = vec![0; found.endpoints.len()];
+        if !endpoints.is_empty() && read(found.endpoints.start, &mut endpoints)? < endpoints.len() {
+            return Err(Errno::Noexec);
+        }
+        Ok(Preferences::of_head(&found, &endpoints))
     }
 
     fn read(&self) -> Result<Buffer, Errno> {

@@ -1,0 +1,144 @@
+//! The fields of a manifest that say on which kernels the program runs: `platforms` and
+//! `endpoints`.
+
+use crate::error::{Place, Reason};
+use crate::fields::Field;
+use abi::platform;
+use abi::program::{AFFINITY, OWN_CONTRACT};
+use kernel_seal::HASH;
+
+/// The platforms that a program requires or prefers ([`abi::platform`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Platforms {
+    /// The kernel must have all of them.
+    pub required: u8,
+    /// A kernel with one of them is preferred, the first most. Packed.
+    pub preferred: u16,
+}
+
+/// Where a program wants to run relative to the servers of a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Positive: near to them, negative: apart from them, 0: it does not matter.
+    Value(i32),
+    /// It serves the contract itself, and its instances start apart from each other.
+    Own,
+}
+
+/// A contract that a program uses or serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `NAME.vN`.
+    pub contract: String,
+    pub affinity: Affinity,
+    /// The contract's hash, once it is known. Without it, kernels ignore the endpoint.
+    pub hash: Option<[u8; HASH]>,
+}
+
+impl Endpoint {
+    /// Bytes of `HASH` in an image, and of what precedes it.
+    pub(crate) const HASH_TEXT: usize = 1 + 2 * HASH;
+
+    /// Returns it as stored in an image: `AFFINITY CONTRACT HASH`.
+    pub(crate) fn text(&self) -> String {
+        let affinity = match self.affinity {
+            Affinity::Value(value) => value.to_string(),
+            Affinity::Own => OWN_CONTRACT.to_string(),
+        };
+        let digits = self.hash.iter().flatten().map(|byte| format!("{byte:02x}"));
+        let hash: String = digits.collect();
+        let before = if hash.is_empty() { "" } else { " " };
+        format!("{affinity} {}{before}{hash}", self.contract)
+    }
+}
+
+/// Parses `{ required = [...], preferred = [...] }`.
+pub fn platforms(field: Field) -> Place<Platforms> {
+    const ALLOWED: &str = "a table such as { required = [\"aarch64\"], preferred = [\"weak\"] }";
+    const LIST: &str = "a list of \"aarch64\", \"riscv64\", \"strong\" and \"weak\"";
+    const ONE: &str = "without a contradiction: a kernel must have all of them, and has one ISA, \
+                       and strong or weak cores";
+    let mut fields = field.table(&["preferred", "required"], ALLOWED)?;
+    let mut list = |name: &str| fields.take(name).map(|it| Ok((named(&it, LIST)?, it))).transpose();
+    let (mut found, required, preferred) =
+        (Platforms::default(), list("required")?, list("preferred")?);
+    if let Some((all, field)) = required {
+        found.required = all.iter().fold(0, |set, platform| set | platform);
+        if !platform::can_be_one(found.required) {
+            return field.wrong(ONE);
+        }
+    }
+    if let Some((all, field)) = preferred {
+        match platform::pack(&all) {
+            Some(packed) => found.preferred = packed,
+            None => return field.wrong(LIST),
+        }
+    }
+    Ok(found)
+}
+
+/// Parses a list of platforms, none of them twice.
+fn named(field: &Field, allowed: &'static str) -> Place<Vec<u8>> {
+    let mut found = vec![];
+    for item in field.list(allowed)? {
+        let text = item.text(allowed)?;
+        let Some(platform) = platform::named(text) else { return item.wrong(allowed) };
+        if found.contains(&platform) {
+            return Err((item.at(), twice(field, text)));
+        }
+        found.push(platform);
+    }
+    Ok(found)
+}
+
+/// Parses a list of `{ contract = "NAME.vN", affinity = ... }`, each contract once.
+pub fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
+    const ALLOWED: &str =
+        "a list of tables such as { contract = \"ping.v1\", affinity = \"positive\" }";
+    const CONTRACT: &str = "the name of a contract with its version, such as \"ping.v1\"";
+    let mut found: Vec<Endpoint> = vec![];
+    for item in field.short_list(ALLOWED)? {
+        let mut fields = item.table(&["affinity", "contract"], ALLOWED)?;
+        let contract = fields.need("contract", CONTRACT)?;
+        let text = contract.text(CONTRACT)?;
+        if !is_contract(text) {
+            return contract.wrong(CONTRACT);
+        }
+        if found.iter().any(|other| other.contract == text) {
+            return Err((contract.at(), twice(&field, &format!("the contract {text:?}"))));
+        }
+        let affinity = fields.take("affinity").map_or(Ok(Affinity::Value(0)), affinity)?;
+        found.push(Endpoint { contract: text.to_string(), affinity, hash: None });
+    }
+    Ok(found)
+}
+
+fn twice(field: &Field, found: &str) -> Reason {
+    Reason::Twice { field: field.name.clone(), found: found.to_string() }
+}
+
+fn affinity(field: Field) -> Place<Affinity> {
+    const ALLOWED: &str = "\"positive\" (near to its servers), \"negative\" (apart from them), \
+                           \"self\" (the program serves it; its instances apart from each other), \
+                           or a number of -100 to 100";
+    let value = match field.text("") {
+        Ok("positive") => 1,
+        Ok("negative") => -1,
+        Ok(OWN_CONTRACT) => return Ok(Affinity::Own),
+        _ => field.number((-AFFINITY).into()..=AFFINITY.into(), ALLOWED)?,
+    };
+    Ok(Affinity::Value(value as i32))
+}
+
+/// Returns whether a text is `NAME.vN`, as a file in `contracts/` may be called.
+fn is_contract(text: &str) -> bool {
+    const LONGEST: usize = 31;
+    let Some((name, version)) = text.split_once(".v") else { return false };
+    let is_in_names = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let number: u16 = version.parse().unwrap_or_default();
+    name.len() <= LONGEST
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(is_in_names)
+        && number > 0
+        && number.to_string() == version
+}

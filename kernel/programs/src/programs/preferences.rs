@@ -1,0 +1,82 @@
+//! What a program's image says of the kernel that is to run it.
+
+use alloc::vec::Vec;
+use kernel_place::Affinity;
+use kernel_seal::Image;
+
+/// What a program says of its kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {
+    pub kernel: kernel_place::Preferences,
+    /// Its endpoints; without those whose contract has no hash, which older tools wrote.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// A contract that a program uses or serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub affinity: Affinity,
+    /// The program serves the contract itself.
+    pub is_own: bool,
+    /// The name of the contract, for people.
+    pub contract: Vec<u8>,
+}
+
+/// Maximum number of endpoints of a manifest. More are ignored.
+const MOST: usize = 64;
+
+impl Preferences {
+    /// Returns those in an authentic image.
+    pub fn of_image(image: &Image<'_>) -> Preferences {
+        let (class, required, preferred) = (image.class, image.required, image.preferred);
+        Preferences {
+            kernel: kernel_place::Preferences { class, required, preferred },
+            endpoints: endpoints(image.endpoints),
+        }
+    }
+
+    /// Returns those in the head of an image, and the bytes of its endpoints, neither of which need
+    /// be authentic. Endpoints that are not valid are ignored.
+    pub fn of_head(head: &kernel_seal::Preferences, bytes: &[u8]) -> Preferences {
+        let (class, required, preferred) = (head.class, head.required, head.preferred);
+        Preferences {
+            kernel: kernel_place::Preferences { class, required, preferred },
+            endpoints: endpoints(bytes),
+        }
+    }
+
+    /// Returns the affinities of its endpoints.
+    pub fn affinities(&self) -> Vec<Affinity> {
+        self.endpoints.iter().map(|endpoint| endpoint.affinity).collect()
+    }
+}
+
+fn endpoints(bytes: &[u8]) -> Vec<Endpoint> {
+    let valid = kernel_seal::endpoints(bytes).flatten();
+    let known = valid.filter_map(|it| {
+        Some(Endpoint {
+            affinity: Affinity { contract: it.hash?, value: it.affinity },
+            is_own: it.is_own,
+            contract: it.contract.to_vec(),
+        })
+    });
+    known.take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_without_a_hash_or_a_form_are_ignored() {
+        let text = b"5 old.v1\0-3 new.v1 000102030405060708090a0b0c0d0e0f\0nonsense\0\
+                     self own.v1 ffffffffffffffffffffffffffffffff\0";
+        let found = endpoints(text);
+        let said: Vec<_> =
+            found.iter().map(|it| (it.contract.as_slice(), it.affinity.value, it.is_own)).collect();
+        assert_eq!(said, [(&b"new.v1"[..], -3, false), (b"own.v1", -1, true)]);
+        assert_eq!(found.first().map(|it| it.affinity.contract[15]), Some(15));
+        let many = b"1 a.v1 000102030405060708090a0b0c0d0e0f\0".repeat(MOST + 1);
+        assert_eq!(endpoints(&many).len(), MOST);
+    }
+}
