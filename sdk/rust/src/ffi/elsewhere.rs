@@ -44,6 +44,12 @@ pub fn channel(_: &[u8]) -> Answer<[u32; 2]> {
 pub fn channel_use(_: u32, _: &[u8], _: u32) -> Answer<()> {
     Err(Errno::NOSYS)
 }
+pub fn name_serve(_: &str, _: &[u8]) -> Answer<u32> {
+    Err(Errno::NOSYS)
+}
+pub fn name_connect(_: &str, _: &[u8], _: u32) -> Answer<u32> {
+    Err(Errno::NOSYS)
+}
 pub fn channel_send(_: u32, _: &Outgoing<'_>) -> Answer<()> {
     Err(Errno::NOSYS)
 }
