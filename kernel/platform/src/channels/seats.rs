@@ -40,6 +40,11 @@ impl Seats {
         }
     }
 
+    /// Returns the tree that holds an end; 0: none.
+    pub fn tree(&self, end: EndId) -> u32 {
+        self.0.get(end.slot()).map_or(0, |seat| seat.tree)
+    }
+
     /// Returns how many ends a tree holds.
     pub fn held_by(&self, tree: u32) -> usize {
         self.0.iter().filter(|seat| seat.tree == tree).count()
