@@ -25,8 +25,8 @@ impl Channels {
         Channels(texts.filter_map(|(index, text)| parse(index, &text)).collect())
     }
 
-    /// Formats the counts in a line. The rate is that of `elapsed` ns since `before`, of the kernels
-    /// that have run at both times; `-` if there are none.
+    /// Formats the counts in a line. The rate is that of `elapsed` ns since `before`, of the
+    /// kernels that have run at both times; `-` if there are none.
     pub fn line(&self, before: &Channels, elapsed: u64) -> String {
         let ends: u64 = self.0.iter().map(|counts| counts.ends).sum();
         let since = |now: &Counts| {

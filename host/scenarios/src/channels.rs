@@ -53,8 +53,8 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     listed(rig)
 }
 
-/// While a program waits for an answer, both ends of its channel are in the lists of the monitor and
-/// of `/proc`, with the messages so far. When both processes have been killed, they are not.
+/// While a program waits for an answer, both ends of its channel are in the lists of the monitor
+/// and of `/proc`, with the messages so far. When both processes have been killed, they are not.
 fn listed(rig: &mut Rig) -> Result<(), Failure> {
     until(rig, "channels", "ends      0 of")?;
     let line = Line::on("main", IN_RUST, &["waits", "0", IN_RUST]);

@@ -274,8 +274,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Receives the next message, with ends for a process of this tree. If there is none and a queue
-    /// is given, the calling thread waits in it from now on, until it is woken for the end.
+    /// Receives the next message, with ends for a process of this tree. If there is none and a
+    /// queue is given, the calling thread waits in it from now on, until it is woken for the end.
     pub fn receive(
         &self,
         (node, peers): (&Node, &Peers),
