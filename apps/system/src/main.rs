@@ -6,12 +6,14 @@
 
 mod about;
 mod begin;
+mod channels;
 mod files;
 mod find;
 mod glob;
 mod grep;
 mod look;
 mod ls;
+mod lsof;
 mod options;
 mod pattern;
 mod power;
@@ -72,6 +74,7 @@ const TOOLS: &[Tool] = &[
     ("uname", uname::uname, "uname [-asnrvmpio]"),
     ("arch", uname::arch, "arch"),
     ("ss", sockets::ss, sockets::USAGE),
+    ("lsof", lsof::lsof, lsof::USAGE),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),

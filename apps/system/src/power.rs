@@ -24,6 +24,16 @@ pub struct Kernel {
     pub estimated: Option<f64>,
 }
 
+impl Kernel {
+    /// Returns a file of its directory in `/proc`; `None` if it does not run, because reading would
+    /// wake it, or does not answer.
+    pub fn read(&self, file: &str) -> Option<String> {
+        let is_running = self.state == "running";
+        let path = format!("/proc/{}/{file}", self.name);
+        is_running.then(|| std::fs::read_to_string(path).ok()).flatten()
+    }
+}
+
 /// Returns the figures of all kernels, by number.
 pub fn kernels() -> Result<Vec<Kernel>, String> {
     let me = process::identity().map_err(|error| error.to_string())?;

@@ -1,6 +1,7 @@
 //! Processes: `ps`, `top`, `kill`, `move`, `on`, `limit`, `env`.
 
 use crate::begin::run;
+use crate::channels::Channels;
 use crate::options::Options;
 use crate::power::{self, Kernel};
 use crate::tasks::Threads;
@@ -69,7 +70,7 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:02}", ns / 1_000_000_000, ns / 10_000_000 % 100)
 }
 
-/// `top`: the kernels, and processes by their CPU time since the last update.
+/// `top`: the kernels, their channels, and processes by their CPU time since the last update.
 pub fn top(arguments: &[String]) -> Answer {
     let number = |option: &str, default: u64| {
         let at = arguments.iter().position(|a| a == option);
@@ -78,17 +79,20 @@ pub fn top(arguments: &[String]) -> Answer {
     };
     let (times, delay) = (number("-n", u64::MAX)?, number("-d", 2)?.clamp(1, 3600));
     let (mut before, mut at) = (Vec::new(), ready::now());
+    let mut talked = Channels::default();
     for round in 0..times {
         let all = process::list().map_err(|error| error.to_string())?;
         let now = ready::now();
+        let (kernels, elapsed) = (power::kernels()?, now.saturating_sub(at));
+        let channels = Channels::of(&kernels);
+        let shown = usage(&before, &all, elapsed, &kernels);
+        let (head, talk) = (power::table(&kernels), channels.line(&talked, elapsed));
         // Moves home and clears the rest.
-        let kernels = power::kernels()?;
-        let shown = usage(&before, &all, now.saturating_sub(at), &kernels);
-        let code = put(&format!("\x1b[H\x1b[J{}\n{shown}", power::table(&kernels)))?;
+        let code = put(&format!("\x1b[H\x1b[J{head}\n{talk}{shown}"))?;
         if code != 0 {
             return Ok(code);
         }
-        (before, at) = (all, now);
+        (before, at, talked) = (all, now, channels);
         if round + 1 < times {
             ready::sleep(delay * 1_000_000_000).map_err(|error| error.to_string())?;
         }

@@ -30,10 +30,7 @@ impl Threads {
     pub fn of(kernels: &[Kernel]) -> Threads {
         let mut all = Threads::default();
         for (index, kernel) in kernels.iter().enumerate() {
-            let path = format!("/proc/{}/tasks", kernel.name);
-            if kernel.state == "running"
-                && let Ok(text) = std::fs::read_to_string(path)
-            {
+            if let Some(text) = kernel.read("tasks") {
                 all.0.extend(Threads::parse(index, &text).0);
             }
         }

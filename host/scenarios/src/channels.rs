@@ -1,8 +1,8 @@
 //! Channels between programs, in C and in Rust: in one process, between two on one kernel, between
-//! two on two kernels, and when a kernel dies.
+//! two on two kernels, and when a kernel dies. What people see of them.
 
-use super::machine::until;
-use super::programs::{Running, back, wrong};
+use super::machine::{demand, until};
+use super::programs::{KILLED, Running, back, wrong};
 use super::threads::{put, succeeds};
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::Line;
@@ -50,7 +50,53 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
         alone(rig, kernel)?;
         two(rig, number, number)?;
     }
-    Ok(())
+    listed(rig)
+}
+
+/// While a program waits for an answer, both ends of its channel are in the lists of the monitor
+/// and of `/proc`, with the messages so far. When both processes have been killed, they are not.
+fn listed(rig: &mut Rig) -> Result<(), Failure> {
+    until(rig, "channels", "ends      0 of")?;
+    let line = Line::on("main", IN_RUST, &["waits", "0", IN_RUST]);
+    let waiting = Running::of(&rig.instance, line, b"");
+    // The child says by a file that it has the message that it owes an answer to.
+    until(rig, "fs ls", "channels.held")?;
+    demand(rig, "channels", "ends      2 of")?;
+    let said = rig.ask("main", "fs cat /proc/main/channels", PATIENCE)?;
+    let end = |wanted: &str| {
+        said.lines().find_map(|line| match line.split_whitespace().collect::<Vec<&str>>()[..] {
+            [channel, side, contract, "0", "held:1", "main", "open", sent, read, "0", tree]
+                if side == wanted && tree != "-" =>
+            {
+                Some(([channel, contract, tree], [sent, read]))
+            }
+            _ => None,
+        })
+    };
+    match (end("client"), end("server")) {
+        (Some((client, ["1", "0"])), Some((server, ["0", "1"]))) if client == server => {}
+        _ => return Err(wrong("/proc/main/channels", said)),
+    }
+    let said = rig.ask("main", "fs cat /proc/main/descriptors", PATIENCE)?;
+    for side in ["client,", "server,"] {
+        let pid = holder(&said, side).ok_or_else(|| wrong("/proc/main/descriptors", &said))?;
+        rig.ask("main", &format!("kill {pid} KILL"), PATIENCE)?;
+    }
+    let found = waiting.end()?;
+    if found.code != KILLED {
+        return Err(wrong("a program that was killed", found));
+    }
+    until(rig, "channels", "ends      0 of").map(|_| ())
+}
+
+/// Returns the process with an end of this side, in a list of descriptors.
+fn holder<'a>(descriptors: &'a str, side: &str) -> Option<&'a str> {
+    descriptors.lines().find_map(|line| match line.split_whitespace().collect::<Vec<&str>>()[..] {
+        [pid, _, "end", _, its, "contract", _, "peer", "on", "main,", "open"] if its == side => {
+            Some(pid)
+        }
+        _ => None,
+    })
 }
 
 /// Programs on two kernels, with either one as the parent: ends move when the child starts, and in

@@ -5,7 +5,7 @@ mod hogs;
 mod imports;
 
 use super::machine::demand;
-use super::programs::{Running, given_back, wrong};
+use super::programs::{KILLED, Running, given_back, wrong};
 use super::{Failure, PATIENCE, Rig};
 use builds::compiler;
 use deploy::exec::{Captured, Line};
@@ -18,9 +18,8 @@ use tree::place::Place;
 
 /// A program; its parts are described at its top.
 const HOSTILE: &str = "tests/programs/hostile.wat";
-/// `pen exec`'s exit codes for a trap, and for a signal.
+/// `pen exec`'s exit code for a trap.
 const TRAPPED: u8 = 134;
-const KILLED: u8 = 128 + 9;
 /// WASI's errors: no slot for a process, no memory, no descriptor.
 const AGAIN: u64 = 6;
 const NOMEM: u64 = 48;

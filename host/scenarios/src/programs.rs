@@ -18,6 +18,8 @@ const TOOL: &str = "tests/programs/tool.wat";
 const LOOK: Duration = Duration::from_millis(100);
 /// `pen exec`'s exit code if the program's kernel died.
 pub(super) const LOST: u8 = 125;
+/// Its exit code for a program that was killed.
+pub(super) const KILLED: u8 = 128 + 9;
 /// Its exit code for a trap.
 const TRAPPED: u8 = 134;
 

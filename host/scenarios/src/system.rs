@@ -3,7 +3,7 @@
 
 use super::disk::{clean, content, off_and_clean, poweroff, same};
 use super::machine::demand;
-use super::programs::install_as;
+use super::programs::{awaited, install_as, wrong};
 use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use builds::apps;
@@ -78,6 +78,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     tools(rig)?;
     threads(rig)?;
     sockets(rig)?;
+    channels(rig)?;
     caged(rig)?;
     traps(rig)?;
     keys(rig)?;
@@ -196,6 +197,42 @@ fn sockets(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "ss -x", "ss: -x: no such option; ss --help lists them\n[1]")?;
     at_the_monitor(rig, "net talk 7 100", "100 of 100 bytes")?;
     says(rig, "ss -Hltun", "[0]")
+}
+
+/// `lsof` shows both ends of a channel between two kernels, while one program waits for the other.
+fn channels(rig: &mut Rig) -> Result<(), Failure> {
+    put(rig, "channels")?;
+    says(rig, "lsof -x", "lsof: -x: no such option; lsof --help lists them\n[1]")?;
+    ask(rig, "channels waits 1 channels > /dev/null & true")?;
+    // The program says by a file that it has a message that it does not answer.
+    let look = "ls /channels.held > /dev/null 2>&1 && lsof";
+    let late = |listed: String| wrong("lsof", listed);
+    let listed = awaited(PATIENCE, late, || {
+        let listed = ask(rig, look)?;
+        let is_there = listed.ends_with("[0]");
+        Ok((listed, is_there))
+    })?;
+    let end = |kernel: &str, side: &str, peer: &str| {
+        listed.lines().find_map(|line| match line.split_whitespace().collect::<Vec<&str>>()[..] {
+            ["channels", pid, at, _, "end", channel, its, ref rest @ ..]
+                if (at, its) == (kernel, side) && rest.ends_with(&["on", peer, "open"]) =>
+            {
+                Some((pid, channel))
+            }
+            _ => None,
+        })
+    };
+    let both = end("main", "client,", "shadow,").zip(end("shadow", "server,", "main,"));
+    let Some(((client, channel), (server, _))) = both.filter(|(one, two)| one.1 == two.1) else {
+        return Err(wrong("lsof", listed));
+    };
+    let own = format!("lsof -p {client} | grep -c ' {client} main .*{channel} client'");
+    says(rig, &own, "1\n[0]")?;
+    says(rig, &format!("lsof -p {client} | grep -c ' {server} shadow '"), "0\n[1]")?;
+    says(rig, "top -n 1 | grep -c '^[2-9] ends of channels, - messages/s'", "1\n[0]")?;
+    // The shell may say that the job was killed.
+    let ended = ask(rig, &format!("kill -s KILL {client} {server}; wait; rm /channels.held"))?;
+    if ended.ends_with("[0]") { Ok(()) } else { Err(wrong("the end of both", ended)) }
 }
 
 /// Goes to the monitor for a command, and comes back.

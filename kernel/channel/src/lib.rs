@@ -4,6 +4,7 @@
 //! - [`Channels`]: all ends on one kernel, and what programs do with them
 //! - [`message`]: what kernels say to each other; [`wire`]: the same as words
 //! - [`name`]: how kernels and programs name an end
+//! - [`Listed`]: the table for people
 //!
 //! Nothing waits, and nothing allocates after construction. Messages between two kernels arrive in
 //! order and are not lost while both live; the transport drops those of an older epoch.
@@ -21,6 +22,7 @@ mod charge;
 mod death;
 mod end;
 mod link;
+mod listed;
 pub mod message;
 pub mod name;
 mod news;
@@ -36,5 +38,7 @@ pub use channels::{
     About, BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing,
     ReceiveError, Received, Refused, SendError,
 };
+pub use end::Place;
+pub use listed::Listed;
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};

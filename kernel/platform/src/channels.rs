@@ -13,10 +13,12 @@
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name
+//! - [`list`]: what people see
 
 mod cells;
 mod doors;
 mod links;
+mod list;
 mod remote;
 mod seats;
 
@@ -26,17 +28,17 @@ use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
 use core::sync::atomic::AtomicU64;
 use doors::Doors;
-pub use kernel_channel::Life;
 use kernel_channel::{
-    Bounds, CARRIED, Carried, ContractId, CreateError, Effects, EndId, Limits, ReceiveError,
-    SendError, Side,
+    Bounds, CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError,
 };
+pub use kernel_channel::{ContractId, EndId, Life, Listed as End, Place, Side};
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
 use kernel_contract::{Hash, Parcel};
 use kernel_node::Node;
 use kernel_sched::{Scheduler, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
+pub use list::{Listed, Totals};
 use remote::Buffers;
 use seats::Seats;
 
@@ -110,6 +112,8 @@ struct Rest {
     links: Links,
     doors: Doors,
     buffers: Buffers,
+    /// Messages that programs have sent since boot.
+    sent: u64,
 }
 
 impl Rest {
@@ -170,7 +174,8 @@ impl Channels {
         // the table says whether there is a place for it.
         let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD + cells_for(kernel_contract::INLINE));
         let (seats, links) = (Seats::new(ENDS.into()), Links::new(ENDS.into()));
-        let rest = Rest { cells, seats, links, buffers: Buffers::new(), doors: Doors::new() };
+        let (buffers, doors) = (Buffers::new(), Doors::new());
+        let rest = Rest { cells, seats, links, buffers, doors, sent: 0 };
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
@@ -261,6 +266,7 @@ impl Channels {
             rest.cells.free(refused.payload);
             return Err(refusal(refused.error));
         }
+        rest.sent = rest.sent.wrapping_add(1);
         self.leave(node, peers, state);
         Ok(())
     }

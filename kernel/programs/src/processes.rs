@@ -14,12 +14,11 @@
 //! (docs/design/programs.md, "Stopping a program"). An interrupt may come where neither is
 //! possible, so `listen` interrupts the cores repeatedly until the process has ended.
 //!
-//! - [`begin`]: one process from start to end
-//! - [`guest`]: what programs can call; [`pipes`]: their private pipes; [`sockets`]: and polls;
-//!   [`channels`]
-//! - [`threads`]: the threads of a process; [`lives`]: what they do; [`tasks`]: a list of them
+//! - [`begin`]: one from start to end; `moves`: to and from other kernels; `passage`: what passes
+//! - [`guest`]: what programs can call; its parts are [`pipes`], [`sockets`] and [`channels`]
+//! - [`threads`]: the threads of a process; [`lives`]: what they do
+//! - [`tasks`], [`descriptors`]: lists of all threads, and of what processes have open
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
-//! - `moves`: to other kernels, and from there; `passage`: what passes
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
 //!   `explain`: what the table's errors mean; `full`: what those of sockets mean
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
@@ -29,6 +28,7 @@ mod accounts;
 mod begin;
 mod channels;
 mod children;
+pub mod descriptors;
 mod ends;
 mod explain;
 pub mod forget;

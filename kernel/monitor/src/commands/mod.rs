@@ -7,12 +7,13 @@
 //! - [`files`], [`disks`]: services and file systems
 //! - [`network`]: the interface to the outside, sockets
 //! - [`tasks`][]: processes
-//! - [`names`]: names of channels
+//! - [`channels`]: ends of channels, and descriptors; [`names`]: names of channels
 //! - [`watts`]: frequency, idle state, energy
 //! - [`balloon`]: memory blocks
 //! - [`records`]: measurements of boot time and memory
 
 mod balloon;
+mod channels;
 mod chip;
 mod disks;
 mod files;
@@ -58,6 +59,7 @@ const OURS: &[&[Command]] = &[
     files::COMMANDS,
     network::COMMANDS,
     tasks::COMMANDS,
+    channels::COMMANDS,
     names::COMMANDS,
     watts::COMMANDS,
     balloon::COMMANDS,
@@ -121,6 +123,12 @@ pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
     let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
     fits.map_err(|_| Failure::Failed("the command is too long"))?;
     Ok(line)
+}
+
+/// Returns the name of the kernel with this number.
+fn kernel_name(session: &Session, number: usize) -> &'static str {
+    let domain = session.kernel.blob.domains().get(number);
+    domain.map_or("?", |domain| abi::boot::text(&domain.name))
 }
 
 /// Allocates `bytes` bytes of zeroes.

@@ -1,6 +1,6 @@
 //! The command about names of channels.
 
-use super::{Command, Failure, Outcome, Session};
+use super::{Command, Failure, Outcome, Session, kernel_name};
 use abi::names::Listed;
 use core::fmt::Write;
 use kernel_services::names::{explain, with_names};
@@ -16,11 +16,7 @@ pub const COMMANDS: &[Command] = &[Command {
 fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_names(session, &Patience::ENDLESS, |names| names.list());
     let all = all.map_err(|why| Failure::Failed(explain(why)))?;
-    let name = |kernel: u16| {
-        let domain = session.kernel.blob.domains().get(usize::from(kernel));
-        domain.map_or("?", |domain| abi::boot::text(&domain.name))
-    };
-    show(out, &all, &name)
+    show(out, &all, &|kernel| kernel_name(session, kernel.into()))
 }
 
 fn show(out: &mut dyn Write, all: &[Listed], kernel: &dyn Fn(u16) -> &'static str) -> Outcome {

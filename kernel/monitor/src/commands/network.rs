@@ -108,6 +108,20 @@ fn sockets(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     }
 }
 
+/// Writes what is known of a socket, by its handle: its kind and its addresses.
+pub fn endpoints(session: &Session, out: &mut dyn Write, handle: u64) -> fmt::Result {
+    let about = |op| ask(session, Request::new(op, handle), &mut []).ok();
+    // Closed since the caller has listed it, or the service does not answer.
+    let Some(own) = about(Op::State) else { return out.write_str("-\n") };
+    let endpoint = |reply: Reply| SocketAddr::new(ip(reply.address), reply.port);
+    let kind = if own.state == State::Datagrams as u16 { "udp" } else { "tcp" };
+    write!(out, "{kind} {}", endpoint(own))?;
+    match about(Op::Peer) {
+        Some(peer) => writeln!(out, " {}", endpoint(peer)),
+        None => out.write_str("\n"),
+    }
+}
+
 fn line(out: &mut dyn Write, entry: &Entry) -> fmt::Result {
     let kind = if entry.is_stream != 0 { "tcp" } else { "udp" };
     let state = match State::from_code(entry.state) {

@@ -50,6 +50,7 @@ pub const COMMON: &[&str] = &[
     "kmsg",
     "meminfo",
     "mounts",
+    "names",
     "network",
     "power",
     "processes",
@@ -61,7 +62,9 @@ pub const COMMON: &[&str] = &[
 /// All files. The order gives their node numbers.
 pub const FILES: &[File] = &[
     shows("balloon", |session, out| print_command(session, out, "balloon")),
+    shows("channels", |session, out| print_command(session, out, "channels")),
     shows("cpus", |session, out| print_command(session, out, "cpus")),
+    shows("descriptors", |session, out| print_command(session, out, "descriptors")),
     shows("dsm", dsm),
     shows("energy", |session, out| print_command(session, out, "energy")),
     File { name: "frequency", text: frequency, write: Some(set_frequency) },
@@ -72,6 +75,7 @@ pub const FILES: &[File] = &[
     shows("meminfo", meminfo),
     shows("memory", |session, out| print_command(session, out, "mem")),
     shows("mounts", |session, out| print_command(session, out, "mounts")),
+    shows("names", |session, out| print_command(session, out, "names")),
     shows("network", |session, out| print_command(session, out, "network")),
     File {
         name: "power",

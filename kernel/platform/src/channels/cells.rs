@@ -90,8 +90,7 @@ impl Cells {
     }
 
     /// Returns the number of free cells.
-    #[cfg(test)]
-    fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.left
     }
 }

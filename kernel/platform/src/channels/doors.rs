@@ -24,7 +24,7 @@ use kernel_node::Node;
 /// Doors of a kernel.
 const DOORS: usize = 32;
 /// The contract of a door, which no automaton has.
-const CONTRACT: ContractId = ContractId([0; 2]);
+pub const CONTRACT: ContractId = ContractId([0; 2]);
 /// What may be unread: ends for the program, nothing for the kernel.
 const BOUNDS: Bounds = Bounds { messages: [0, QUEUE], bytes: 0, level: MAX_LEVEL };
 
