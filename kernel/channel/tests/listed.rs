@@ -94,6 +94,7 @@ fn an_end_is_listed_with_its_counts_until_it_is_closed() {
         sent: 2,
         received: 0,
         unread: 0,
+        owner: 0,
     };
     assert_eq!(listed, expected);
     let peer = table.listed_end(server).expect("it is held");
