@@ -62,7 +62,7 @@ fn listed(rig: &mut Rig) -> Result<(), Failure> {
     // The child says by a file that it has the message that it owes an answer to.
     until(rig, "fs ls", "channels.held")?;
     demand(rig, "channels", "ends      2 of")?;
-    let said = rig.ask("main", "fs cat /proc/main/channels", PATIENCE)?;
+    let said = rig.ask("main", "fs cat proc/main/channels", PATIENCE)?;
     let end = |wanted: &str| {
         said.lines().find_map(|line| match line.split_whitespace().collect::<Vec<&str>>()[..] {
             [channel, side, contract, "0", "held:1", "main", "open", sent, read, "0", tree]
@@ -77,7 +77,7 @@ fn listed(rig: &mut Rig) -> Result<(), Failure> {
         (Some((client, ["1", "0"])), Some((server, ["0", "1"]))) if client == server => {}
         _ => return Err(wrong("/proc/main/channels", said)),
     }
-    let said = rig.ask("main", "fs cat /proc/main/descriptors", PATIENCE)?;
+    let said = rig.ask("main", "fs cat proc/main/descriptors", PATIENCE)?;
     for side in ["client,", "server,"] {
         let pid = holder(&said, side).ok_or_else(|| wrong("/proc/main/descriptors", &said))?;
         rig.ask("main", &format!("kill {pid} KILL"), PATIENCE)?;
