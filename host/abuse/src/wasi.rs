@@ -73,7 +73,7 @@ struct Session {
 pub const TARGET: Target = Target {
     name: "wasi",
     about: "the functions that programs call, on the real services",
-    daily: 1500,
+    daily: 3000,
     nightly: 100_000,
     run: exercise,
     seed: bytes_of,

@@ -34,4 +34,4 @@ macro_rules! targets {
     };
 }
 
-targets! { wasi ext2 streams vsock carry control rpc dsm seal manifest board net }
+targets! { wasi ext2 streams vsock carry control rpc dsm seal manifest board net channels }

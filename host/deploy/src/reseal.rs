@@ -87,7 +87,7 @@ fn resealed(
 /// Returns whether compiled code exports the functions by which a program moves.
 fn can_move(code: &[u8]) -> bool {
     let has = |name: &&str| code.windows(name.len()).any(|found| found == name.as_bytes());
-    asyncify::ALL.iter().all(|name| has(name))
+    asyncify::ALL.iter().all(has)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn send(pair: &mut Pair, payload: &[u8]) -> Result<(), CallError> {
 }
 
 fn has_room(pair: &mut Pair, bytes: usize) -> bool {
-    let peer = pair.a.peer_mut(B).unwrap();
+    let peer = pair.a.peer_mut(B).expect("B is a peer");
     peer.caller.has_room(&peer.wires, Class::Stream, bytes)
 }
 
@@ -32,7 +32,7 @@ fn fill(pair: &mut Pair, numbers: impl Iterator<Item = u32>, bytes: usize) -> Ve
 }
 
 fn numbers(polled: &common::Polled) -> Vec<u32> {
-    let number = |bytes: &Vec<u8>| u32::from_le_bytes(*bytes.first_chunk().unwrap());
+    let number = |bytes: &Vec<u8>| u32::from_le_bytes(*bytes.first_chunk().expect("four bytes"));
     polled.requests.iter().map(|(_, bytes)| number(bytes)).collect()
 }
 

@@ -90,13 +90,13 @@ impl Process {
         bytes: u32,
         side: u32,
     ) -> Done {
+        let name = self.contract(memory, contract, bytes)?.hash();
         let end = self.end(fd, 0)?;
         let side = match side {
             side::CLIENT => Side::Client,
             side::SERVER => Side::Server,
             _ => return Err(Errno::INVAL.into()),
         };
-        let name = self.contract(memory, contract, bytes)?.hash();
         let about = system.about_end(end)?;
         if (about.contract, about.side) == (name, side) {
             Ok(())
@@ -113,8 +113,8 @@ impl Process {
         fd: u32,
         message: u32,
     ) -> Done {
-        let end = self.end(fd, rights::FD_WRITE)?;
         let message = load(memory, message)?;
+        let end = self.end(fd, rights::FD_WRITE)?;
         let [at, length] = message.bytes;
         let block = match (message.flags, message.reserved) {
             (0, 0) => None,
@@ -176,6 +176,7 @@ impl Process {
         if flags & !NO_WAIT != 0 {
             return Err(Errno::INVAL.into());
         }
+        memory.check(message, MESSAGE)?;
         let end = self.end(fd, rights::FD_READ)?;
         let waits = flags & NO_WAIT == 0;
         // Most messages carry no ends, so numbers for them are reserved when that is known.
@@ -273,8 +274,9 @@ impl Process {
         reply: u32,
     ) -> Done {
         // What can be known before is: a message that was sent is not taken back.
-        self.end(fd, rights::FD_READ)?;
+        load(memory, message)?;
         let [at, room] = load(memory, reply)?.bytes;
+        self.end(fd, rights::FD_READ)?;
         memory.check(at, room)?;
         self.channel_send(memory, system, fd, message)?;
         self.channel_receive(memory, system, fd, reply, 0)

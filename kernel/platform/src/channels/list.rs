@@ -79,7 +79,7 @@ mod tests {
         let Ok((end, _)) = channels.open_door(7, 1) else { panic!("there is room") };
         let all: Vec<(Side, u32, bool)> =
             channels.list().map(|it| (it.end.side, it.tree, it.is_door())).collect();
-        assert_eq!(all, [(Side::First, 0, true), (Side::Second, 7, true)]);
+        assert_eq!(all, [(Side::First, 7, true), (Side::Second, 7, true)]);
         assert_eq!(channels.totals(), Totals { ends: 2, ..before });
         let listed = channels.listed_end(end).map(|it| (it.end.side, it.end.place, it.tree));
         assert_eq!(listed, Some((Side::Second, Place::Held { descriptors: 1 }, 7)));
