@@ -68,6 +68,11 @@ impl Node {
         abi::boot::text(&self.domain().name)
     }
 
+    /// Returns the name of the domain with this number; `?` if there is none.
+    pub fn name_of(&self, domain: usize) -> &'static str {
+        self.blob.domains().get(domain).map_or("?", |domain| abi::boot::text(&domain.name))
+    }
+
     /// Converts chip time `now` to ns since 1970, UTC.
     #[inline]
     pub fn time_of_day(&self, now: u64) -> u64 {

@@ -9,6 +9,7 @@
 //!   Guest <--receive-- cells <-- table            table --> rings to other kernels (`remote`)
 //! ```
 //! - [`cells`]: memory for what is queued
+//! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
@@ -16,6 +17,7 @@
 //! - [`list`]: what people see
 
 mod cells;
+mod contracts;
 mod doors;
 mod links;
 mod list;
@@ -26,14 +28,13 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use cells::{Cells, Payload, cells_for};
+pub use contracts::Find;
+use contracts::{Permitted, Terms, hash_of, how_it_ended, permits, side, terms};
 use core::sync::atomic::AtomicU64;
 use doors::Doors;
-use kernel_channel::{
-    Bounds, CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError,
-};
+use kernel_channel::{CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError};
 pub use kernel_channel::{ContractId, EndId, Life, Listed as End, Place, Side};
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
-use kernel_contract::{Hash, Parcel};
 use kernel_node::Node;
 use kernel_sched::{Scheduler, WaitQueue};
 use links::Links;
@@ -97,9 +98,6 @@ pub struct Readable {
     pub is_closed: bool,
 }
 
-/// The contracts that a process uses, by their names.
-pub type Find<'a> = &'a dyn Fn(&Hash) -> Option<&'a Known>;
-
 struct State {
     table: kernel_channel::Channels<Payload>,
     rest: Rest,
@@ -114,6 +112,34 @@ struct Rest {
     buffers: Buffers,
     /// Messages that programs have sent since boot.
     sent: u64,
+}
+
+impl State {
+    /// Makes a channel, whose ends are charged to `tree`.
+    fn make(
+        &mut self,
+        tree: u32,
+        (contract, start, bounds): Terms,
+        secret: u64,
+    ) -> Result<[EndId; 2], Failure> {
+        if self.table.charged_to(tree) + 2 > ENDS_OF_TREE {
+            return Err(Failure::Full);
+        }
+        let made = self.table.create(contract, start, bounds, secret);
+        let ends = made.map_err(|why| match why {
+            CreateError::Full => Failure::Full,
+            CreateError::Bounds => Failure::Large,
+        })?;
+        ends.iter().for_each(|end| self.table.charge(*end, tree));
+        Ok(ends)
+    }
+
+    /// Closes an end that no program has a descriptor of.
+    fn drop_end(&mut self, node: &Node, end: EndId) {
+        let State { table, rest } = self;
+        // It is there: nothing else has it.
+        let _ = table.close(end, &mut rest.follow(&node.scheduler));
+    }
 }
 
 impl Rest {
@@ -140,15 +166,6 @@ impl Effects<Payload> for Follow<'_> {
 
     fn free(&mut self, payload: Payload) {
         self.rest.cells.free(payload);
-    }
-}
-
-/// A contract that has allowed a message, in the same critical section.
-struct Permitted(u16);
-
-impl kernel_channel::Contract for Permitted {
-    fn next(&self, _state: u16, _side: Side, _tag: u16) -> Option<u16> {
-        Some(self.0)
     }
 }
 
@@ -198,18 +215,8 @@ impl Channels {
     /// Makes a channel for a process of this tree. Returns the client's and the server's end.
     /// `secret` is a random number.
     pub fn create(&self, contract: &Known, tree: u32, secret: u64) -> Result<[u64; 2], Failure> {
-        let bounds = bounds(contract)?;
-        let mut state = self.state.lock();
-        if state.table.charged_to(tree) + 2 > ENDS_OF_TREE {
-            return Err(Failure::Full);
-        }
-        let start = contract.start().number().into();
-        let made = state.table.create(id_of(&contract.hash()), start, bounds, secret);
-        let ends = made.map_err(|why| match why {
-            CreateError::Full => Failure::Full,
-            CreateError::Bounds => Failure::Large,
-        })?;
-        ends.iter().for_each(|end| state.table.charge(*end, tree));
+        let terms = terms(contract)?;
+        let ends = self.state.lock().make(tree, terms, secret)?;
         Ok(ends.map(|end| self.handle(end)))
     }
 
@@ -384,48 +391,6 @@ fn wait(state: &mut Guard<'_, State>, node: &Node, id: EndId, queue: &WaitQueue)
     Failure::Empty
 }
 
-/// Returns the state after a message, if the contract allows it.
-fn permits(
-    table: &kernel_channel::Channels<Payload>,
-    contract: &Known,
-    about: &kernel_channel::About,
-    message: &Outgoing<'_>,
-    carried: &[Option<EndId>; CARRIED],
-) -> Result<u16, Failure> {
-    let mut ends =
-        [kernel_contract::Carried { contract: Hash([0; 16]), side: kernel_contract::Side::Client };
-            CARRIED];
-    let mut count = 0;
-    for id in carried.iter().flatten() {
-        let end = table.about(*id).map_err(|_| Failure::BadCarried)?;
-        let place = ends.get_mut(count).filter(|_| end.is_fresh).ok_or(Failure::Breach)?;
-        (place.contract, place.side) = (hash_of(end.contract), side(end.side));
-        count += 1;
-    }
-    let state = u8::try_from(about.state).ok().and_then(|state| contract.state(state));
-    let state = state.ok_or(Failure::Broken)?;
-    let endpoints = ends.get(..count).unwrap_or_default();
-    let parcel = Parcel { inline: message.bytes.len(), block: message.block, endpoints };
-    let next = contract.permits(state, side(about.side), message.tag, &parcel);
-    next.map(|state| state.number().into()).map_err(|_| Failure::Breach)
-}
-
-/// Returns why nothing will be received any more.
-#[cold]
-fn how_it_ended(
-    table: &kernel_channel::Channels<Payload>,
-    id: EndId,
-    contracts: Find<'_>,
-) -> Failure {
-    let Ok(about) = table.about(id) else { return Failure::BadEnd };
-    let contract = contracts(&hash_of(about.contract));
-    let may_close = contract.is_none_or(|contract| {
-        let state = u8::try_from(about.state).ok().and_then(|state| contract.state(state));
-        state.is_some_and(|state| contract.may_close(state, side(about.side.other())))
-    });
-    if may_close && !about.is_broken { Failure::Closed } else { Failure::Broken }
-}
-
 fn refusal(error: SendError) -> Failure {
     match error {
         SendError::BadEnd => Failure::BadEnd,
@@ -436,51 +401,4 @@ fn refusal(error: SendError) -> Failure {
         SendError::Level => Failure::Level,
         SendError::NoRoom => Failure::NoRoom,
     }
-}
-
-/// Returns what a contract guarantees, if kernels have room for that.
-fn bounds(contract: &Known) -> Result<Bounds, Failure> {
-    use kernel_contract::Side::{Client, Server};
-    let mut bytes = 0;
-    for message in (0..contract.messages() as u16).filter_map(|tag| contract.message(tag)) {
-        // No kernel carries blocks yet.
-        if message.block != 0 {
-            return Err(Failure::Large);
-        }
-        bytes = message.inline.max(bytes);
-    }
-    // To the client, which has the first end, and to the server.
-    let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
-    let messages = [Server, Client].map(unread);
-    let bounds = Bounds { messages, bytes: bytes as u32, level: contract.level() };
-    if are_bounded(&bounds) { Ok(bounds) } else { Err(Failure::Large) }
-}
-
-/// Returns whether kernels have room for all that may be unread.
-fn are_bounded(bounds: &Bounds) -> bool {
-    let cells = cells_for(bounds.bytes as usize);
-    let fits = |count: u16| usize::from(count) * cells <= UNREAD && count <= QUEUE;
-    bounds.messages.into_iter().all(fits) && cells <= UNREAD
-}
-
-/// The client has the first end.
-fn side(side: Side) -> kernel_contract::Side {
-    match side {
-        Side::First => kernel_contract::Side::Client,
-        Side::Second => kernel_contract::Side::Server,
-    }
-}
-
-fn id_of(hash: &Hash) -> ContractId {
-    let (low, high) = hash.0.split_at(8);
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    ContractId([word(low), word(high)])
-}
-
-fn hash_of(id: ContractId) -> Hash {
-    let mut bytes = [0; 16];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(id.0) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
-    Hash(bytes)
 }

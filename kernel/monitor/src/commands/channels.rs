@@ -4,7 +4,7 @@
 //! the shell read them (`lsof`, `top`); only the detail of a descriptor is free text.
 
 use super::network::endpoints;
-use super::{Command, Failure, Outcome, Session, kernel_name};
+use super::{Command, Failure, Outcome, Session, hex};
 use core::fmt::{self, Write};
 use kernel_node::print::Text;
 use kernel_platform::channels::{Life, Listed, Place, Side, Totals};
@@ -34,7 +34,7 @@ type Names<'a> = &'a dyn Fn(usize) -> &'static str;
 fn channels(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let channels = &session.kernel.channels;
     head(out, &channels.totals())?;
-    let names = |kernel| kernel_name(session, kernel);
+    let names = |kernel| session.kernel.name_of(kernel);
     channels.list().try_for_each(|end| line(out, &end, &names))?;
     Ok(())
 }
@@ -68,7 +68,7 @@ fn line(out: &mut dyn Write, listed: &Listed, names: Names<'_>) -> fmt::Result {
     out.write_str("  ")?;
     column(out, 16, &|out| channel(out, listed, names))?;
     write!(out, "{:<6} ", side(listed))?;
-    listed.contract.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+    hex(out, &listed.contract)?;
     write!(out, " {:>5} ", end.level)?;
     column(out, 15, &|out| place(out, end.place, names))?;
     write!(out, "{:<8} {:<6} ", names(end.peer.kernel.index()), state(listed))?;
@@ -139,7 +139,7 @@ fn describe(session: &Session, out: &mut dyn Write, kind: &Kind) -> fmt::Result 
         Kind::End(handle) => {
             write!(out, "{:<9} ", "end")?;
             return match session.kernel.channels.listed_end(*handle) {
-                Some(listed) => end(out, &listed, &|kernel| kernel_name(session, kernel)),
+                Some(listed) => end(out, &listed, &|kernel| session.kernel.name_of(kernel)),
                 // Closed or sent since the list was made.
                 None => out.write_str("-\n"),
             };
@@ -156,7 +156,7 @@ fn end(out: &mut dyn Write, listed: &Listed, names: Names<'_>) -> fmt::Result {
     write!(out, " {}", side(listed))?;
     if !listed.is_door() {
         out.write_str(", contract ")?;
-        listed.contract.iter().take(4).try_for_each(|byte| write!(out, "{byte:02x}"))?;
+        hex(out, &listed.contract[..4])?;
         write!(out, ", peer on {}", names(listed.end.peer.kernel.index()))?;
     }
     writeln!(out, ", {}", state(listed))

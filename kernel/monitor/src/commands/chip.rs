@@ -1,6 +1,6 @@
 //! Commands about the chip and the other kernels: peers, calls, power, panic, devices.
 
-use super::{Command, Failure, Outcome, Session, number};
+use super::{Command, Failure, Outcome, Session, hex, number};
 use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
@@ -216,9 +216,7 @@ fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 }
 
 fn random(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    for byte in generator::bytes(session)? {
-        write!(out, "{byte:02x}")?;
-    }
+    hex(out, &generator::bytes(session)?)?;
     writeln!(out)?;
     Ok(())
 }

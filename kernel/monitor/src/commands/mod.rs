@@ -125,10 +125,9 @@ pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
     Ok(line)
 }
 
-/// Returns the name of the kernel with this number.
-fn kernel_name(session: &Session, number: usize) -> &'static str {
-    let domain = session.kernel.blob.domains().get(number);
-    domain.map_or("?", |domain| abi::boot::text(&domain.name))
+/// Writes bytes as hexadecimal digits.
+fn hex(out: &mut dyn Write, bytes: &[u8]) -> core::fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
 /// Allocates `bytes` bytes of zeroes.

@@ -1,6 +1,6 @@
 //! The command about names of channels.
 
-use super::{Command, Failure, Outcome, Session, kernel_name};
+use super::{Command, Failure, Outcome, Session, hex};
 use abi::names::Listed;
 use core::fmt::Write;
 use kernel_services::names::{explain, with_names};
@@ -16,16 +16,14 @@ pub const COMMANDS: &[Command] = &[Command {
 fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_names(session, &Patience::ENDLESS, |names| names.list());
     let all = all.map_err(|why| Failure::Failed(explain(why)))?;
-    show(out, &all, &|kernel| kernel_name(session, kernel.into()))
+    show(out, &all, &|kernel| session.kernel.name_of(kernel.into()))
 }
 
 fn show(out: &mut dyn Write, all: &[Listed], kernel: &dyn Fn(u16) -> &'static str) -> Outcome {
     writeln!(out, "  {:<8} {:>5}  {:<32}  name", "kernel", "pid", "contract")?;
     for listed in all {
         write!(out, "  {:<8} {:>5}  ", kernel(listed.kernel), listed.pid)?;
-        for byte in listed.contract {
-            write!(out, "{byte:02x}")?;
-        }
+        hex(out, &listed.contract)?;
         writeln!(out, "  {}", listed.name.text())?;
     }
     Ok(())

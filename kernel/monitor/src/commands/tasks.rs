@@ -2,7 +2,7 @@
 
 use super::chip::find;
 use super::inspect::phase;
-use super::{Command, Failure, Outcome, Session, kernel_name};
+use super::{Command, Failure, Outcome, Session};
 use abi::process::{End, Listed, State, signal};
 use base::id::DomainId;
 use core::fmt::Write;
@@ -98,7 +98,7 @@ fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         "pid", "parent", "group", "kernel", "state", "cpu ms", "KiB", "messages", "mJ"
     )?;
     for process in &all {
-        let kernel = kernel_name(session, process.kernel.into());
+        let kernel = session.kernel.name_of(process.kernel.into());
         write!(out, "  {:>5} {:>6} {:>5}  ", process.pid, process.parent, process.group)?;
         let (cpu, memory) = (process.cpu / 1_000_000, process.memory >> 10);
         write!(out, "{kernel:<8} {:<9} {cpu:>8} {memory:>7} ", state(process))?;

@@ -12,8 +12,9 @@
 //! it is charged for those that come from other kernels. An end for which there is no room, or no
 //! door, is closed; its client finds the channel closed.
 
+use super::contracts::{Permitted, terms};
 use super::links::ticket_for_door;
-use super::{Channels, ENDS_OF_TREE, Failure, Life, QUEUE, Rest, State, id_of};
+use super::{Channels, ENDS_OF_TREE, Failure, Life, QUEUE, Rest, State};
 use crate::peers::Peers;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
@@ -54,12 +55,8 @@ impl Doors {
         }
     }
 
-    fn end(&self, number: u64) -> Option<EndId> {
-        self.0.iter().find(|door| door.number == number).map(|door| door.end)
-    }
-
-    fn tree(&self, number: u64) -> Option<u32> {
-        self.0.iter().find(|door| door.number == number).map(|door| door.tree)
+    fn find(&self, number: u64) -> Option<&Door> {
+        self.0.iter().find(|door| door.number == number)
     }
 
     pub fn any_closed(&self) -> bool {
@@ -77,15 +74,15 @@ impl State {
     fn deliver(&mut self, node: &Node, number: u64, end: EndId) -> bool {
         let State { table, rest } = self;
         let Rest { doors, cells, .. } = rest;
-        let sent = doors.end(number).zip(cells.put(&[])).map(|(door, payload)| {
+        let door = doors.find(number).map(|door| door.end);
+        let sent = door.zip(cells.put(&[])).map(|(door, payload)| {
             let carried = [Some(end), None];
             let message = Outgoing { tag: 0, bytes: 0, payload, carried };
-            table.send(door, message, &super::Permitted(0), &mut rest.follow(&node.scheduler))
+            table.send(door, message, &Permitted(0), &mut rest.follow(&node.scheduler))
         });
         let is_delivered = matches!(sent, Some(Ok(())));
         if !is_delivered {
-            // It is there: nothing else has it.
-            let _ = table.close(end, &mut rest.follow(&node.scheduler));
+            self.drop_end(node, end);
         }
         is_delivered
     }
@@ -93,14 +90,13 @@ impl State {
     /// Passes on the ends that have arrived for doors.
     pub(super) fn deliver_all(&mut self, node: &Node) {
         while let Some((number, end)) = self.rest.links.next_for_door() {
-            let State { table, rest } = self;
-            let tree = rest.doors.tree(number);
+            let State { table, rest } = &mut *self;
+            let tree = rest.doors.find(number).map(|door| door.tree);
             if let Some(tree) = tree.filter(|tree| table.charged_to(*tree) < ENDS_OF_TREE) {
                 table.charge(end, tree);
                 self.deliver(node, number, end);
             } else {
-                // It is there: nothing else has it.
-                let _ = table.close(end, &mut rest.follow(&node.scheduler));
+                self.drop_end(node, end);
             }
         }
     }
@@ -110,17 +106,14 @@ impl Channels {
     /// Opens a door for a process of this tree. Returns the program's end, and the door's number.
     pub fn open_door(&self, tree: u32, secret: u64) -> Result<(u64, u64), Failure> {
         let mut state = self.state.lock();
-        let State { table, rest } = &mut *state;
-        if rest.doors.0.len() == DOORS || table.charged_to(tree) + 2 > ENDS_OF_TREE {
+        if state.rest.doors.0.len() == DOORS {
             return Err(Failure::Full);
         }
-        let made = table.create(CONTRACT, 0, BOUNDS, secret);
-        let [end, program] = made.map_err(|_| Failure::Full)?;
-        [end, program].into_iter().for_each(|end| table.charge(end, tree));
+        let [end, program] = state.make(tree, (CONTRACT, 0, BOUNDS), secret)?;
         // Watched, so that the table reports when the program closes its end.
-        let _ = table.begin_poll(end);
-        let number = rest.links.number();
-        rest.doors.0.push(Door { number, tree, end, is_closed: false });
+        let _ = state.table.begin_poll(end);
+        let number = state.rest.links.number();
+        state.rest.doors.0.push(Door { number, tree, end, is_closed: false });
         Ok((self.handle(program), number))
     }
 
@@ -133,31 +126,24 @@ impl Channels {
         (tree, secret): (u32, u64),
         (to, epoch, door): (DomainId, Epoch, u64),
     ) -> Result<u64, Failure> {
-        let bounds = super::bounds(contract)?;
+        let terms = terms(contract)?;
         let mut state = self.state.lock();
-        let State { table, rest } = &mut *state;
-        if table.charged_to(tree) + 2 > ENDS_OF_TREE {
-            return Err(Failure::Full);
-        }
-        let start = contract.start().number().into();
-        let made = table.create(id_of(&contract.hash()), start, bounds, secret);
-        let [client, server] = made.map_err(|_| Failure::Full)?;
-        [client, server].into_iter().for_each(|end| table.charge(end, tree));
+        let [client, server] = state.make(tree, terms, secret)?;
         let is_passed = if to == self.me {
             epoch == node.epoch && state.deliver(node, door, server)
         } else {
+            let State { table, rest } = &mut *state;
             let lives = rest.links.lives(Life { kernel: to, epoch });
             let follow = &mut rest.follow(&node.scheduler);
             let ticket = ticket_for_door(Life { kernel: self.me, epoch: node.epoch }, door);
             let is_passed = lives && table.hand_over(server, to, ticket, follow).is_ok();
             if !is_passed {
-                let _ = table.close(server, follow);
+                state.drop_end(node, server);
             }
             is_passed
         };
-        let State { table, rest } = &mut *state;
         if !is_passed {
-            let _ = table.close(client, &mut rest.follow(&node.scheduler));
+            state.drop_end(node, client);
         }
         self.leave(node, peers, state);
         if is_passed { Ok(self.handle(client)) } else { Err(Failure::NoRoom) }
@@ -166,9 +152,8 @@ impl Channels {
     /// Returns a door whose program has closed its end, once.
     pub fn closed_door(&self, node: &Node) -> Option<u64> {
         let mut state = self.state.lock();
-        let State { table, rest } = &mut *state;
-        let door = rest.doors.take_closed()?;
-        let _ = table.close(door.end, &mut rest.follow(&node.scheduler));
+        let door = state.rest.doors.take_closed()?;
+        state.drop_end(node, door.end);
         Some(door.number)
     }
 }

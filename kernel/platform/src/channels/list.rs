@@ -3,7 +3,8 @@
 //! Contract: each end is copied in a critical section of its own, and formatted outside of it. A
 //! list is therefore not of one moment: an end that moves meanwhile may be missing.
 
-use super::{Channels, ENDS, Payload, State, doors, hash_of};
+use super::contracts::hash_of;
+use super::{Channels, ENDS, Payload, State, doors};
 
 /// An end of this kernel's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

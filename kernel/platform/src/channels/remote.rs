@@ -13,8 +13,9 @@
 //!   1, ticket                                                              no child wants this end
 //! ```
 
+use super::contracts::{are_bounded, word};
 use super::links::{Links, is_ticket_of};
-use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, are_bounded, refusal};
+use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, refusal};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
 use abi::msg::MAX_PAYLOAD;
@@ -56,10 +57,6 @@ impl Buffers {
         }
         HEAD
     }
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 /// Returns whether a kernel may send this: kernels have room for what the contract of each end
@@ -152,10 +149,8 @@ impl State {
 
     /// Closes the ends that have arrived and that no child wants.
     fn close_unwanted(&mut self, node: &Node) {
-        let State { table, rest } = self;
-        while let Some(end) = rest.links.next_unwanted() {
-            // It is there: nothing else has it.
-            let _ = table.close(end, &mut rest.follow(&node.scheduler));
+        while let Some(end) = self.rest.links.next_unwanted() {
+            self.drop_end(node, end);
         }
     }
 
@@ -316,9 +311,7 @@ impl Channels {
         let ticket = rest.links.new_ticket(Life { kernel: self.me, epoch: node.epoch });
         let passed = table.hand_over(id, to, ticket, &mut rest.follow(&node.scheduler));
         passed.map_err(refusal)?;
-        let sent = state.pump(node, peers);
-        drop(state);
-        self.wake_peers(node, peers, sent);
+        self.leave(node, peers, state);
         Ok(ticket)
     }
 
@@ -326,9 +319,7 @@ impl Channels {
     pub fn call_back(&self, node: &Node, peers: &Peers, to: DomainId, ticket: u64) {
         let mut state = self.state.lock();
         state.rest.links.call_back(to, ticket);
-        let sent = state.pump(node, peers);
-        drop(state);
-        self.wake_peers(node, peers, sent);
+        self.leave(node, peers, state);
     }
 
     /// Returns the end that the parent on another kernel has passed to a process of this tree.

@@ -13,18 +13,15 @@ const WAITERS: usize = 4;
 /// No thread.
 const NONE: u64 = 0;
 
-#[derive(Clone, Copy, Default)]
-struct Seat {
-    /// Tokens of threads. Those that exist come first.
-    waiting: [u64; WAITERS],
-}
+/// Tokens of threads. Those that exist come first.
+type Seat = [u64; WAITERS];
 
 /// One seat for each slot.
 pub struct Seats(Box<[Seat]>);
 
 impl Seats {
     pub fn new(count: usize) -> Seats {
-        Seats(vec![Seat::default(); count].into_boxed_slice())
+        Seats(vec![[NONE; WAITERS]; count].into_boxed_slice())
     }
 
     fn seat(&mut self, end: EndId) -> Option<&mut Seat> {
@@ -34,24 +31,24 @@ impl Seats {
     /// Notes that a thread waits. Returns false if too many others do.
     pub fn add(&mut self, end: EndId, thread: u64) -> bool {
         let Some(seat) = self.seat(end) else { return false };
-        let place = seat.waiting.iter_mut().find(|it| **it == thread || **it == NONE);
+        let place = seat.iter_mut().find(|it| **it == thread || **it == NONE);
         place.map(|place| *place = thread).is_some()
     }
 
     /// Forgets a thread. Returns whether no other one waits.
     pub fn remove(&mut self, end: EndId, thread: u64) -> bool {
         let Some(seat) = self.seat(end) else { return true };
-        if let Some(at) = seat.waiting.iter().position(|it| *it == thread) {
-            seat.waiting.copy_within(at + 1.., at);
-            seat.waiting[WAITERS - 1] = NONE;
+        if let Some(at) = seat.iter().position(|it| *it == thread) {
+            seat.copy_within(at + 1.., at);
+            seat[WAITERS - 1] = NONE;
         }
-        seat.waiting[0] == NONE
+        seat[0] == NONE
     }
 
     /// Wakes all threads that wait for an end.
     pub fn wake(&mut self, end: EndId, scheduler: &Scheduler) {
         let Some(seat) = self.seat(end) else { return };
-        for thread in core::mem::take(&mut seat.waiting) {
+        for thread in core::mem::take(seat) {
             if thread != NONE {
                 scheduler.wake(ThreadId::from_token(thread));
             }

@@ -66,7 +66,7 @@ pub fn describe(
     let servers = board.add_servers(session, &preferences);
     board.add_load(session);
     let outcome = board.choose(kernel, None, &preferences);
-    let name = |at: usize| name(kernel, at);
+    let name = |at: usize| kernel.name_of(at);
     let (kernels, here) = (board.facts(), kernel.me.index());
     let explanation =
         Explanation { preferences: &preferences.kernel, kernels, here, outcome, name: &name };
@@ -118,10 +118,6 @@ fn refused(path: &[u8], why: Refused) -> Errno {
             Errno::Nodev
         }
     }
-}
-
-fn name(kernel: &Kernel, at: usize) -> &'static str {
-    kernel.blob.domains().get(at).map_or("?", |domain| abi::boot::text(&domain.name))
 }
 
 /// The facts about all kernels of the board.

@@ -28,21 +28,18 @@ const MOST: usize = 64;
 impl Preferences {
     /// Returns those in an authentic image.
     pub fn of_image(image: &Image<'_>) -> Preferences {
-        let (class, required, preferred) = (image.class, image.required, image.preferred);
-        Preferences {
-            kernel: kernel_place::Preferences { class, required, preferred },
-            endpoints: endpoints(image.endpoints),
-        }
+        Preferences::of((image.class, image.required, image.preferred), image.endpoints)
     }
 
     /// Returns those in the head of an image, and the bytes of its endpoints, neither of which need
     /// be authentic. Endpoints that are not valid are ignored.
     pub fn of_head(head: &kernel_seal::Preferences, bytes: &[u8]) -> Preferences {
-        let (class, required, preferred) = (head.class, head.required, head.preferred);
-        Preferences {
-            kernel: kernel_place::Preferences { class, required, preferred },
-            endpoints: endpoints(bytes),
-        }
+        Preferences::of((head.class, head.required, head.preferred), bytes)
+    }
+
+    fn of((class, required, preferred): (u32, u8, u16), bytes: &[u8]) -> Preferences {
+        let kernel = kernel_place::Preferences { class, required, preferred };
+        Preferences { kernel, endpoints: endpoints(bytes) }
     }
 
     /// Returns the affinities of its endpoints.

@@ -1,0 +1,128 @@
+//! Contracts: what the table of ends asks of the automata that processes have given.
+//!
+//! Contract: a message is checked in the critical section in which it is sent, in constant time.
+//! The table's first end is the client's.
+
+use super::cells::{Payload, cells_for};
+use super::{Failure, QUEUE, UNREAD};
+use kernel_channel::{Bounds, CARRIED, ContractId, EndId, Side};
+use kernel_contract::exchange::{Known, Outgoing};
+use kernel_contract::{Hash, Parcel};
+
+/// The contracts that a process uses, by their names.
+pub type Find<'a> = &'a dyn Fn(&Hash) -> Option<&'a Known>;
+
+/// A contract as the table knows it: its name, its first state, and what it guarantees.
+pub type Terms = (ContractId, u16, Bounds);
+
+/// A contract that has allowed a message, in the same critical section.
+pub struct Permitted(pub u16);
+
+impl kernel_channel::Contract for Permitted {
+    fn next(&self, _state: u16, _side: Side, _tag: u16) -> Option<u16> {
+        Some(self.0)
+    }
+}
+
+/// Returns the state after a message, if the contract allows it.
+pub fn permits(
+    table: &kernel_channel::Channels<Payload>,
+    contract: &Known,
+    about: &kernel_channel::About,
+    message: &Outgoing<'_>,
+    carried: &[Option<EndId>; CARRIED],
+) -> Result<u16, Failure> {
+    let mut ends =
+        [kernel_contract::Carried { contract: Hash([0; 16]), side: kernel_contract::Side::Client };
+            CARRIED];
+    let mut count = 0;
+    for id in carried.iter().flatten() {
+        let end = table.about(*id).map_err(|_| Failure::BadCarried)?;
+        let place = ends.get_mut(count).filter(|_| end.is_fresh).ok_or(Failure::Breach)?;
+        (place.contract, place.side) = (hash_of(end.contract), side(end.side));
+        count += 1;
+    }
+    let state = state_of(about, contract).ok_or(Failure::Broken)?;
+    let endpoints = ends.get(..count).unwrap_or_default();
+    let parcel = Parcel { inline: message.bytes.len(), block: message.block, endpoints };
+    let next = contract.permits(state, side(about.side), message.tag, &parcel);
+    next.map(|state| state.number().into()).map_err(|_| Failure::Breach)
+}
+
+/// Returns the state of an end in its contract. It may come from another kernel.
+fn state_of(about: &kernel_channel::About, contract: &Known) -> Option<kernel_contract::State> {
+    contract.state(u8::try_from(about.state).ok()?)
+}
+
+/// Returns why nothing will be received any more.
+#[cold]
+pub fn how_it_ended(
+    table: &kernel_channel::Channels<Payload>,
+    id: EndId,
+    contracts: Find<'_>,
+) -> Failure {
+    let Ok(about) = table.about(id) else { return Failure::BadEnd };
+    let contract = contracts(&hash_of(about.contract));
+    let may_close = contract.is_none_or(|contract| {
+        let state = state_of(&about, contract);
+        state.is_some_and(|state| contract.may_close(state, side(about.side.other())))
+    });
+    if may_close && !about.is_broken { Failure::Closed } else { Failure::Broken }
+}
+
+/// Returns what the table must know of a contract.
+pub fn terms(contract: &Known) -> Result<Terms, Failure> {
+    let start = contract.start().number().into();
+    Ok((id_of(&contract.hash()), start, bounds(contract)?))
+}
+
+/// Returns what a contract guarantees, if kernels have room for that.
+fn bounds(contract: &Known) -> Result<Bounds, Failure> {
+    use kernel_contract::Side::{Client, Server};
+    let mut bytes = 0;
+    for message in (0..contract.messages() as u16).filter_map(|tag| contract.message(tag)) {
+        // No kernel carries blocks yet.
+        if message.block != 0 {
+            return Err(Failure::Large);
+        }
+        bytes = message.inline.max(bytes);
+    }
+    // To the client, which has the first end, and to the server.
+    let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
+    let messages = [Server, Client].map(unread);
+    let bounds = Bounds { messages, bytes: bytes as u32, level: contract.level() };
+    if are_bounded(&bounds) { Ok(bounds) } else { Err(Failure::Large) }
+}
+
+/// Returns whether kernels have room for all that may be unread.
+pub fn are_bounded(bounds: &Bounds) -> bool {
+    let cells = cells_for(bounds.bytes as usize);
+    let fits = |count: u16| usize::from(count) * cells <= UNREAD && count <= QUEUE;
+    bounds.messages.into_iter().all(fits) && cells <= UNREAD
+}
+
+/// The client has the first end.
+pub fn side(side: Side) -> kernel_contract::Side {
+    match side {
+        Side::First => kernel_contract::Side::Client,
+        Side::Second => kernel_contract::Side::Server,
+    }
+}
+
+/// Returns the number that up to 8 bytes are.
+pub fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+fn id_of(hash: &Hash) -> ContractId {
+    let (low, high) = hash.0.split_at(8);
+    ContractId([word(low), word(high)])
+}
+
+pub fn hash_of(id: ContractId) -> Hash {
+    let mut bytes = [0; 16];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(id.0) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    Hash(bytes)
+}
