@@ -27,6 +27,10 @@ mod svg;
 pub use c::header;
 pub use error::{ContractError, Reason, side_name};
 pub use model::{Contract, Endpoint, Field, Message, State, Type};
+pub use names::contract as name_and_version;
 pub use page::{page, summary};
 pub use rust::module;
 pub use svg::drawing;
+
+/// The folder of contracts, in the root of a tree and beside a manifest.
+pub const FOLDER: &str = "contracts";

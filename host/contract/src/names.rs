@@ -51,7 +51,7 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Splits `NAME.vN`, which both a file's stem and a carried endpoint's contract are.
+/// Splits `NAME.vN`, by which files and manifests name a contract.
 pub fn contract(text: &str) -> Option<(&str, u16)> {
     let (name, version) = text.split_once(".v")?;
     let version = number(version)?.try_into().ok()?;

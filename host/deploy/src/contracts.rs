@@ -1,13 +1,10 @@
 //! The contracts that a manifest names. A kernel knows them by their hashes, which are computed
 //! from `contracts/NAME.vN.toml` beside the manifest or, if there is none, in the tree.
 
-use anyhow::ensure;
-use contract::Contract;
+use anyhow::bail;
+use contract::{Contract, FOLDER};
 use program::{HASH, Manifest};
 use std::path::{Path, PathBuf};
-
-/// The folder of contracts, beside a manifest and in the root of the tree.
-const FOLDER: &str = "contracts";
 
 /// Looks up the contracts of a manifest, which was read from `file`. `root` is that of the tree.
 pub fn resolve(root: &Path, file: &Path, manifest: &mut Manifest) -> anyhow::Result<()> {
@@ -18,17 +15,15 @@ pub fn resolve(root: &Path, file: &Path, manifest: &mut Manifest) -> anyhow::Res
 fn hash(folders: &[PathBuf], file: &Path, name: &str) -> anyhow::Result<[u8; HASH]> {
     let paths: Vec<PathBuf> =
         folders.iter().map(|folder| folder.join(format!("{name}.toml"))).collect();
-    let found = paths.iter().find(|path| path.exists());
-    let shown =
-        || paths.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(" nor ");
-    ensure!(
-        found.is_some(),
-        "{}: its endpoints name the contract \"{name}\", and there is neither {}: correct the \
-         name, or put the file there",
-        file.display(),
-        shown()
-    );
-    let path = found.map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let Some(path) = paths.iter().find(|path| path.exists()) else {
+        let shown: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
+        bail!(
+            "{}: its endpoints name the contract \"{name}\", and there is neither {}: correct the \
+             name, or put the file there",
+            file.display(),
+            shown.join(" nor ")
+        );
+    };
     Ok(Contract::read(path)?.hash().0)
 }
 

@@ -2,13 +2,10 @@
 
 use anyhow::{Context, ensure};
 use clap::Subcommand;
-use contract::Contract;
+use contract::{Contract, FOLDER};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tree::place::Place;
-
-/// The folder of the contracts, from the root of the tree.
-const FOLDER: &str = "contracts";
 
 /// `pen contract`
 #[derive(clap::Args)]

@@ -257,7 +257,7 @@ fn contract(place: &Place, name: &str) -> anyhow::Result<Plan> {
     let text = read(place, "examples/contract.v1.toml")?;
     let start = text.find("# docs/").context("examples/contract.v1.toml names no page")?;
     let mut plan = Plan::default();
-    let path = Path::new("contracts").join(format!("{name}.v1.toml"));
+    let path = Path::new(::contract::FOLDER).join(format!("{name}.v1.toml"));
     ::contract::Contract::parse(&path, &text[start..])?;
     plan.create(place, path, text[start..].to_string())?;
     Ok(plan)

@@ -101,7 +101,7 @@ pub fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
         let mut fields = item.table(&["affinity", "contract"], ALLOWED)?;
         let contract = fields.need("contract", CONTRACT)?;
         let text = contract.text(CONTRACT)?;
-        if !is_contract(text) {
+        if contract::name_and_version(text).is_none() {
             return contract.wrong(CONTRACT);
         }
         if found.iter().any(|other| other.contract == text) {
@@ -128,17 +128,4 @@ fn affinity(field: Field) -> Place<Affinity> {
         _ => field.number((-AFFINITY).into()..=AFFINITY.into(), ALLOWED)?,
     };
     Ok(Affinity::Value(value as i32))
-}
-
-/// Returns whether a text is `NAME.vN`, as a file in `contracts/` may be called.
-fn is_contract(text: &str) -> bool {
-    const LONGEST: usize = 31;
-    let Some((name, version)) = text.split_once(".v") else { return false };
-    let is_in_names = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    let number: u16 = version.parse().unwrap_or_default();
-    name.len() <= LONGEST
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.bytes().all(is_in_names)
-        && number > 0
-        && number.to_string() == version
 }
