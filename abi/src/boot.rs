@@ -6,9 +6,10 @@
 
 use crate::power::{MAX_POINTS, PowerPoint};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
 /// Size of the kernels' command line in bytes, including the terminating NUL.
 pub const MAX_ARGUMENTS: usize = 512;
+/// The [option](options) by which kernels continue in twins ([`Blob::has_twins`]).
+pub const TWINS: &str = "twins=on";
 /// Length of every array indexed by domain.
 pub const MAX_DOMAINS: usize = 8;
 /// Maximum cores per domain.
@@ -483,7 +484,7 @@ impl Blob {
     /// Returns whether kernels may call each other's functions and continue in their own copies
     /// (docs/design/shadowable.md). Kernels then map each other's code and constants.
     pub fn has_twins(&self) -> bool {
-        self.has_argument("twins=on")
+        self.has_argument(TWINS)
     }
 
     pub fn services(&self) -> &[Service] {

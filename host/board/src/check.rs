@@ -4,13 +4,13 @@ use crate::block::Block;
 use crate::device;
 use crate::error::{Place, Reason};
 use crate::file::{self, File};
-use crate::memory::{self, Placed, range};
+use crate::memory::{self, Reach, range};
 use crate::power;
 use crate::service;
 use crate::types::{Board, Cost, Costs, Domain, Fabric, Isa, Kind, Role};
 use crate::value::{between, count, name_of, sourced, take, unique};
 use crate::window::Layout;
-use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS};
+use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, TWINS, options};
 use toml::Spanned;
 
 /// Maximum vectors that every supported machine has (GICv2m has 64 lines; one word has 32 bits).
@@ -48,11 +48,13 @@ pub fn board(raw: File) -> Place<Board> {
     let placed = memory::regions(&raw.memory, ram, &names)?;
     memory::global(&placed)?;
     let (window, window_at) = memory::only(&placed, Kind::Uncached, None, 0, &names)?;
+    let arguments = arguments(raw.arguments.as_ref())?;
+    let reach = Reach { placed: &placed, names: &names, twins: has_twins(&arguments) };
     let domains = raw
         .domain
         .iter()
         .enumerate()
-        .map(|(i, d)| domain(i, d, ram, &placed, &names))
+        .map(|(i, d)| domain(i, d, ram, &reach))
         .collect::<Place<Vec<_>>>()?;
     one_main(&raw.domain)?;
     power::clusters(&raw.domain, &domains)?;
@@ -64,7 +66,7 @@ pub fn board(raw: File) -> Place<Board> {
     Ok(Board {
         name,
         description: raw.description,
-        arguments: arguments(raw.arguments.as_ref())?,
+        arguments,
         ram,
         fabric,
         services: service::all(&raw.services, &names, &devices)?,
@@ -83,6 +85,11 @@ fn arguments(text: Option<&Spanned<String>>) -> Place<String> {
         return Err((text.span().start, range("arguments", &shown, &must)));
     }
     Ok(text.get_ref().clone())
+}
+
+/// Returns whether kernels continue in twins, so that each reads the images of all.
+fn has_twins(arguments: &str) -> bool {
+    options(arguments).any(|option| option == TWINS)
 }
 
 fn domain_names(raw: &File) -> Place<Vec<String>> {
@@ -124,9 +131,9 @@ fn domain(
     index: usize,
     entry: &Spanned<file::Domain>,
     file_ram: Block,
-    placed: &[Placed],
-    names: &[String],
+    reach: &Reach<'_>,
 ) -> Place<Domain> {
+    let &Reach { placed, names, .. } = reach;
     let (raw, at) = (entry.get_ref(), entry.span().start);
     if *raw.role.get_ref() == Role::Proxy {
         let why = "proxy kernels; role is main or shadow";
@@ -146,7 +153,7 @@ fn domain(
     let ram = memory::block("RAM window", &raw.ram.base, &raw.ram.size, 1 << 20)?;
     window_of_file(raw, ram, file_ram)?;
     memory::stub(&raw.stub, raw.isa, placed)?;
-    memory::reach(index, ram, placed, names)?;
+    reach.check(index, ram)?;
     let (local, _) = memory::only(placed, Kind::Local, Some(index), at, names)?;
     let (staging, _) = memory::only(placed, Kind::Staging, Some(index), at, names)?;
     let image_max = raw.image_max.get_ref().0;

@@ -171,23 +171,35 @@ pub fn stub(stub: &Spanned<u64>, isa: Isa, placed: &[Placed]) -> Place<()> {
     }
 }
 
-/// Checks that all memory that domain `index` needs is in its window.
-pub fn reach(index: usize, window: Block, placed: &[Placed], names: &[String]) -> Place<()> {
-    for Placed { region, at } in placed {
-        let needs = match region.kind {
+/// The memory of a board, which its domains must reach.
+pub struct Reach<'a> {
+    pub placed: &'a [Placed],
+    pub names: &'a [String],
+    /// Whether each kernel reads the staged images of all.
+    pub twins: bool,
+}
+
+impl Reach<'_> {
+    /// Checks that all memory that domain `index` needs is in its window.
+    pub fn check(&self, index: usize, window: Block) -> Place<()> {
+        let needs = |region: &Region| match region.kind {
             Kind::Uncached | Kind::Global | Kind::Disk => true,
+            Kind::Staging if self.twins => true,
             Kind::Local | Kind::Staging => region.owner == Some(index),
             Kind::Reserved => false,
         };
-        if needs && !window.holds(region.block) {
-            let reason = Reason::Unreachable {
-                domain: names[index].clone(),
-                what: describe(region, names),
-                base: window.base,
-                end: window.end(),
-            };
-            return Err((*at, reason));
+        let is_out = |placed: &&Placed| needs(&placed.region) && !window.holds(placed.region.block);
+        match self.placed.iter().find(is_out) {
+            None => Ok(()),
+            Some(Placed { region, at }) => Err((
+                *at,
+                Reason::Unreachable {
+                    domain: self.names[index].clone(),
+                    what: describe(region, self.names),
+                    base: window.base,
+                    end: window.end(),
+                },
+            )),
         }
     }
-    Ok(())
 }

@@ -90,8 +90,8 @@ fn duo_is_as_documented() {
     let board = board::read(&boards().join("duo.toml")).unwrap();
     let names: Vec<_> = board.domains.iter().map(|d| (d.name.as_str(), d.cores, d.slot)).collect();
     assert_eq!(names, [("main", 2, 1), ("shadow", 1, 2)]);
-    assert_eq!(board.main().image.base, 0x8400_0000);
-    assert_eq!(board.domains[1].image.base, 0x8100_0000);
+    assert_eq!(board.main().image.base, 0x8500_0000);
+    assert_eq!(board.domains[1].image.base, 0x8200_0000);
     assert_eq!(board.offset(0x8000_0000), 1 << 30);
 }
 
@@ -110,11 +110,22 @@ fn text_that_is_no_board() {
 }
 
 #[test]
+fn kernels_with_twins_reach_each_others_images() {
+    let text = std::fs::read_to_string(boards().join("duo-twins.toml")).unwrap();
+    let moved = text.replace("base = 0x8100_0000", "base = 0x4100_0000");
+    let (line, reason) = refused(&moved);
+    assert_eq!(line, "base = 0x4100_0000");
+    let reason = reason.to_string();
+    assert!(reason.contains("\"shadow\" does not reach the staging region of \"main\""), "{reason}");
+    board::parse("boards/good.toml", &moved.replace("twins=on", "")).unwrap();
+}
+
+#[test]
 fn values_out_of_range() {
     check("cores = 2", "cores = 0", "cores = 0", "1 to 8");
     check("cores = 2", "cores = 9", "cores = 9", "1 to 8");
     check("cpu = \"cortex-a76\"", "cpu = \"\"", "cpu", "core model");
-    check("image_max = \"8 MiB\"", "image_max = \"900 MiB\"", "image_max", "within the 192 MiB");
+    check("image_max = \"8 MiB\"", "image_max = \"900 MiB\"", "image_max", "within the 176 MiB");
     check("nominal_mhz = 350", "nominal_mhz = 400", "nominal_mhz", "one of frequencies_mhz");
     check("mhz = 350,", "mhz = 351,", "351", "one of frequencies_mhz");
     check("idle_mw = 25.2", "idle_mw = 99.0", "99", "gated from 0 to idle to active");
@@ -128,11 +139,11 @@ fn values_out_of_range() {
 #[test]
 fn memory_that_does_not_fit_together() {
     check("size = \"6 MiB\"", "size = \"8 MiB\"", "0x8080_0000", "overlaps the uncached region");
-    check("base = 0x8100_0000", "base = 0x8110_0000", "0x8110_0000", "multiple of 0x1000000");
+    check("base = 0x8200_0000", "base = 0x8210_0000", "0x8210_0000", "multiple of 0x1000000");
     check("size = \"48 MiB\"", "size = \"47 MiB\"", "47 MiB", "multiple of 0x1000000");
     check("base = 0x8020_0000", "base = 0x8020_0100", "0x8020_0100", "multiple of 0x1000");
     check("base = 0x9000_0000", "base = 0xf000_0000", "0xf000_0000", "inside the RAM");
-    check("base = 0x8100_0000", "base = 0x4200_0000", "0x4200_0000", "does not reach");
+    check("base = 0x8200_0000", "base = 0x4200_0000", "0x4200_0000", "does not reach");
     check("size = \"6 MiB\"", "size = \"0 MiB\"", "0 MiB", "more than nothing");
     check("kind = \"uncached\"", "kind = \"reserved\"", "", "no uncached memory");
     check("kind = \"local\"\nowner = \"shadow\"", "kind = \"reserved\"", "[[domain]]", "no local");
