@@ -481,8 +481,7 @@ impl Blob {
         self.options().any(|found| found == word)
     }
 
-    /// Returns whether kernels may call each other's functions and continue in their own copies
-    /// (docs/design/shadowable.md). Kernels then map each other's code and constants.
+    /// Returns whether kernels continue in twins, and map each other's code and constants.
     pub fn has_twins(&self) -> bool {
         self.has_argument(TWINS)
     }

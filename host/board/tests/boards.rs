@@ -116,7 +116,10 @@ fn kernels_with_twins_reach_each_others_images() {
     let (line, reason) = refused(&moved);
     assert_eq!(line, "base = 0x4100_0000");
     let reason = reason.to_string();
-    assert!(reason.contains("\"shadow\" does not reach the staging region of \"main\""), "{reason}");
+    assert!(
+        reason.contains("\"shadow\" does not reach the staging region of \"main\""),
+        "{reason}"
+    );
     board::parse("boards/good.toml", &moved.replace("twins=on", "")).unwrap();
 }
 
