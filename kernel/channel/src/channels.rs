@@ -92,6 +92,8 @@ pub struct About {
     pub is_fresh: bool,
     /// Messages may have been lost with a kernel.
     pub is_broken: bool,
+    /// The channel's secret.
+    pub secret: u64,
 }
 
 /// No descriptor refers to this.
@@ -246,6 +248,7 @@ impl<B> Channels<B> {
             state: record.state,
             is_fresh: record.sent == 0 && record.read == 0,
             is_broken: record.is_broken,
+            secret: record.name.channel.secret,
         })
     }
 

@@ -4,6 +4,7 @@
 //! - [`Channels`]: all ends on one kernel, and what programs do with them
 //! - [`message`]: what kernels say to each other; [`wire`]: the same as words
 //! - [`name`]: how kernels and programs name an end
+//! - [`Blocks`]: the blocks of messages
 //! - [`Listed`]: the table for people
 //!
 //! Nothing waits, and nothing allocates after construction. Messages between two kernels arrive in
@@ -16,6 +17,7 @@
 extern crate alloc;
 
 mod arrive;
+mod blocks;
 mod bounds;
 mod channels;
 mod charge;
@@ -33,6 +35,7 @@ mod proof;
 mod table;
 pub mod wire;
 
+pub use blocks::{BlockLimits, BlockName, BlockNotice, Blocks, Fate};
 pub use bounds::{Bounds, CARRIED, MAX_LEVEL};
 pub use channels::{
     About, BadEnd, Carried, Channels, Contract, CreateError, Effects, Limits, Outgoing,
