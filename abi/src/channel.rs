@@ -46,3 +46,16 @@ pub mod side {
 }
 
 const _: () = assert!(size_of::<ChannelMessage>() == 32 && align_of::<ChannelMessage>() == 4);
+
+/// The request of a kernel that has a message for a part of the message's block, which the sender's
+/// kernel has.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct FetchBlock {
+    /// What the block is called there.
+    pub id: u64,
+    /// The secret of its channel.
+    pub secret: u64,
+    /// Offset of the first byte.
+    pub at: u64,
+}

@@ -2,11 +2,16 @@
 
 use crate::ENDPOINTS;
 use crate::automaton::Automaton;
+use crate::block::Block;
 use crate::types::{Hash, Side};
 use alloc::boxed::Box;
 
 /// A contract, as a process gave it to its kernel.
 pub type Known = Automaton<Box<[u8]>>;
+
+/// The longest block that kernels carry, and the most bytes of blocks that a contract may allow to
+/// be unread in one direction. A contract itself may allow more ([`crate::BLOCK`]).
+pub const LONGEST_BLOCK: usize = 4 << 20;
 
 /// What an end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +21,11 @@ pub struct About {
 }
 
 /// A message to send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Outgoing<'a> {
     pub tag: u16,
     pub bytes: &'a [u8],
-    /// Length of its block.
-    pub block: Option<usize>,
+    pub block: Option<Block>,
     pub ends: [Option<u64>; ENDPOINTS],
 }
 
@@ -29,15 +33,18 @@ pub struct Outgoing<'a> {
 #[derive(Debug)]
 pub struct Room<'a> {
     pub bytes: &'a mut [u8],
+    /// Bytes of its block that the caller can take.
+    pub block: usize,
     /// How many ends the caller can take.
     pub ends: usize,
 }
 
 /// A received message. Its bytes are at the start of the room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Arrived {
     pub tag: u16,
     pub length: usize,
+    pub block: Option<Block>,
     pub ends: [Cargo; ENDPOINTS],
 }
 

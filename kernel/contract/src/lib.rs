@@ -39,6 +39,7 @@
 extern crate alloc;
 
 mod automaton;
+mod block;
 mod bounds;
 mod conversation;
 pub mod exchange;
@@ -47,6 +48,7 @@ mod tables;
 mod types;
 
 pub use automaton::Automaton;
+pub use block::Block;
 pub use conversation::Conversation;
 pub use parcel::{Breach, Parcel};
 pub use tables::{Shape, Tables, Turn};

@@ -1,21 +1,24 @@
 //! Channels between programs: the driver of `kernel_channel` (docs/design/channels.md).
 //!
 //! Contract: one leaf lock around the table of all ends of this kernel. Under it nothing waits, no
-//! memory is allocated, and no memory of a program is accessed, so bytes come from and go to
-//! buffers of the kernel. A thread that waits is queued under the lock.
+//! memory is allocated (blocks are freed), and no memory of a program is accessed, so bytes come
+//! from and go to buffers and blocks of the kernel. A thread that waits is queued under the lock.
 //!
 //! ```text
 //!   Guest --send--> check by the contract --> cells --> table --> seats: wake the receivers
 //!   Guest <--receive-- cells <-- table            table --> rings to other kernels (`remote`)
 //! ```
 //! - [`cells`]: memory for what is queued
+//! - [`blocks`]: blocks of messages, here and on other kernels
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name
 //! - [`list`]: what people see
+//! - [`words`]: numbers in messages
 
+mod blocks;
 mod cells;
 mod contracts;
 mod doors;
@@ -23,17 +26,20 @@ mod links;
 mod list;
 mod remote;
 mod seats;
+mod words;
 
 use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
+pub use blocks::Fetched;
+use blocks::{Blocks, NAME, fields_of};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
 use contracts::{Permitted, Terms, hash_of, how_it_ended, permits, side, terms};
 use core::sync::atomic::AtomicU64;
 use doors::Doors;
+pub use kernel_channel::{BlockName, ContractId, EndId, Life, Listed as End, Place, Side};
 use kernel_channel::{CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError};
-pub use kernel_channel::{ContractId, EndId, Life, Listed as End, Place, Side};
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
 use kernel_node::Node;
 use kernel_sched::{Scheduler, WaitQueue};
@@ -53,7 +59,9 @@ const ARRIVALS: u16 = 8;
 /// The most messages that a contract may allow to be unread.
 const QUEUE: u16 = 16;
 /// The most cells that they may take: as many as two of the longest messages.
-const UNREAD: usize = 2 * cells_for(kernel_contract::INLINE);
+const UNREAD: usize = 2 * LONGEST;
+/// The cells of the longest message.
+const LONGEST: usize = cells_for(NAME + kernel_contract::INLINE);
 /// A handle's bits from here on are the number of its kernel, plus 1.
 const KERNEL: u32 = 48;
 
@@ -80,12 +88,16 @@ pub enum Failure {
     NoRoom,
     /// This kernel, or the tree of the process, has as many ends as it may have.
     Full,
-    /// The contract allows more unread messages than kernels have room for, or blocks.
+    /// The contract allows more to be unread than kernels have room for.
     Large,
+    /// The kernel, or the tree of the process, has as many bytes of blocks as it may have.
+    Blocks,
+    /// The next message has a block on another kernel, which the caller must fetch first.
+    Far(BlockName),
     /// There is nothing to receive now.
     Empty,
-    /// The message needs room for so many bytes and ends.
-    Unfit { bytes: usize, ends: usize },
+    /// The message needs room for so many bytes, for so many of its block, and for so many ends.
+    Unfit { bytes: usize, block: usize, ends: usize },
     /// Too many threads wait for the end.
     Crowded,
 }
@@ -106,6 +118,7 @@ struct State {
 /// What the table does not have.
 struct Rest {
     cells: Cells,
+    blocks: Blocks,
     seats: Seats,
     links: Links,
     doors: Doors,
@@ -165,7 +178,7 @@ impl Effects<Payload> for Follow<'_> {
     }
 
     fn free(&mut self, payload: Payload) {
-        self.rest.cells.free(payload);
+        self.rest.free(payload);
     }
 }
 
@@ -183,16 +196,19 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Takes all memory that channels will ever use.
-    pub fn new(me: DomainId, epoch: Epoch) -> Channels {
+    /// Takes all memory that channels will ever use, without that of blocks. There are so many
+    /// other kernels.
+    pub fn new(me: DomainId, epoch: Epoch, peers: usize) -> Channels {
+        let me_now = Life { kernel: me, epoch };
         let limits = Limits { ends: ENDS, queue: QUEUE, arrivals: ARRIVALS };
-        let table = kernel_channel::Channels::new(Life { kernel: me, epoch }, limits);
+        let table = kernel_channel::Channels::new(me_now, limits);
+        let blocks = Blocks::new(me_now, blocks::limits(peers));
         // Each slot may have as much unread in both directions, and a message has its cells before
         // the table says whether there is a place for it.
-        let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD + cells_for(kernel_contract::INLINE));
+        let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD + LONGEST);
         let (seats, links) = (Seats::new(ENDS.into()), Links::new(ENDS.into()));
         let (buffers, doors) = (Buffers::new(), Doors::new());
-        let rest = Rest { cells, seats, links, buffers, doors, sent: 0 };
+        let rest = Rest { cells, blocks, seats, links, buffers, doors, sent: 0 };
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
@@ -242,12 +258,12 @@ impl Channels {
         Ok(())
     }
 
-    /// Sends a message.
+    /// Sends a message of a process of this tree.
     pub fn send(
         &self,
         (node, peers): (&Node, &Peers),
-        end: u64,
-        message: &Outgoing<'_>,
+        (end, tree): (u64, u32),
+        message: Outgoing<'_>,
         contracts: Find<'_>,
     ) -> Result<(), Failure> {
         let id = self.id(end)?;
@@ -260,9 +276,14 @@ impl Channels {
         let State { table, rest } = &mut *state;
         let about = table.about(id).map_err(|_| Failure::BadEnd)?;
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
-        let next = permits(table, contract, &about, message, &carried)?;
-        let payload = rest.cells.put(message.bytes).ok_or(Failure::Breach)?;
-        let (tag, bytes) = (message.tag, payload.length() as u32);
+        let next = permits(table, contract, &about, &message, &carried)?;
+        let Outgoing { tag, bytes: fields, block, .. } = message;
+        let name = block.map(|block| rest.keep(block, tree, about.secret)).transpose()?;
+        let Some(payload) = rest.put(name.as_ref(), fields) else {
+            name.iter().for_each(|name| drop(rest.blocks.take(name)));
+            return Err(Failure::Breach);
+        };
+        let bytes = fields.len() as u32;
         let sent = table.send(
             id,
             kernel_channel::Outgoing { tag, bytes, payload, carried },
@@ -270,7 +291,7 @@ impl Channels {
             &mut rest.follow(&node.scheduler),
         );
         if let Err(refused) = sent {
-            rest.cells.free(refused.payload);
+            rest.free(refused.payload);
             return Err(refusal(refused.error));
         }
         rest.sent = rest.sent.wrapping_add(1);
@@ -278,13 +299,14 @@ impl Channels {
         Ok(())
     }
 
-    /// Receives the next message, with ends for a process of this tree. If there is none and a
-    /// queue is given, the calling thread waits in it from now on, until it is woken for the end.
+    /// Receives the next message, with ends for a process of this tree, and with its block if that
+    /// is here or was `fetched`. If there is no message and a queue is given, the calling thread
+    /// waits in it from now on, until it is woken for the end.
     pub fn receive(
         &self,
         (node, peers): (&Node, &Peers),
         (end, tree): (u64, u32),
-        room: &mut Room<'_>,
+        (room, fetched): (&mut Room<'_>, &mut Option<Fetched>),
         contracts: Find<'_>,
         queue: Option<&WaitQueue>,
     ) -> Result<Arrived, Failure> {
@@ -292,9 +314,14 @@ impl Channels {
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
         if let Some((payload, ends)) = table.front(id) {
-            let bytes = payload.length();
-            if rest.cells.get(payload, room.bytes).is_none() || ends > room.ends {
-                return Err(Failure::Unfit { bytes, ends });
+            let name = rest.block_of(payload);
+            let block = name.map_or(0, |name| name.length as usize);
+            let fits = rest.fields(payload, room.bytes).is_some() && block <= room.block;
+            if !fits || ends > room.ends {
+                return Err(Failure::Unfit { bytes: fields_of(payload), block, ends });
+            }
+            if let Some(name) = name {
+                rest.can_receive(&name, fetched.as_ref())?;
             }
             let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
             if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {
@@ -303,7 +330,7 @@ impl Channels {
         }
         match table.receive(id, &mut rest.follow(&node.scheduler)) {
             Ok(received) => {
-                let arrived = self.taken(table, rest, received, tree);
+                let arrived = self.taken(table, rest, received, (tree, fetched));
                 self.leave(node, peers, state);
                 Ok(arrived)
             }
@@ -334,9 +361,10 @@ impl Channels {
         table: &mut kernel_channel::Channels<Payload>,
         rest: &mut Rest,
         received: kernel_channel::Received<Payload>,
-        tree: u32,
+        (tree, fetched): (u32, &mut Option<Fetched>),
     ) -> Arrived {
-        let length = received.payload.length();
+        let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
+        let block = name.and_then(|name| rest.blocks.take(&name).or_else(|| fetched.take()?.block));
         rest.cells.free(received.payload);
         let ends = received.carried.map(|carried| match carried {
             Carried::Nothing => Cargo::Nothing,
@@ -346,7 +374,7 @@ impl Channels {
                 Cargo::End(self.handle(end))
             }
         });
-        Arrived { tag: received.tag, length, ends }
+        Arrived { tag: received.tag, length, block, ends }
     }
 
     /// Ends a wait of the calling thread for an end.
@@ -366,7 +394,7 @@ impl Channels {
         let mut state = self.state.lock();
         let is_ready = state.table.begin_poll(id).map_err(|_| Failure::BadEnd)?;
         if is_ready {
-            let bytes = state.table.front(id).map(|(payload, _)| payload.length());
+            let bytes = state.table.front(id).map(|(payload, _)| fields_of(payload));
             return Ok(Some(Readable { bytes: bytes.unwrap_or(0), is_closed: bytes.is_none() }));
         }
         let thread = node.scheduler.current().token();

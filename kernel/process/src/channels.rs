@@ -1,14 +1,14 @@
 //! Functions on channels (docs/design/channels.md).
 //!
-//! Contract: bytes pass through the calling thread's buffer, so the kernel's channels never access
-//! the memory of a program. A descriptor of an end that is sent is held back while that is tried:
-//! it is either the receiver's, or this process's as before. What a message needs is there before
-//! it is received.
+//! Contract: fields pass through the calling thread's buffer, and blocks through memory of the
+//! kernel, so the kernel's channels never access the memory of a program. A descriptor of an end
+//! that is sent is held back while that is tried: it is either the receiver's, or this process's as
+//! before. What a message needs is there before it is received.
 //!
 //! ```text
 //!   channel, channel_use: contract --parse--> Contracts
-//!   channel_send:    message --buffer, ends held--> System::send     --> ends gone, or as before
-//!   channel_receive: numbers reserved --> System::receive --buffer--> message, new descriptors
+//!   channel_send:    message --buffer, block--> System::send --> held ends gone, or as before
+//!   channel_receive: numbers reserved --> System::receive --buffer, block--> message, descriptors
 //! ```
 
 use crate::ends::Unreceived;
@@ -20,8 +20,8 @@ use crate::table::Descriptor;
 use crate::wasi::rights;
 use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
 use abi::names::{NAME, Name};
-use kernel_contract::exchange::{Arrived, Cargo, Known, Outgoing, Room};
-use kernel_contract::{Automaton, BYTES, ENDPOINTS, INLINE, Side};
+use kernel_contract::exchange::{Arrived, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
+use kernel_contract::{Automaton, BYTES, Block, ENDPOINTS, INLINE, Side};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a message's description.
@@ -35,6 +35,22 @@ type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
 fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
     let bytes: [u8; MESSAGE as usize] = memory.load(at)?;
     ChannelMessage::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)
+}
+
+/// Returns the block of a message that is sent.
+fn load_block(memory: &GuestMemory<'_>, message: &ChannelMessage) -> Result<Option<Block>, Errno> {
+    let [at, length] = message.block;
+    match (message.flags, message.reserved) {
+        (0, 0) => return Ok(None),
+        (HAS_BLOCK, 0) => memory.check(at, length)?,
+        _ => return Err(Errno::INVAL),
+    }
+    // No channel allows more.
+    if length as usize > LONGEST_BLOCK {
+        return Err(Errno::PROTO);
+    }
+    let bytes = memory.view(at, length, LONGEST_BLOCK)?;
+    Block::of(&bytes).map(Some).ok_or(Errno::NOBUFS)
 }
 
 /// Returns the name in a range of the program's memory.
@@ -116,11 +132,6 @@ impl Process {
         let message = load(memory, message)?;
         let end = self.end(fd, rights::FD_WRITE)?;
         let [at, length] = message.bytes;
-        let block = match (message.flags, message.reserved) {
-            (0, 0) => None,
-            (HAS_BLOCK, 0) => Some(message.block[1] as usize),
-            _ => return Err(Errno::INVAL.into()),
-        };
         // No message has more bytes.
         let length = length as usize;
         if length > INLINE {
@@ -128,10 +139,11 @@ impl Process {
         }
         memory.bytes.read(at, memory.scratch.get_mut(..length).ok_or(Errno::PROTO)?)?;
         let bytes = memory.scratch.get(..length).ok_or(Errno::PROTO)?;
+        let block = load_block(memory, &message)?;
         let held = self.hold_back(message.ends)?;
         let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
         let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
-        let sent = system.send(end, &self.contracts, &outgoing);
+        let sent = system.send(end, &self.contracts, outgoing);
         self.settle(&held, sent.is_ok());
         Ok(sent?)
     }
@@ -200,8 +212,11 @@ impl Process {
         let ends = self.enter_ends(numbers, arrived.ends);
         let mut stored = load(memory, message)?;
         stored.bytes[1] = arrived.length as u32;
-        (stored.block[1], stored.ends, stored.tag) = (0, ends, arrived.tag);
-        (stored.flags, stored.reserved) = (0, 0);
+        (stored.ends, stored.tag, stored.reserved) = (ends, arrived.tag, 0);
+        (stored.block[1], stored.flags) = match &arrived.block {
+            Some(block) => (block.len() as u32, HAS_BLOCK),
+            None => (0, 0),
+        };
         memory.store(message, stored.as_bytes())?;
         Ok(())
     }
@@ -223,20 +238,32 @@ impl Process {
         (ends, waits): (usize, bool),
     ) -> Result<Result<Arrived, Unreceived>, Halt> {
         let asked = load(memory, message)?;
-        let [at, room] = asked.bytes;
-        memory.check(at, room)?;
-        memory.touch(at, room)?;
-        memory.touch(message, MESSAGE)?;
+        for [at, room] in [asked.bytes, asked.block, [message, MESSAGE]] {
+            memory.check(at, room)?;
+            memory.touch(at, room.min(LONGEST_BLOCK as u32))?;
+        }
+        let ([at, room], [block_at, block]) = (asked.bytes, asked.block);
         let room = (room as usize).min(INLINE);
-        let mut into = Room { bytes: memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?, ends };
+        let bytes = memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?;
+        let mut into = Room { bytes, block: block as usize, ends };
         let received = system.receive(end, &self.contracts, &mut into, waits)?;
-        match received {
+        match &received {
+            Ok(Arrived { block: Some(it), .. }) if it.len() > block as usize => {
+                return Err(Errno::IO.into());
+            }
             Ok(arrived) => {
                 let bytes = memory.scratch.get(..arrived.length).ok_or(Errno::IO)?;
                 memory.bytes.store(at, bytes)?;
+                let pieces = arrived.block.iter().flat_map(Block::pieces);
+                for (offset, piece) in pieces {
+                    memory.bytes.store(block_at + offset as u32, piece)?;
+                }
             }
-            Err(Unreceived { why, bytes, .. }) if why == Errno::MSGSIZE && bytes > room => {
-                let needed = ChannelMessage { bytes: [at, bytes as u32], ..asked };
+            Err(Unreceived { why, bytes, block: needed, .. })
+                if *why == Errno::MSGSIZE && (*bytes > room || *needed > block as usize) =>
+            {
+                let (bytes, block) = ([at, *bytes as u32], [block_at, *needed as u32]);
+                let needed = ChannelMessage { bytes, block, ..asked };
                 memory.store(message, needed.as_bytes())?;
                 return Err(Errno::MSGSIZE.into());
             }
@@ -275,9 +302,11 @@ impl Process {
     ) -> Done {
         // What can be known before is: a message that was sent is not taken back.
         load(memory, message)?;
-        let [at, room] = load(memory, reply)?.bytes;
+        let reply_room = load(memory, reply)?;
         self.end(fd, rights::FD_READ)?;
-        memory.check(at, room)?;
+        for [at, room] in [reply_room.bytes, reply_room.block] {
+            memory.check(at, room)?;
+        }
         self.channel_send(memory, system, fd, message)?;
         self.channel_receive(memory, system, fd, reply, 0)
     }

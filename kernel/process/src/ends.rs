@@ -48,17 +48,18 @@ impl Contracts {
     }
 }
 
-/// Why nothing was received; and if the room is too small, the bytes and ends that it needs.
+/// Why nothing was received; and if the room is too small, what the message needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreceived {
     pub why: Errno,
     pub bytes: usize,
+    pub block: usize,
     pub ends: usize,
 }
 
 impl From<Errno> for Unreceived {
     fn from(why: Errno) -> Unreceived {
-        Unreceived { why, bytes: 0, ends: 0 }
+        Unreceived { why, bytes: 0, block: 0, ends: 0 }
     }
 }
 
@@ -96,12 +97,12 @@ pub trait Ends {
         Err(Errno::BADF)
     }
 
-    /// Sends a message. Carried ends have left the process afterwards.
+    /// Sends a message. Its block and its ends have left the process afterwards.
     fn send(
         &mut self,
         _end: u64,
         _contracts: &Contracts,
-        _message: &Outgoing<'_>,
+        _message: Outgoing<'_>,
     ) -> Result<(), Errno> {
         Err(Errno::BADF)
     }

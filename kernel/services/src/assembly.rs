@@ -95,7 +95,7 @@ pub fn assemble(
         balloons: Balloons::new(blob, me, epoch),
         coherence: coherence::new(blob, (me, epoch), soc),
         devices: Devices::new(blob, me, |kind| is_driver_shared(blob, kind)),
-        channels: Channels::new(me, epoch),
+        channels: Channels::new(me, epoch, blob.domains().len() - 1),
         others: kernel_platform::twins::new(blob, me),
     };
     kernel::set(Kernel {

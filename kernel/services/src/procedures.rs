@@ -3,11 +3,13 @@
 
 use crate::kernel::Kernel;
 use crate::power;
+use abi::channel::FetchBlock;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use kernel_msg::{Refusal, Request};
 use kernel_platform::channels::Life;
 use kernel_platform::peers::Procedure;
+use zerocopy::FromBytes;
 
 /// Executes an urgent request.
 pub fn urgent(
@@ -64,6 +66,10 @@ pub fn blockable(
             power::publish(kernel);
             payload.clear();
             Ok(payload)
+        }
+        Procedure::FetchBlock => {
+            let fetch = FetchBlock::read_from_bytes(&payload).map_err(|_| Refusal::Refused)?;
+            kernel.channels.part_of_block(&fetch)
         }
         _ => Err(Refusal::Refused),
     }

@@ -40,10 +40,11 @@ fn channels(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 }
 
 fn head(out: &mut dyn Write, totals: &Totals) -> fmt::Result {
-    let Totals { ends, most, free_cells, sent } = totals;
+    let Totals { ends, most, free_cells, blocks: (blocks, bytes), sent } = totals;
     writeln!(out, "  ends      {ends} of {most}")?;
     writeln!(out, "  messages  {sent} sent")?;
     writeln!(out, "  cells     {free_cells} free")?;
+    writeln!(out, "  blocks    {blocks} unread, {bytes} B")?;
     writeln!(
         out,
         "  {:<16} {:<6} {:<32} level {:<15} {:<8} {:<6} {:>9} {:>9} {:>6}  tree",
@@ -201,9 +202,10 @@ mod tests {
     #[test]
     fn an_end_is_a_line_below_its_title() {
         let mut title = String::new();
-        let totals = Totals { ends: 1, most: 128, free_cells: 9, sent: 6 };
+        let totals = Totals { ends: 1, most: 128, free_cells: 9, blocks: (2, 70_000), sent: 6 };
         assert!(head(&mut title, &totals).is_ok());
         let expected = "  ends      1 of 128\n  messages  6 sent\n  cells     9 free\n  \
+            blocks    2 unread, 70000 B\n  \
             channel          side   contract                         level place           \
             peer     state       sent  received unread  tree\n";
         assert_eq!(title, expected);

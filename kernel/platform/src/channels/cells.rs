@@ -1,4 +1,5 @@
-//! Memory for the fields of messages that are queued: cells of 64 bytes, all taken at the start.
+//! Memory for the fields of messages that are queued, and for the names of their blocks: cells of
+//! 64 bytes, all taken at the start.
 //!
 //! Contract: the caller queues no more than [`Cells::new`] was given, so a message that may be
 //! queued has cells. A [`Payload`] is freed exactly once.
@@ -11,11 +12,13 @@ const CELL: usize = 64;
 /// The end of a list.
 const NONE: u16 = u16::MAX;
 
-/// The fields of one message.
+/// The bytes of one message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Payload {
     first: u16,
     length: u16,
+    /// They begin with the name of its block.
+    pub has_block: bool,
 }
 
 impl Payload {
@@ -49,7 +52,7 @@ impl Cells {
     }
 
     /// Copies bytes to cells. Returns `None` if there are too few, or `bytes` is too long.
-    pub fn put(&mut self, bytes: &[u8]) -> Option<Payload> {
+    pub fn put(&mut self, bytes: &[u8], has_block: bool) -> Option<Payload> {
         let length = u16::try_from(bytes.len()).ok()?;
         let needed = cells_for(bytes.len());
         if needed > self.left {
@@ -64,18 +67,30 @@ impl Cells {
             cell.get_mut(..piece.len())?.copy_from_slice(piece);
             first = at;
         }
-        Some(Payload { first, length })
+        Some(Payload { first, length, has_block })
     }
 
     /// Copies the bytes of a message to the start of `into`. Returns how many, or `None` if there
     /// is no room for all.
     pub fn get(&self, payload: &Payload, into: &mut [u8]) -> Option<usize> {
-        let mut at = payload.first;
-        for piece in into.get_mut(..payload.length())?.chunks_mut(CELL) {
-            piece.copy_from_slice(self.cells.get(at as usize)?.get(..piece.len())?);
-            at = *self.next.get(at as usize)?;
-        }
+        self.get_from(payload, 0, into.get_mut(..payload.length())?)?;
         Some(payload.length())
+    }
+
+    /// Fills `into` with bytes of a message, which begin in its first cell. Returns `None` if there
+    /// are fewer.
+    pub fn get_from(&self, payload: &Payload, from: usize, into: &mut [u8]) -> Option<()> {
+        if from + into.len() > payload.length() {
+            return None;
+        }
+        let (mut cell, mut skipped, mut rest) = (payload.first, from, into);
+        while !rest.is_empty() {
+            let bytes = self.cells.get(cell as usize)?.get(skipped..)?;
+            let (piece, after) = rest.split_at_mut(bytes.len().min(rest.len()));
+            piece.copy_from_slice(bytes.get(..piece.len())?);
+            (cell, skipped, rest) = (*self.next.get(cell as usize)?, 0, after);
+        }
+        Some(())
     }
 
     /// Frees the cells of a message.
@@ -109,7 +124,7 @@ mod tests {
             let length = random.below(300) as usize;
             let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
             let left = cells.left();
-            match cells.put(&bytes) {
+            match cells.put(&bytes, false) {
                 Some(payload) => {
                     assert_eq!(left - cells.left(), cells_for(length));
                     held.push((payload, bytes));

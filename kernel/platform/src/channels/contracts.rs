@@ -3,11 +3,13 @@
 //! Contract: a message is checked in the critical section in which it is sent, in constant time.
 //! The table's first end is the client's.
 
+use super::blocks::NAME;
 use super::cells::{Payload, cells_for};
+use super::words::word;
 use super::{Failure, QUEUE, UNREAD};
 use kernel_channel::{Bounds, CARRIED, ContractId, EndId, Side};
-use kernel_contract::exchange::{Known, Outgoing};
-use kernel_contract::{Hash, Parcel};
+use kernel_contract::exchange::{Known, LONGEST_BLOCK, Outgoing};
+use kernel_contract::{Block, Hash, INLINE, Message, Parcel};
 
 /// The contracts that a process uses, by their names.
 pub type Find<'a> = &'a dyn Fn(&Hash) -> Option<&'a Known>;
@@ -44,7 +46,8 @@ pub fn permits(
     }
     let state = state_of(about, contract).ok_or(Failure::Broken)?;
     let endpoints = ends.get(..count).unwrap_or_default();
-    let parcel = Parcel { inline: message.bytes.len(), block: message.block, endpoints };
+    let block = message.block.as_ref().map(Block::len);
+    let parcel = Parcel { inline: message.bytes.len(), block, endpoints };
     let next = contract.permits(state, side(about.side), message.tag, &parcel);
     next.map(|state| state.number().into()).map_err(|_| Failure::Breach)
 }
@@ -79,13 +82,12 @@ pub fn terms(contract: &Known) -> Result<Terms, Failure> {
 /// Returns what a contract guarantees, if kernels have room for that.
 fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     use kernel_contract::Side::{Client, Server};
-    let mut bytes = 0;
-    for message in (0..contract.messages() as u16).filter_map(|tag| contract.message(tag)) {
-        // No kernel carries blocks yet.
-        if message.block != 0 {
-            return Err(Failure::Large);
-        }
-        bytes = message.inline.max(bytes);
+    let all = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
+    let of = |message: Message| message.inline + if message.block != 0 { NAME } else { 0 };
+    let bytes = all.map(of).max().unwrap_or(0);
+    if [Server, Client].into_iter().any(|from| contract.bound(from).block as usize > LONGEST_BLOCK)
+    {
+        return Err(Failure::Large);
     }
     // To the client, which has the first end, and to the server.
     let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
@@ -98,7 +100,7 @@ fn bounds(contract: &Known) -> Result<Bounds, Failure> {
 pub fn are_bounded(bounds: &Bounds) -> bool {
     let cells = cells_for(bounds.bytes as usize);
     let fits = |count: u16| usize::from(count) * cells <= UNREAD && count <= QUEUE;
-    bounds.messages.into_iter().all(fits) && cells <= UNREAD
+    bounds.messages.into_iter().all(fits) && bounds.bytes as usize <= NAME + INLINE
 }
 
 /// The client has the first end.
@@ -107,11 +109,6 @@ pub fn side(side: Side) -> kernel_contract::Side {
         Side::First => kernel_contract::Side::Client,
         Side::Second => kernel_contract::Side::Server,
     }
-}
-
-/// Returns the number that up to 8 bytes are.
-pub fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 fn id_of(hash: &Hash) -> ContractId {

@@ -75,7 +75,7 @@ impl State {
         let State { table, rest } = self;
         let Rest { doors, cells, .. } = rest;
         let door = doors.find(number).map(|door| door.end);
-        let sent = door.zip(cells.put(&[])).map(|(door, payload)| {
+        let sent = door.zip(cells.put(&[], false)).map(|(door, payload)| {
             let carried = [Some(end), None];
             let message = Outgoing { tag: 0, bytes: 0, payload, carried };
             table.send(door, message, &Permitted(0), &mut rest.follow(&node.scheduler))

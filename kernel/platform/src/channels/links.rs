@@ -74,6 +74,12 @@ impl Links {
         of(&self.known) == Some(life.epoch.0) && of(&self.gone).is_some_and(|it| it < life.epoch.0)
     }
 
+    /// Returns the last life of a kernel that this one knows.
+    pub fn last_life(&self, kernel: DomainId) -> Life {
+        let epoch = self.known.get(kernel.index()).copied().unwrap_or(0);
+        Life { kernel, epoch: Epoch(epoch) }
+    }
+
     /// Removes an end that has arrived for a door. Returns the door's number, too.
     pub fn next_for_door(&mut self) -> Option<(u64, EndId)> {
         let at = self.arrived.iter().position(|(ticket, _)| ticket & DOOR != 0)?;

@@ -32,6 +32,8 @@ pub struct Totals {
     pub most: usize,
     /// Cells of memory for messages that are free.
     pub free_cells: usize,
+    /// Blocks that this kernel's programs have sent and no program has received, and their bytes.
+    pub blocks: (usize, usize),
     /// Messages that programs have sent since the kernel booted.
     pub sent: u64,
 }
@@ -39,8 +41,8 @@ pub struct Totals {
 impl Channels {
     pub fn totals(&self) -> Totals {
         let State { table, rest } = &*self.state.lock();
-        let (free_cells, sent) = (rest.cells.left(), rest.sent);
-        Totals { ends: table.used(), most: ENDS.into(), free_cells, sent }
+        let (free_cells, blocks, sent) = (rest.cells.left(), rest.blocks.used(), rest.sent);
+        Totals { ends: table.used(), most: ENDS.into(), free_cells, blocks, sent }
     }
 
     /// Returns all ends, one after the other.
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn ends_are_listed_with_the_tree_that_holds_them() {
-        let channels = Channels::new(DomainId(0), Epoch(2));
+        let channels = Channels::new(DomainId(0), Epoch(2), 1);
         let before = channels.totals();
         assert_eq!((before.ends, before.sent, channels.list().count()), (0, 0, 0));
         let Ok((end, _)) = channels.open_door(7, 1) else { panic!("there is room") };

@@ -11,11 +11,15 @@
 //!   message of a stream (64-bit words, little-endian):
 //!   0, number of words, the words of `kernel_channel::wire`, the fields    a message of the table
 //!   1, ticket                                                              no child wants this end
+//!   2, id, secret, fate                                                    what becomes of a block
 //! ```
+//! The number of words has bit 32 if the fields begin with the name of a block.
 
-use super::contracts::{are_bounded, word};
+use super::blocks::{Blocks, NAME, notice_of, notice_words, split_name};
+use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
-use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, refusal};
+use super::words::word;
+use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, refusal, words};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
 use abi::msg::MAX_PAYLOAD;
@@ -24,8 +28,9 @@ use arch::lock::Guard;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::Ordering;
 use kernel_channel::wire::{self, WORDS};
-use kernel_channel::{Life, Message};
+use kernel_channel::{BlockName, Life, Message};
 use kernel_contract::INLINE;
+use kernel_contract::exchange::LONGEST_BLOCK;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_node::Node;
 use kernel_sched::ThreadId;
@@ -33,16 +38,19 @@ use kernel_sched::ThreadId;
 /// Kinds of messages in a stream.
 const OF_TABLE: u64 = 0;
 const UNWANTED: u64 = 1;
+const OF_BLOCK: u64 = 2;
+/// A bit of the number of words: the message has a block.
+const HAS_BLOCK: u64 = 1 << 32;
 /// Bytes before the words of the table.
 const HEAD: usize = 16;
 /// The longest message.
-const LONGEST: usize = HEAD + 8 * WORDS + INLINE;
+const LONGEST: usize = HEAD + 8 * WORDS + NAME + INLINE;
 const _: () = assert!(LONGEST <= MAX_PAYLOAD && MAX_DOMAINS <= 64);
 
 /// One message of a stream, while it is read or written.
 pub struct Buffers {
     words: Box<[u64; WORDS]>,
-    bytes: Box<[u8; LONGEST]>,
+    pub(super) bytes: Box<[u8; LONGEST]>,
 }
 
 impl Buffers {
@@ -50,12 +58,9 @@ impl Buffers {
         Buffers { words: Box::new([0; WORDS]), bytes: Box::new([0; LONGEST]) }
     }
 
-    /// Begins a message. Returns its length so far.
-    fn put_head(&mut self, kind: u64, number: u64) -> usize {
-        for (to, word) in self.bytes.chunks_exact_mut(8).zip([kind, number]) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        HEAD
+    /// Begins a message with words. Returns its length so far.
+    fn put_head(&mut self, words: &[u64]) -> Option<usize> {
+        words::put(words, &mut *self.bytes)
     }
 }
 
@@ -67,6 +72,12 @@ fn may_send(from: Life, message: &Message<()>) -> bool {
         _ => true,
     };
     is_own && message.records().all(|record| are_bounded(&record.bounds))
+}
+
+/// Returns the name of a block that begins the bytes of a message, if it can be one.
+fn arriving(blocks: &Blocks, bytes: &[u8]) -> Option<BlockName> {
+    let name = split_name(bytes)?.0;
+    (blocks.may_arrive(&name) && name.length as usize <= LONGEST_BLOCK).then_some(name)
 }
 
 impl State {
@@ -88,6 +99,7 @@ impl State {
         if *known != life.epoch.0 {
             (*known, *gone) = (life.epoch.0, life.epoch.0 - 1);
             rest.links.forget_refusals(life.kernel);
+            rest.blocks.died(Life { epoch: Epoch(life.epoch.0 - 1), ..life });
             table.kernel_started(life, &mut rest.follow(&node.scheduler));
         }
         true
@@ -103,19 +115,24 @@ impl State {
             *gone = *known;
             let life = Life { kernel, epoch: Epoch(*known) };
             rest.links.forget_refusals(kernel);
+            rest.blocks.died(life);
             table.kernel_died(life, &mut rest.follow(&node.scheduler));
         }
     }
 
     /// Handles a message of another kernel. Returns `None` if it is against the protocol.
     fn handle(&mut self, node: &Node, from: Life, payload: &[u8]) -> Option<()> {
-        let (kind, rest) = payload.split_at_checked(8)?;
-        let (number, rest) = rest.split_at_checked(8)?;
-        match word(kind) {
-            OF_TABLE => self.handle_message(node, from, word(number), rest),
+        let ([kind, number], rest) = words::split(payload)?;
+        match kind {
+            OF_TABLE => self.handle_message(node, from, number, rest),
             UNWANTED => {
-                let ticket = Some(word(number)).filter(|it| is_ticket_of(*it, from))?;
+                let ticket = Some(number).filter(|it| is_ticket_of(*it, from))?;
                 self.rest.links.refuse(ticket);
+                Some(())
+            }
+            OF_BLOCK => {
+                let ([secret, fate], _) = words::split(rest)?;
+                drop(self.rest.blocks.hear(notice_of([number, secret, fate])?));
                 Some(())
             }
             _ => None,
@@ -130,19 +147,30 @@ impl State {
         payload: &[u8],
     ) -> Option<()> {
         let State { table, rest } = self;
-        let count = usize::try_from(count).ok()?;
-        let (words, fields) = payload.split_at_checked(count.checked_mul(8)?)?;
-        let Rest { buffers, cells, .. } = rest;
+        let has_block = count & HAS_BLOCK != 0;
+        let count = usize::try_from(count & !HAS_BLOCK).ok()?;
+        let (words, bytes) = payload.split_at_checked(count.checked_mul(8)?)?;
+        let Rest { buffers, cells, blocks, .. } = rest;
         let room = buffers.words.get_mut(..count)?;
         for (to, from) in room.iter_mut().zip(words.chunks_exact(8)) {
             *to = word(from);
         }
         let message = wire::decode(room).filter(|message| may_send(from, message))?;
-        let message = message.with(|to| match table.bytes_to(to) {
-            Some(most) if fields.len() > most as usize => None,
-            Some(_) => cells.put(fields),
-            // The message is dropped.
-            None => cells.put(&[]),
+        let message = message.with(|to| {
+            let name = if has_block { Some(arriving(blocks, bytes)?) } else { None };
+            match table.bytes_to(to) {
+                Some(most) if bytes.len() > most as usize => None,
+                Some(_) => {
+                    let payload = cells.put(bytes, has_block)?;
+                    name.iter().for_each(|name| blocks.arrives(name));
+                    Some(payload)
+                }
+                // The message is dropped.
+                None => {
+                    name.iter().for_each(|name| drop(blocks.take(name)));
+                    cells.put(&[], false)
+                }
+            }
         })?;
         table.handle(from, message, &mut rest.follow(&node.scheduler)).ok()
     }
@@ -158,16 +186,20 @@ impl State {
     fn next(&mut self, node: &Node, to: DomainId) -> Option<usize> {
         let State { table, rest } = self;
         let message = table.next(to, &mut rest.follow(&node.scheduler))?;
-        let Rest { cells, buffers, .. } = rest;
+        let there = rest.links.last_life(to);
+        let Rest { cells, buffers, blocks, .. } = rest;
         let used = wire::encode(&message, &mut buffers.words);
-        let mut length = buffers.put_head(OF_TABLE, used as u64);
-        for (at, word) in buffers.words.iter().take(used).enumerate() {
-            let at = HEAD + 8 * at;
-            buffers.bytes.get_mut(at..at + 8)?.copy_from_slice(&word.to_le_bytes());
-        }
-        length += 8 * used;
+        let has_block = matches!(&message, Message::Data { data, .. } if data.payload.has_block);
+        let flags = if has_block { HAS_BLOCK } else { 0 };
+        let Buffers { words, bytes } = buffers;
+        let mut length = words::put(&[OF_TABLE, used as u64 | flags], &mut **bytes)?;
+        length += words::put(words.get(..used)?, bytes.get_mut(length..)?)?;
         if let Message::Data { data, .. } = message {
-            length += cells.get(&data.payload, buffers.bytes.get_mut(length..)?).unwrap_or(0);
+            let room = bytes.get_mut(length..)?;
+            length += cells.get(&data.payload, room).unwrap_or(0);
+            if data.payload.has_block {
+                blocks.leaves(&split_name(room)?.0, there);
+            }
             cells.free(data.payload);
         }
         Some(length)
@@ -176,18 +208,34 @@ impl State {
     /// Writes the next ticket that no child wants, likewise.
     fn next_refusal(&mut self, to: DomainId) -> Option<usize> {
         let ticket = self.rest.links.next_refusal(to)?;
-        Some(self.rest.buffers.put_head(UNWANTED, ticket))
+        self.rest.buffers.put_head(&[UNWANTED, ticket])
+    }
+
+    /// Writes what a kernel is to hear next of its blocks, likewise.
+    fn next_of_block(&mut self, to: DomainId) -> Option<usize> {
+        let [id, secret, fate] = notice_words(&self.rest.blocks.next_notice(to)?);
+        self.rest.buffers.put_head(&[OF_BLOCK, id, secret, fate])
     }
 
     /// Sends what there is for other kernels, as far as there is room. Returns the kernels that it
     /// was sent to, one bit each.
     pub(super) fn pump(&mut self, node: &Node, peers: &Peers) -> u64 {
-        peers.ids().fold(0, |sent, to| sent | u64::from(self.pump_to(node, peers, to)) << to.0)
+        let mut sent = 0;
+        loop {
+            // What one kernel gets can be news for another one.
+            let of = |sent, to: DomainId| sent | u64::from(self.pump_to(node, peers, to)) << to.0;
+            match peers.ids().fold(0, of) {
+                0 => return sent,
+                more => sent |= more,
+            }
+        }
     }
 
     #[inline]
     fn pump_to(&mut self, node: &Node, peers: &Peers, to: DomainId) -> bool {
-        let has_more = self.table.has_next(to) || self.rest.links.has_refusal(to);
+        let has_more = self.table.has_next(to)
+            || self.rest.links.has_refusal(to)
+            || self.rest.blocks.has_notice(to);
         has_more && self.pump_all_to(node, peers, to)
     }
 
@@ -196,6 +244,7 @@ impl State {
         let mut has_sent = false;
         while peers.has_room_to_stream(to, LONGEST) {
             let next = self.next(node, to).or_else(|| self.next_refusal(to));
+            let next = next.or_else(|| self.next_of_block(to));
             let Some(length) = next else { break };
             let bytes = self.rest.buffers.bytes.get(..length).unwrap_or_default();
             // There is room. A kernel that has died, or has broken the protocol of the ring, gets

@@ -38,6 +38,8 @@ pub enum Procedure {
     ForgetLight = 12,
     /// [`abi::light::LightNotice`]. Urgent; sent as a notice.
     Light = 13,
+    /// Returns a part of a message's block ([`abi::channel::FetchBlock`]).
+    FetchBlock = 14,
 }
 
 impl Procedure {
@@ -56,6 +58,7 @@ impl Procedure {
         Procedure::EndLight,
         Procedure::ForgetLight,
         Procedure::Light,
+        Procedure::FetchBlock,
     ];
 
     /// Returns how the procedure is executed.
@@ -120,7 +123,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 14, u16::MAX] {
+        for code in [0, 15, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);

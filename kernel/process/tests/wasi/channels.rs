@@ -1,7 +1,8 @@
 //! Channels: what becomes of descriptors. The kernel's side of the channels is simulated.
 
 use crate::common::*;
-use abi::channel::{ChannelMessage, NO_END};
+use abi::channel::{ChannelMessage, HAS_BLOCK, NO_END};
+use kernel_contract::Block;
 use kernel_contract::exchange::{Arrived, Cargo};
 use kernel_process::ends::Unreceived;
 use kernel_process::table::Descriptor;
@@ -44,7 +45,7 @@ fn a_receive_that_fails_leaves_no_number_reserved() {
     let mut program = Program::new();
     let fd = u64::from(end(&mut program, 1, u64::MAX));
     let free = program.process.table().free(0);
-    let needs = |bytes, ends| Ok(Err(Unreceived { why: Errno::MSGSIZE, bytes, ends }));
+    let needs = |bytes, ends| Ok(Err(Unreceived { why: Errno::MSGSIZE, bytes, block: 0, ends }));
     // Another thread has taken the message for which a number was reserved.
     for then in [Err(Interrupted), needs(9, 0), needs(9, 2), Ok(Err(Errno::PIPE.into()))] {
         message(&mut program, [NO_END; 2]);
@@ -61,12 +62,66 @@ fn a_received_end_gets_the_lowest_free_number() {
     let mut program = Program::new();
     let fd = u64::from(end(&mut program, 1, u64::MAX));
     let free = program.process.table().free(0).unwrap();
-    let needed = Unreceived { why: Errno::MSGSIZE, bytes: 0, ends: 1 };
-    let arrived = Arrived { tag: 4, length: 0, ends: [Cargo::Nothing, Cargo::End(7)] };
+    let needed = Unreceived { why: Errno::MSGSIZE, bytes: 0, block: 0, ends: 1 };
+    let arrived = Arrived { tag: 4, length: 0, block: None, ends: [Cargo::Nothing, Cargo::End(7)] };
     message(&mut program, [0; 2]);
     program.world.received = [Ok(Err(needed)), Ok(Ok(arrived))].into();
     program.ok("channel_receive", &[fd, RESULT, 0]);
     assert_eq!([16, 20].map(|at| program.u32(RESULT + at)), [NO_END, free]);
     assert_eq!(program.process.table().get(free), Ok(Descriptor::of_end(7, u64::MAX)));
+    program.end();
+}
+
+/// Where the program has its blocks, and their length: more than a page, and not aligned.
+const BLOCK_AT: u64 = BUFFER + 13;
+const LENGTH: usize = 5000;
+
+fn pattern() -> Vec<u8> {
+    (0..LENGTH).map(|at| (at % 251) as u8).collect()
+}
+
+/// Stores a message with a block, or with room for one.
+fn with_block(program: &mut Program, length: u32, flags: u16) {
+    let block = [BLOCK_AT as u32, length];
+    let message = ChannelMessage { block, ends: [NO_END; 2], flags, ..ChannelMessage::default() };
+    program.put(RESULT, message.as_bytes());
+}
+
+#[test]
+fn a_block_is_sent_as_it_was_and_only_from_the_programs_memory() {
+    let mut program = Program::new();
+    let fd = u64::from(end(&mut program, 1, u64::MAX));
+    program.put(BLOCK_AT, &pattern());
+    with_block(&mut program, LENGTH as u32, HAS_BLOCK);
+    program.ok("channel_send", &[fd, RESULT]);
+    with_block(&mut program, 0, HAS_BLOCK);
+    program.ok("channel_send", &[fd, RESULT]);
+    assert_eq!(program.world.blocks, [pattern(), Vec::new()]);
+    for (length, flags, error) in
+        [(u32::MAX, HAS_BLOCK, FAULT), (1, 2, INVAL), (1, HAS_BLOCK | 2, INVAL)]
+    {
+        with_block(&mut program, length, flags);
+        assert_eq!(program.call("channel_send", &[fd, RESULT]), error, "{length}");
+    }
+    assert_eq!(program.world.blocks.len(), 2);
+    program.end();
+}
+
+#[test]
+fn a_received_block_is_stored_or_its_length_is() {
+    let mut program = Program::new();
+    let fd = u64::from(end(&mut program, 1, u64::MAX));
+    let needed = Unreceived { why: Errno::MSGSIZE, bytes: 0, block: LENGTH, ends: 0 };
+    program.world.received = [Ok(Err(needed))].into();
+    with_block(&mut program, 3, 0);
+    assert_eq!(program.call("channel_receive", &[fd, RESULT, 0]), Errno::MSGSIZE.0);
+    assert_eq!([8, 12].map(|at| program.u32(RESULT + at)), [BLOCK_AT as u32, LENGTH as u32]);
+
+    let (block, ends) = (Block::of(&pattern()), [Cargo::Nothing; 2]);
+    program.world.received = [Ok(Ok(Arrived { tag: 1, length: 0, block, ends }))].into();
+    program.ok("channel_receive", &[fd, RESULT, 0]);
+    assert_eq!(program.get(BLOCK_AT, LENGTH), pattern());
+    assert_eq!(program.u32(RESULT + 12), LENGTH as u32);
+    assert_eq!(program.u32(RESULT + 24), 1 | u32::from(HAS_BLOCK) << 16);
     program.end();
 }

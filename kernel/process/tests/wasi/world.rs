@@ -58,6 +58,8 @@ pub struct World {
     pub yields: u32,
     /// The ends of the messages that were sent.
     pub sent: Vec<[Option<u64>; 2]>,
+    /// Their blocks.
+    pub blocks: Vec<Vec<u8>>,
     /// What the next receives return.
     pub received: VecDeque<Result<Result<Arrived, Unreceived>, Interrupted>>,
 }
@@ -81,6 +83,7 @@ impl World {
             filled: Vec::new(),
             yields: 0,
             sent: Vec::new(),
+            blocks: Vec::new(),
             received: VecDeque::new(),
         }
     }
@@ -180,8 +183,11 @@ impl Ends for World {
         &mut self,
         _end: u64,
         _contracts: &Contracts,
-        message: &Outgoing<'_>,
+        message: Outgoing<'_>,
     ) -> Result<(), kernel_process::Errno> {
+        if let Some(block) = &message.block {
+            self.blocks.push(block.pieces().flat_map(|(_, piece)| piece.to_vec()).collect());
+        }
         self.sent.push(message.ends);
         Ok(())
     }

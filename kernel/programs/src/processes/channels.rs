@@ -6,19 +6,24 @@
 
 use super::guest::Guest;
 use ::names::client::Registration;
+use abi::channel::FetchBlock;
+use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
 use base::id::{DomainId, Epoch};
+use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{Failure, is_ticket};
-use kernel_platform::peers::Peers;
+use kernel_platform::channels::{BlockName, Failure, Fetched, is_ticket};
+use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::{idle, names};
+use zerocopy::IntoBytes;
 
 /// Returns the number by which programs know a failure.
 fn errno(failure: Failure) -> Errno {
@@ -30,10 +35,12 @@ fn errno(failure: Failure) -> Errno {
         Failure::Broken => Errno::CONNRESET,
         Failure::Shared => Errno::MLINK,
         Failure::Level => Errno::LOOP,
-        Failure::NoRoom => Errno::NOBUFS,
+        Failure::NoRoom | Failure::Blocks => Errno::NOBUFS,
         Failure::Full => Errno::NFILE,
         Failure::Large => Errno::NOTSUP,
         Failure::Empty => Errno::AGAIN,
+        // No program sees it: `receive` fetches the block.
+        Failure::Far(_) => Errno::IO,
         Failure::Unfit { .. } => Errno::MSGSIZE,
         Failure::Crowded => Errno::NOMEM,
     }
@@ -41,7 +48,9 @@ fn errno(failure: Failure) -> Errno {
 
 fn unreceived(failure: Failure) -> Unreceived {
     match failure {
-        Failure::Unfit { bytes, ends } => Unreceived { why: Errno::MSGSIZE, bytes, ends },
+        Failure::Unfit { bytes, block, ends } => {
+            Unreceived { why: Errno::MSGSIZE, bytes, block, ends }
+        }
         failure => errno(failure).into(),
     }
 }
@@ -51,6 +60,33 @@ impl Guest {
     /// with each turn.
     fn may_use_channels(&self) -> Result<(), Errno> {
         if self.is_shared() { Err(Errno::NOTSUP) } else { Ok(()) }
+    }
+
+    /// Copies a block from the kernel that has it.
+    fn fetch(&self, name: BlockName) -> Result<Result<Fetched, Errno>, Interrupted> {
+        let lost = Fetched { name, block: None };
+        let Some(mut block) = Block::zeroed(name.length as usize) else {
+            return Ok(Err(Errno::NOMEM));
+        };
+        let Ok(mut part) = with_room(MAX_PAYLOAD) else { return Ok(Err(Errno::NOMEM)) };
+        part.resize(MAX_PAYLOAD, 0);
+        let mut at = 0;
+        while at < block.len() {
+            if self.is_stopped() {
+                return Err(Interrupted);
+            }
+            let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
+            let home = name.home.kernel;
+            let got = self.session().call(home, Procedure::FetchBlock, fetch.as_bytes(), &mut part);
+            match got {
+                Ok(length) if length > 0 && block.write(at, &part[..length]) => at += length,
+                Err(CallFailure::Refused(Refusal::NoMemory)) => return Ok(Err(Errno::NOMEM)),
+                // It can be tried again.
+                Err(CallFailure::Silent | CallFailure::Limits) => return Ok(Err(Errno::IO)),
+                _ => return Ok(Ok(lost)),
+            }
+        }
+        Ok(Ok(Fetched { block: Some(block), ..lost }))
     }
 
     fn secret(&mut self) -> u64 {
@@ -155,12 +191,12 @@ impl Ends for Guest {
         &mut self,
         end: u64,
         contracts: &Contracts,
-        message: &Outgoing<'_>,
+        message: Outgoing<'_>,
     ) -> Result<(), Errno> {
         self.may_use_channels()?;
-        let kernel = self.kernel();
+        let (kernel, from) = (self.kernel(), (end, self.tree()));
         let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let sent = kernel.channels.send(around, end, message, &|name| contracts.find(name));
+        let sent = kernel.channels.send(around, from, message, &|name| contracts.find(name));
         idle::to_program(kernel);
         sent.map_err(errno)
     }
@@ -178,10 +214,21 @@ impl Ends for Guest {
         let (kernel, tree) = (self.kernel(), self.tree());
         let find = |name: &_| contracts.find(name);
         let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let mut fetched = None;
         loop {
             let thread = self.thread();
             let queue = waits.then(|| thread.asleep());
-            let received = kernel.channels.receive(around, (end, tree), room, &find, queue);
+            let into = (&mut *room, &mut fetched);
+            let received = kernel.channels.receive(around, (end, tree), into, &find, queue);
+            if let Err(Failure::Far(name)) = received {
+                let got = self.fetch(name);
+                idle::to_program(kernel);
+                match got? {
+                    Ok(block) => fetched = Some(block),
+                    Err(why) => return Ok(Err(why.into())),
+                }
+                continue;
+            }
             if received != Err(Failure::Empty) || !waits {
                 idle::to_program(kernel);
                 return Ok(received.map_err(unreceived));

@@ -1,0 +1,175 @@
+//! Blocks of messages: what [`kernel_channel::Blocks`] does not have.
+//!
+//! Contract: in the cells of a message, the name of its block comes before its fields, so it goes
+//! wherever the message goes. Memory for a block is allocated and filled before the lock is taken.
+//! A message whose block is at home on another kernel is received only with a copy of it
+//! ([`Fetched`]), so a receive that cannot get one leaves the message where it is.
+//!
+//! ```text
+//!   send:     Block --> Blocks (home)      name, fields --> cells --> table
+//!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
+//! ```
+
+use super::cells::Payload;
+use super::{Channels, ENDS, Failure, Rest, words};
+use crate::peers::with_room;
+use abi::channel::FetchBlock;
+use abi::msg::MAX_PAYLOAD;
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
+use kernel_contract::Block;
+use kernel_contract::exchange::LONGEST_BLOCK;
+use kernel_msg::Refusal;
+
+/// The most bytes of all blocks of a kernel.
+const BYTES: usize = 2 * LONGEST_BLOCK;
+/// Bytes of a name before the fields.
+pub const NAME: usize = 8 * BlockName::WORDS;
+
+pub type Blocks = kernel_channel::Blocks<Block>;
+
+/// Returns the limits of a kernel's blocks.
+pub fn limits(peers: usize) -> BlockLimits {
+    BlockLimits {
+        blocks: ENDS,
+        blocks_of_tree: usize::from(ENDS) / 2,
+        bytes: BYTES,
+        of_tree: LONGEST_BLOCK,
+        peers,
+    }
+}
+
+/// A block that was copied from another kernel; without a block: it is lost.
+#[derive(Debug)]
+pub struct Fetched {
+    pub name: BlockName,
+    pub block: Option<Block>,
+}
+
+/// Returns the name of a block at the start of bytes, and the rest.
+pub fn split_name(bytes: &[u8]) -> Option<(BlockName, &[u8])> {
+    let (name, fields) = words::split(bytes)?;
+    Some((BlockName::of_words(name), fields))
+}
+
+/// The words of a notice in a stream, after its kind.
+pub fn notice_words(notice: &BlockNotice) -> [u64; 3] {
+    let fate = match notice.fate {
+        Fate::Release => 0,
+        Fate::Moved(Life { kernel, epoch }) => {
+            1 | u64::from(kernel.0) << 8 | u64::from(epoch.0) << 16
+        }
+    };
+    [notice.id, notice.secret, fate]
+}
+
+/// Undoes [`notice_words`].
+pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
+    let fate = match fate as u8 {
+        0 => Fate::Release,
+        1 => {
+            let kernel = DomainId((fate >> 8) as u8);
+            Fate::Moved(Life { kernel, epoch: Epoch((fate >> 16) as u16) })
+        }
+        _ => return None,
+    };
+    Some(BlockNotice { id, secret, fate })
+}
+
+impl Rest {
+    /// Keeps the block of a message that a process of this tree sends.
+    pub(super) fn keep(
+        &mut self,
+        block: Block,
+        tree: u32,
+        secret: u64,
+    ) -> Result<BlockName, Failure> {
+        // A contract allows less than 4 GiB.
+        let length = block.len() as u32;
+        self.blocks.put((block, length), tree, secret).map_err(|_| Failure::Blocks)
+    }
+
+    /// Copies a message to cells. Returns `None` if there are too few.
+    pub(super) fn put(&mut self, name: Option<&BlockName>, fields: &[u8]) -> Option<Payload> {
+        let Some(name) = name else { return self.cells.put(fields, false) };
+        let bytes = self.buffers.bytes.get_mut(..NAME + fields.len())?;
+        let (head, rest) = bytes.split_at_mut(NAME);
+        words::put(&name.words(), head)?;
+        rest.copy_from_slice(fields);
+        self.cells.put(bytes, true)
+    }
+
+    /// Returns the name of a message's block.
+    pub(super) fn block_of(&self, payload: &Payload) -> Option<BlockName> {
+        let mut bytes = [0; NAME];
+        payload.has_block.then(|| self.cells.get_from(payload, 0, &mut bytes))??;
+        Some(split_name(&bytes)?.0)
+    }
+
+    /// Copies the fields of a message. Returns how many bytes, or `None` if there is no room.
+    pub(super) fn fields(&self, payload: &Payload, into: &mut [u8]) -> Option<usize> {
+        let length = fields_of(payload);
+        self.cells.get_from(payload, payload.length() - length, into.get_mut(..length)?)?;
+        Some(length)
+    }
+
+    /// Frees the memory of a message that no program receives.
+    pub(super) fn free(&mut self, payload: Payload) {
+        if let Some(name) = self.block_of(&payload) {
+            drop(self.blocks.take(&name));
+        }
+        self.cells.free(payload);
+    }
+
+    /// Fails unless the block of the next message can be received: it is here, or was fetched.
+    pub(super) fn can_receive(
+        &self,
+        name: &BlockName,
+        fetched: Option<&Fetched>,
+    ) -> Result<(), Failure> {
+        if self.blocks.is_here(name) {
+            // The name may come from another kernel.
+            let block = self.blocks.read(name.id, name.secret);
+            let is_it = block.is_some_and(|block| block.len() == name.length as usize);
+            return if is_it { Ok(()) } else { Err(Failure::Broken) };
+        }
+        match fetched.filter(|fetched| fetched.name == *name) {
+            None => Err(Failure::Far(*name)),
+            Some(Fetched { block: None, .. }) => Err(Failure::Broken),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Returns the number of bytes of a message's fields.
+pub fn fields_of(payload: &Payload) -> usize {
+    payload.length().saturating_sub(if payload.has_block { NAME } else { 0 })
+}
+
+impl Channels {
+    /// Executes a [`FetchBlock`] of another kernel. Returns a part of the block; at its end, none.
+    pub fn part_of_block(&self, fetch: &FetchBlock) -> Result<Vec<u8>, Refusal> {
+        let mut part = with_room(MAX_PAYLOAD)?;
+        let state = self.state.lock();
+        let block = state.rest.blocks.read(fetch.id, fetch.secret).ok_or(Refusal::Refused)?;
+        let at = usize::try_from(fetch.at).map_err(|_| Refusal::Refused)?;
+        part.extend_from_slice(block.part(at, MAX_PAYLOAD));
+        Ok(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_its_words() {
+        let life = Life { kernel: DomainId(7), epoch: Epoch(0xfffe) };
+        for fate in [Fate::Release, Fate::Moved(life)] {
+            let notice = BlockNotice { id: 5 << 16 | 3, secret: u64::MAX, fate };
+            assert_eq!(notice_of(notice_words(&notice)), Some(notice));
+        }
+        assert_eq!(notice_of([0, 0, 2]), None);
+    }
+}
