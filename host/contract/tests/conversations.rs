@@ -30,6 +30,7 @@ fn generated_code_is_what_the_generator_prints() {
     const ECHO: &str = "tests/contracts/echo.v1.toml";
     const GIVE: &str = "tests/contracts/give.v1.toml";
     const GREET: &str = "examples/greet.v1.toml";
+    const LARGE: &str = "tests/contracts/large.v1.toml";
     const PIECE: &str = "tests/contracts/piece.v1.toml";
     const RUST: &str = "tests/programs/channels/src/contracts";
     const C: &str = "tests/programs/channels-c";
@@ -42,13 +43,14 @@ fn generated_code_is_what_the_generator_prints() {
     for (source, file) in [
         (EVERY, "host/contract/tests/generated/every_v1.rs"),
         (PING, "host/contract/tests/generated/ping_v1.rs"),
-        (PIECE, "tests/programs/channels/src/contracts/piece_v1.rs"),
+        (LARGE, "tests/programs/channels/src/contracts/large_v1.rs"),
         (GREET, "examples/greet/src/greet_v1.rs"),
     ] {
         same(source, file, contract::module(&read(source), source));
     }
     same(GREET, "examples/greet-server/greet_v1.h", contract::header(&read(GREET), GREET));
-    for (source, name) in [(PING, "ping_v1"), (ECHO, "echo_v1"), (GIVE, "give_v1")] {
+    let both = [(PING, "ping_v1"), (ECHO, "echo_v1"), (GIVE, "give_v1"), (PIECE, "piece_v1")];
+    for (source, name) in both {
         let contract = read(source);
         same(source, &format!("{RUST}/{name}.rs"), contract::module(&contract, source));
         same(source, &format!("{C}/{name}.h"), contract::header(&contract, source));

@@ -358,6 +358,7 @@ const SANITIZED: &[&str] = &[
     "programs.shadowed",
     "net.shadowed",
     "devices.dma-shadowed",
+    "channels.across",
 ];
 
 /// What computes too much to be watched; what kernels do for it, others do watched. And what

@@ -17,7 +17,8 @@ const KERNELS: [&str; 2] = ["main", "shadow"];
 const UNKNOWN: u8 = 125;
 const PINGS: &str = "ping 1 of 3\nping 2 of 3\nping 3 of 3\n";
 const ECHOES: &str = "echo 1 of 3\necho 2 of 3\necho 3 of 3\n";
-const ALONE_RUST: &str = "ok talk\nok order\nok close\nok carry\nok use\nok room\nok poll\n";
+const ALONE_RUST: &str =
+    "ok talk\nok order\nok close\nok carry\nok use\nok room\nok block\nok poll\n";
 const ALONE_C: &str = "ok order\nok close\nok carry\nok room\nok poll\n";
 
 fn ready(rig: &mut Rig) -> Result<(), Failure> {
@@ -37,7 +38,13 @@ fn two(rig: &Rig, here: usize, there: usize) -> Result<(), Failure> {
     let (kernel, there) = (KERNELS[here], there.to_string());
     for parent in BOTH {
         for child in BOTH {
-            for (mode, says) in [("parent", PINGS), ("gives", ECHOES), ("leaves", "broken\n")] {
+            let modes = [
+                ("parent", PINGS),
+                ("gives", ECHOES),
+                ("pieces", "pieces\n"),
+                ("leaves", "broken\n"),
+            ];
+            for (mode, says) in modes {
                 succeeds(rig, kernel, parent, &[mode, &there, child], says.as_bytes())?;
             }
         }

@@ -3,11 +3,14 @@
  *   channels-c alone                  one process with both ends
  *   channels-c parent KERNEL PROGRAM  pings `PROGRAM serve` on that kernel
  *   channels-c gives KERNEL PROGRAM   gives a channel to `PROGRAM takes` there, and talks over it
+ *   channels-c pieces KERNEL PROGRAM  sends blocks to `PROGRAM returns` there, and gets them back
  *   channels-c leaves KERNEL PROGRAM  pings `PROGRAM leave` there, which ends without an answer
  *   channels-c waits KERNEL PROGRAM   pings `PROGRAM hold` there, and waits until its kernel dies
  *   channels-c roundtrip N KERNEL     measures N rounds with `echo` on that kernel
+ *   channels-c blocks N KERNEL        measures N rounds with blocks and `swap` on that kernel
  *   channels-c finds                  finds what `channels names` serves
- *   channels-c serve, takes, leave, hold, echo   the other process, with its end at descriptor 20 */
+ *   channels-c serve, takes, returns, leave, hold, echo, swap
+ *                                     the other process, with its end at descriptor 20 */
 #include "channels.h"
 
 #include <errno.h>
@@ -215,20 +218,28 @@ int main(int count, char **words)
         parent(words);
     else if (strcmp(what, "gives") == 0 && count > 3)
         gives(words);
+    else if (strcmp(what, "pieces") == 0 && count > 3)
+        pieces(words);
     else if (strcmp(what, "leaves") == 0 && count > 3)
         broken(words, "leave");
     else if (strcmp(what, "waits") == 0 && count > 3)
         broken(words, "hold");
     else if (strcmp(what, "roundtrip") == 0 && count > 3)
         roundtrip(atoi(words[2]), words[3]);
+    else if (strcmp(what, "blocks") == 0 && count > 3)
+        blocks(atoi(words[2]), words[3]);
     else if (strcmp(what, "finds") == 0)
         finds();
     else if (strcmp(what, "echo") == 0)
         echo();
+    else if (strcmp(what, "swap") == 0)
+        swap();
     else if (strcmp(what, "serve") == 0)
         serve();
     else if (strcmp(what, "takes") == 0)
         takes();
+    else if (strcmp(what, "returns") == 0)
+        returns();
     else if (strcmp(what, "leave") == 0)
         leave();
     else if (strcmp(what, "hold") == 0)

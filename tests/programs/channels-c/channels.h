@@ -6,6 +6,7 @@
 
 #include "echo_v1.h"
 #include "give_v1.h"
+#include "piece_v1.h"
 #include "ping_v1.h"
 
 /* Exits with a line that says what is wrong, unless `good`. */
@@ -29,6 +30,14 @@ void ended(uint32_t pid, uint32_t kind);
 /* Rounds between this process and `echo` on a kernel. */
 void roundtrip(int rounds, const char *kernel);
 void echo(void);
+
+/* Rounds with blocks between this process and `swap` on a kernel. */
+void blocks(int rounds, const char *kernel);
+void swap(void);
+
+/* Sends blocks to a child, and sends back what the parent sends. */
+void pieces(char **words);
+void returns(void);
 
 /* The checks of one process with both ends. */
 void alone(void);

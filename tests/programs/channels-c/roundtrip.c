@@ -1,5 +1,6 @@
 /* What a round trip of 64 bytes over a channel takes (benches/programs.toml), as `records` measures
- * that of a byte over two pipes: each side answers and waits in one call. */
+ * that of a byte over two pipes: each side answers and waits in one call. And what a block of
+ * 64 KiB takes, in either direction, with an empty one in the other. */
 #include "channels.h"
 
 #include <errno.h>
@@ -29,6 +30,14 @@ void echo(void)
     is(error, EPIPE, "the end of the echoes");
 }
 
+static void report(const char *what, const char *kernel, uint64_t spent, int rounds)
+{
+    struct penumbra_identity me;
+    is(penumbra_self(&me), 0, "self");
+    const char *end = (uint32_t)strtoul(kernel, NULL, 10) == me.kernel ? "" : "_cross";
+    printf("record channel.%s%s %.3f ns\n", what, end, (double)spent / rounds);
+}
+
 void roundtrip(int rounds, const char *kernel)
 {
     uint32_t ends[2];
@@ -47,8 +56,46 @@ void roundtrip(int rounds, const char *kernel)
     uint64_t spent = now() - began;
     close((int)ends[0]);
     ended(pid, PENUMBRA_EXIT);
-    struct penumbra_identity me;
-    is(penumbra_self(&me), 0, "self");
-    const char *end = (uint32_t)strtoul(kernel, NULL, 10) == me.kernel ? "" : "_cross";
-    printf("record channel.roundtrip_64%s %.3f ns\n", end, (double)spent / rounds);
+    report("roundtrip_64", kernel, spent, rounds);
+}
+
+static uint8_t block[65536];
+
+/* Sends back an empty block for a full one, and a full one for an empty one. */
+void swap(void)
+{
+    struct piece_v1_received come = {.room = penumbra_piece(block, sizeof(block))};
+    const struct piece_v1_same same = {0};
+    is(piece_v1_use(HERE, PENUMBRA_SERVER), 0, "use");
+    int error = piece_v1_receive(HERE, &come, 0);
+    while (error == 0) {
+        uint32_t length = come.block.count ? 0 : sizeof(block);
+        error = piece_v1_same_call(HERE, &same, penumbra_piece(block, length), &come);
+    }
+    is(error, EPIPE, "the end of the pieces");
+}
+
+/* Rounds in which `sent` bytes are sent and `back` bytes come back. */
+static uint64_t swaps(uint32_t end, int rounds, uint32_t sent, uint32_t back)
+{
+    struct piece_v1_received reply = {.room = penumbra_piece(block, sizeof(block))};
+    const struct piece_v1_piece piece = {0};
+    uint64_t began = now();
+    for (int i = 0; i < rounds; i++) {
+        is(piece_v1_piece_call(end, &piece, penumbra_piece(block, sent), &reply), 0, "piece");
+        must(reply.block.count == back, "another block");
+    }
+    return now() - began;
+}
+
+void blocks(int rounds, const char *kernel)
+{
+    uint32_t ends[2];
+    is(piece_v1_channel(ends), 0, "channel");
+    uint32_t pid = start(kernel, "channels-c", "swap", ends[1]);
+    swaps(ends[0], rounds / 4 + 1, sizeof(block), 0);
+    report("oneway_64k", kernel, swaps(ends[0], rounds, sizeof(block), 0), rounds);
+    report("back_64k", kernel, swaps(ends[0], rounds, 0, sizeof(block)), rounds);
+    close((int)ends[0]);
+    ended(pid, PENUMBRA_EXIT);
 }

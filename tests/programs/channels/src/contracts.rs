@@ -6,6 +6,8 @@ pub mod echo_v1;
 #[rustfmt::skip]
 pub mod give_v1;
 #[rustfmt::skip]
+pub mod large_v1;
+#[rustfmt::skip]
 pub mod piece_v1;
 #[rustfmt::skip]
 pub mod ping_v1;

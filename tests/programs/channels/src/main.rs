@@ -4,16 +4,18 @@
 //!   alone                    one process with both ends: order, closing, carried ends, waiting
 //!   parent KERNEL PROGRAM    pings `PROGRAM serve` on that kernel
 //!   gives KERNEL PROGRAM     gives a channel to `PROGRAM takes` there, and talks over it
+//!   pieces KERNEL PROGRAM    sends blocks to `PROGRAM returns` there, and gets them back
 //!   leaves KERNEL PROGRAM    pings `PROGRAM leave` there, which ends without an answer
 //!   waits KERNEL PROGRAM     pings `PROGRAM hold` there, and waits until its kernel dies
 //!   names KERNEL PROGRAM     serves a name for `PROGRAM finds` there
 //!   finds                    finds what `names` serves
-//!   serve, takes, leave, hold    the other process, with its end at descriptor 20
+//!   serve, takes, returns, leave, hold    the other process, with its end at descriptor 20
 //! ```
 //! `channels-c` has the same words, `names` excepted.
 
 mod alone;
 mod contracts;
+mod pieces;
 mod serving;
 
 use contracts::{echo_v1, give_v1, ping_v1};
@@ -52,6 +54,13 @@ pub fn must(is_so: bool, what: &str) -> Result<(), Wrong> {
     if is_so { Ok(()) } else { Err(Wrong::Other(what.to_string())) }
 }
 
+/// Starts `program word` on a kernel with this end.
+pub fn start_child(end: Channel, kernel: &str, program: &str, word: &str) -> Result<Child, Wrong> {
+    let kernel = kernel.parse().map_err(|_| Wrong::Other("no kernel".to_string()))?;
+    let command = Command::new(&format!("/bin/{program}")).arg(word).kernel(kernel);
+    Ok(command.file(end.descriptor(), HERE).spawn()?)
+}
+
 /// Starts `program word` on a kernel with the server's end of a new channel. Returns the other end.
 fn with_child(
     contract: &[u8],
@@ -59,14 +68,12 @@ fn with_child(
     program: &str,
     word: &str,
 ) -> Result<(Channel, Child), Wrong> {
-    let kernel = kernel.parse().map_err(|_| Wrong::Other("no kernel".to_string()))?;
     let (client, server) = Channel::pair(contract)?;
-    let command = Command::new(&format!("/bin/{program}")).arg(word).kernel(kernel);
-    let child = command.file(server.descriptor(), HERE).spawn()?;
+    let child = start_child(server, kernel, program, word)?;
     Ok((client, child))
 }
 
-fn ended_well(child: &Child) -> Result<(), Wrong> {
+pub fn ended_well(child: &Child) -> Result<(), Wrong> {
     let end = child.wait()?.end;
     must(end == End::Exit(0), &format!("the child ended with {end:?}"))
 }
@@ -173,12 +180,14 @@ fn main() -> ExitCode {
         ["alone"] => alone::all(),
         ["parent", kernel, program] => parent(kernel, program),
         ["gives", kernel, program] => gives(kernel, program),
+        ["pieces", kernel, program] => pieces::pieces(kernel, program),
         ["leaves", kernel, program] => broken(kernel, program, "leave"),
         ["waits", kernel, program] => broken(kernel, program, "hold"),
         ["names", kernel, program] => names(kernel, program),
         ["finds"] => finds(),
         ["serve"] => serving::serve(),
         ["takes"] => serving::takes(),
+        ["returns"] => pieces::returns(),
         ["leave"] => serving::leave(),
         ["hold"] => serving::hold(),
         _ => Err(Wrong::Other("see the top of main.rs".to_string())),
