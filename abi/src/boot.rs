@@ -1,11 +1,11 @@
 //! What a kernel receives at boot: the board blob, and the header of a staged kernel image.
 //!
-//! The soc writes the blob once into the uncached window, before any domain runs; from then on it
-//! is read-only. A kernel copies it and calls [`Blob::check`]; it is the kernel's only source of
-//! facts about the chip. The stub reads only [`StubTable`] and [`ImageHeader`].
+//! The soc writes the blob once, before any domain runs. A kernel copies and checks it, and has no
+//! other source of facts about the chip. The stub reads only [`StubTable`] and [`ImageHeader`].
 
 use crate::power::{MAX_POINTS, PowerPoint};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Size of the kernels' command line in bytes, including the terminating NUL.
 pub const MAX_ARGUMENTS: usize = 512;
 /// The [option](options) by which kernels continue in twins ([`Blob::has_twins`]).

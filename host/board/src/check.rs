@@ -49,7 +49,8 @@ pub fn board(raw: File) -> Place<Board> {
     memory::global(&placed)?;
     let (window, window_at) = memory::only(&placed, Kind::Uncached, None, 0, &names)?;
     let arguments = arguments(raw.arguments.as_ref())?;
-    let reach = Reach { placed: &placed, names: &names, twins: has_twins(&arguments) };
+    let twins = options(&arguments).any(|option| option == TWINS);
+    let reach = Reach { placed: &placed, names: &names, twins };
     let domains = raw
         .domain
         .iter()
@@ -85,11 +86,6 @@ fn arguments(text: Option<&Spanned<String>>) -> Place<String> {
         return Err((text.span().start, range("arguments", &shown, &must)));
     }
     Ok(text.get_ref().clone())
-}
-
-/// Returns whether kernels continue in twins, so that each reads the images of all.
-fn has_twins(arguments: &str) -> bool {
-    options(arguments).any(|option| option == TWINS)
 }
 
 fn domain_names(raw: &File) -> Place<Vec<String>> {

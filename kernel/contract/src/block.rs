@@ -1,6 +1,7 @@
 //! The block of a message, as a kernel keeps it.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
@@ -13,31 +14,30 @@ pub struct Block {
 }
 
 impl Block {
-    /// Returns a block of zeros, or `None` without memory.
-    pub fn zeroed(length: usize) -> Option<Block> {
+    /// Returns a block whose pieces `fill` has filled, each with the bytes of this range; or `None`
+    /// without memory.
+    fn filled(length: usize, fill: impl Fn(&mut Vec<u8>, Range<usize>)) -> Option<Block> {
         let mut pieces = Vec::new();
         pieces.try_reserve_exact(length.div_ceil(PIECE)).ok()?;
         for at in (0..length).step_by(PIECE) {
-            let bytes = PIECE.min(length - at);
+            let range = at..length.min(at + PIECE);
             let mut piece = Vec::new();
-            piece.try_reserve_exact(bytes).ok()?;
-            piece.resize(bytes, 0);
+            piece.try_reserve_exact(range.len()).ok()?;
+            fill(&mut piece, range);
             pieces.push(piece);
         }
         Some(Block { pieces, length })
     }
 
+    /// Returns a block of zeros, or `None` without memory.
+    pub fn zeroed(length: usize) -> Option<Block> {
+        Block::filled(length, |piece, range| piece.resize(range.len(), 0))
+    }
+
     /// Returns a block with these bytes, or `None` without memory.
     pub fn of(bytes: &[u8]) -> Option<Block> {
-        let mut pieces = Vec::new();
-        pieces.try_reserve_exact(bytes.len().div_ceil(PIECE)).ok()?;
-        for part in bytes.chunks(PIECE) {
-            let mut piece = Vec::new();
-            piece.try_reserve_exact(part.len()).ok()?;
-            piece.extend_from_slice(part);
-            pieces.push(piece);
-        }
-        Some(Block { pieces, length: bytes.len() })
+        let part = |range| bytes.get(range).unwrap_or_default();
+        Block::filled(bytes.len(), |piece, range| piece.extend_from_slice(part(range)))
     }
 
     #[expect(clippy::len_without_is_empty, reason = "an empty block is a block")]

@@ -90,7 +90,7 @@ pub enum Failure {
     Full,
     /// The contract allows more to be unread than kernels have room for.
     Large,
-    /// The kernel, or the tree of the process, has as many bytes of blocks as it may have.
+    /// The kernel, or the tree of the process, has as many unread blocks as it may have.
     Blocks,
     /// The next message has a block on another kernel, which the caller must fetch first.
     Far(BlockName),

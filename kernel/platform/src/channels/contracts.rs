@@ -5,8 +5,7 @@
 
 use super::blocks::NAME;
 use super::cells::{Payload, cells_for};
-use super::words::word;
-use super::{Failure, QUEUE, UNREAD};
+use super::{Failure, QUEUE, UNREAD, words};
 use kernel_channel::{Bounds, CARRIED, ContractId, EndId, Side};
 use kernel_contract::exchange::{Known, LONGEST_BLOCK, Outgoing};
 use kernel_contract::{Block, Hash, INLINE, Message, Parcel};
@@ -112,14 +111,14 @@ pub fn side(side: Side) -> kernel_contract::Side {
 }
 
 fn id_of(hash: &Hash) -> ContractId {
-    let (low, high) = hash.0.split_at(8);
-    ContractId([word(low), word(high)])
+    let mut id = [0; 2];
+    // A hash has as many bytes.
+    let _ = words::get(&hash.0, &mut id);
+    ContractId(id)
 }
 
 pub fn hash_of(id: ContractId) -> Hash {
     let mut bytes = [0; 16];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(id.0) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
+    let _ = words::put(&id.0, &mut bytes);
     Hash(bytes)
 }

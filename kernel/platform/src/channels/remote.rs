@@ -18,7 +18,6 @@
 use super::blocks::{Blocks, NAME, notice_of, notice_words, split_name};
 use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
-use super::words::word;
 use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, refusal, words};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
@@ -149,12 +148,9 @@ impl State {
         let State { table, rest } = self;
         let has_block = count & HAS_BLOCK != 0;
         let count = usize::try_from(count & !HAS_BLOCK).ok()?;
-        let (words, bytes) = payload.split_at_checked(count.checked_mul(8)?)?;
         let Rest { buffers, cells, blocks, .. } = rest;
         let room = buffers.words.get_mut(..count)?;
-        for (to, from) in room.iter_mut().zip(words.chunks_exact(8)) {
-            *to = word(from);
-        }
+        let bytes = words::get(payload, room)?;
         let message = wire::decode(room).filter(|message| may_send(from, message))?;
         let message = message.with(|to| {
             let name = if has_block { Some(arriving(blocks, bytes)?) } else { None };

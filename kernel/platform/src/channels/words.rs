@@ -1,17 +1,18 @@
 //! Words in the bytes of messages, little-endian.
 
-/// Returns the number that up to 8 bytes are.
-pub fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+/// Reads words from the start of bytes. Returns the rest.
+pub fn get<'a>(bytes: &'a [u8], words: &mut [u64]) -> Option<&'a [u8]> {
+    let (head, rest) = bytes.split_at_checked(8 * words.len())?;
+    for (to, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
+        *to = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    Some(rest)
 }
 
 /// Returns the words at the start of bytes, and the rest.
 pub fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
-    let (head, rest) = bytes.split_at_checked(8 * N)?;
     let mut words = [0; N];
-    for (to, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
-        *to = word(bytes);
-    }
+    let rest = get(bytes, &mut words)?;
     Some((words, rest))
 }
 
