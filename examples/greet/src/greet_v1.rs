@@ -130,6 +130,11 @@ pub mod client {
             Asked(self.0).read(&answer, incoming)
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -166,6 +171,11 @@ pub mod client {
                 }),
                 tag => Err(channel::Error::Unexpected(tag)),
             }
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 
@@ -230,6 +240,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `asked`: the server must answer.
@@ -259,6 +274,11 @@ pub mod server {
             let (tag, mut answer) = (message::Greeting::TAG, [0; 34]);
             let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
             Idle(self.0).read(&answer, incoming)
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 

@@ -397,8 +397,19 @@ mod tests {
     fn so_is_the_list_for_tests() {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        let published =
-            ["lua", "zlib", "sqlite", "varisat", "lighttpd", "files-go", "store", "mail", "folder"];
+        let published = [
+            "lua",
+            "zlib",
+            "sqlite",
+            "varisat",
+            "lighttpd",
+            "files-go",
+            "store",
+            "mail",
+            "mail-store",
+            "mail-scan",
+            "folder",
+        ];
         let ours = [
             "records",
             "records-plain",

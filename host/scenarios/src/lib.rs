@@ -285,6 +285,7 @@ pub const ALL: &[Scenario] = &[
     attached("servers.lighttpd", "duo", servers::lighttpd),
     attached("servers.go", "duo", servers::files_of_go),
     attached("servers.mail", "duo", servers::mail),
+    attached("servers.mail-lost", "duo-delegated", servers::mail_lost),
     attached("servers.store", "duo", servers::store),
     attached("servers.wrk", "duo", servers::loaded),
     attached_nightly("servers.browser", "duo", BROWSER, servers::browser),

@@ -23,7 +23,7 @@ pub use go::files_of_go;
 pub use killed::{killed, killed_often};
 pub use lighttpd::lighttpd;
 pub use load::loaded;
-pub use mail::mail;
+pub use mail::{mail, mail_lost};
 use std::io::Write;
 use std::process::{Command, Stdio};
 pub use store::store;

@@ -1,7 +1,8 @@
 //! The states in Rust, as one side sees them: a type for each.
 //!
 //! A state in which this side sends has a method for each message, one in which the other side
-//! sends has `receive`. Each consumes the state and returns the next one.
+//! sends has `receive`. Each consumes the state and returns the next one. `transport` lends the
+//! end, so that a program can wait for several.
 
 use super::comment;
 use crate::error::side_name;
@@ -67,6 +68,7 @@ fn structure(contract: &Contract, state: &State, side: Side) -> String {
         Some(_) => vec![receive(contract, state)],
         None => vec![],
     };
+    methods.push(TRANSPORT.to_string());
     if state.side.is_none() || (state.may_close && state.side == Some(side)) {
         methods.push(CLOSE.to_string());
     }
@@ -76,6 +78,13 @@ fn structure(contract: &Contract, state: &State, side: Side) -> String {
 const CLOSE: &str = "        /// Closes the channel.
         pub fn close(self) {
             self.0.close();
+        }
+";
+
+const TRANSPORT: &str =
+    "        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
 ";
 

@@ -193,6 +193,11 @@ pub mod client {
             Answering(self.0).read(&answer, incoming)
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -230,6 +235,11 @@ pub mod client {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `between`.
@@ -264,6 +274,11 @@ pub mod client {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// The end: only closing is left.
@@ -272,6 +287,11 @@ pub mod client {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -360,6 +380,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `answering`.
@@ -377,6 +402,11 @@ pub mod server {
             let (block, endpoints) = (None, [None, None]);
             self.0.send(message::First::TAG, &bytes, block, endpoints)?;
             Ok(Between(self.0))
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 
@@ -399,6 +429,11 @@ pub mod server {
             Ok(Over(self.0))
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -411,6 +446,11 @@ pub mod server {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();

@@ -1,16 +1,24 @@
-//! A mail server of the crate `mailin`, with swaks and nc as its clients.
+//! A mail server in three programs that talk over channels: SMTP by the crate `mailin`, a store,
+//! and a virus scanner, which wants to be on another kernel. swaks and nc are its clients.
 
 use super::{Serving, TERMINATED, begin, nc, needs};
 use crate::disk::{content, off_and_clean};
-use crate::host::{pattern, pull};
-use crate::programs::wrong;
+use crate::host::{pattern, pull, push};
+use crate::machine::until;
+use crate::peers::wait_for;
+use crate::programs::{LOST, Running, wrong};
 use crate::threads::put;
 use crate::{Failure, PATIENCE, Rig};
+use abi::soc::state;
+use deploy::exec::{Captured, Line};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A program of apps/corpus.toml, which starts with a listener.
-const PROGRAM: &str = "mail";
+/// Programs of apps/corpus.toml: SMTP, which starts with a listener; what keeps mails; what looks
+/// for viruses.
+const FRONT: &str = "mail";
+const STORE: &str = "mail-store";
+const SCANNER: &str = "mail-scan";
 const PORT: u16 = 25;
 const DOMAIN: &str = "chip.example";
 const SENDER: &str = "ada@host.example";
@@ -45,6 +53,17 @@ impl Mailer {
     fn send(&self, name: &str, text: &str, to: &[&str]) -> Result<(), Failure> {
         taken(self.begin(name, text, to)?)
     }
+
+    /// Sends a mail with this body, which must be refused with these words.
+    fn is_refused(&self, name: &str, body: &str, words: &str) -> Result<(), Failure> {
+        let to = format!("ada@{DOMAIN}");
+        let output = self.begin(name, &letter(name, body), &[&to])?.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        match !output.status.success() && said.contains(words) {
+            true => Ok(()),
+            false => Err(wrong(name, said)),
+        }
+    }
 }
 
 fn taken(swaks: Child) -> Result<(), Failure> {
@@ -66,24 +85,106 @@ fn kept(text: &str, to: &[&str]) -> Vec<u8> {
     format!("Return-Path: <{SENDER}>\n{to}{text}\n").replace('\n', "\r\n").into_bytes()
 }
 
-/// On each kernel in turn: mails of all sizes, many at the same time, and what is refused. Each
-/// mail that was acknowledged is a file on the disk, also when the board is off.
-pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
+/// The three programs of the mail server.
+struct Office {
+    store: Running,
+    scanner: Running,
+    front: Serving,
+    mailer: Mailer,
+}
+
+/// A virus that is none, in two parts: no scanner of a host shall find it here.
+const EICAR: [&str; 2] =
+    ["X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR", "-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"];
+const VIRUS: &str = "Eicar-Test-Signature";
+/// Other signatures.
+const OTHERS: usize = 500;
+const SIGNATURES: &str = "/signatures";
+
+/// Returns a file of signatures, the virus among them.
+fn signatures() -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let bytes = pattern(9, OTHERS * 24);
+    let others = bytes.chunks(24).zip(0..).map(|(it, n)| format!("Other.{n}:0:*:{}\n", hex(it)));
+    let others: String = others.collect();
+    format!("{others}{VIRUS}:0:*:{}\n", hex(EICAR.concat().as_bytes()))
+}
+
+/// Installs the three programs, with signatures.
+fn install(rig: &mut Rig) -> Result<(), Failure> {
     needs(&["swaks", "nc"])?;
     begin(rig, None)?;
-    put(rig, PROGRAM)?;
-    let mut all = vec![];
-    for kernel in ["main", "shadow"] {
-        let serving = Serving::start(rig, kernel, PROGRAM, &[FOLDER, DOMAIN], PORT)?;
+    [FRONT, STORE, SCANNER].iter().try_for_each(|program| put(rig, program))?;
+    let pushed = push(&rig.instance, signatures().as_bytes(), SIGNATURES);
+    pushed.map(|_| ()).map_err(|why| wrong("push", why))
+}
+
+/// Starts a program that serves a name. Returns it, and the kernel on which it runs.
+fn serves(rig: &mut Rig, line: Line, name: &str) -> Result<(Running, String), Failure> {
+    let running = Running::of(&rig.instance, line, b"");
+    let said = until(rig, "names", &format!("  {name}\r\n"))?;
+    let listed = said.lines().find(|it| it.ends_with(&format!(" {name}")));
+    let kernel = listed.and_then(|it| it.split_whitespace().next()).unwrap_or_default();
+    Ok((running, kernel.to_string()))
+}
+
+impl Office {
+    /// Starts all with the store and SMTP on a kernel. The scanner chooses its own: another one, as
+    /// its manifest says. Until it runs, no mail is kept.
+    fn open(rig: &mut Rig, kernel: &str) -> Result<Office, Failure> {
+        let (store, _) = serves(rig, Line::on(kernel, STORE, &[FOLDER]), "mail/store")?;
+        let front = Serving::start(rig, kernel, FRONT, &[DOMAIN], PORT)?;
         let folder = rig.instance.path("sent");
         std::fs::create_dir_all(&folder)?;
-        let mailer = Mailer { port: serving.host_port, folder };
-        all.extend(letters(&mailer, kernel)?);
-        refusals(&mailer)?;
-        let found = serving.end(rig)?;
-        if found.code != TERMINATED || !found.out.is_empty() || !found.err.is_empty() {
-            return Err(wrong(&format!("{PROGRAM} on {kernel}"), found));
+        let mailer = Mailer { port: front.host_port, folder };
+        mailer.is_refused("early", "too early", "451 Not kept: no virus scanner runs")?;
+        let line = Line::anywhere(SCANNER, &[SIGNATURES]);
+        let (scanner, chosen) = serves(rig, line, "mail/scan")?;
+        if chosen == kernel {
+            return Err(wrong("the scanner runs where mails are stored", chosen));
         }
+        Ok(Office { store, scanner, front, mailer })
+    }
+
+    fn close(self, rig: &mut Rig) -> Result<(), Failure> {
+        ended(self.front.end(rig)?, "")?;
+        for (program, running, out) in [
+            (STORE, self.store, String::new()),
+            (SCANNER, self.scanner, format!("{} signatures\n", OTHERS + 1)),
+        ] {
+            end(rig, program)?;
+            ended(running.end()?, &out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends a program, wherever it runs.
+fn end(rig: &mut Rig, program: &str) -> Result<(), Failure> {
+    let said = rig.ask("main", "on shadow ps", PATIENCE)?;
+    let line = said.lines().find(|line| line.ends_with(&format!(" {program}")));
+    let pid = line.and_then(|line| line.split_whitespace().next());
+    let pid = pid.ok_or_else(|| wrong(program, &said))?;
+    rig.ask("main", &format!("kill {pid} TERM"), PATIENCE).map(|_| ())
+}
+
+fn ended(found: Captured, out: &str) -> Result<(), Failure> {
+    let is_right = found.code == TERMINATED && found.out == out.as_bytes() && found.err.is_empty();
+    if is_right { Ok(()) } else { Err(wrong("a program of the mail server", found)) }
+}
+
+/// On each kernel in turn: mails of all sizes, many at the same time, and what is refused, with a
+/// scanner on the other kernel. Each mail that was acknowledged is a file on the disk, also when
+/// the board is off.
+pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
+    install(rig)?;
+    let mut all = vec![];
+    for kernel in ["main", "shadow"] {
+        let office = Office::open(rig, kernel)?;
+        all.extend(letters(&office.mailer, kernel)?);
+        refusals(&office.mailer)?;
+        office.mailer.is_refused("virus", &EICAR.concat(), &infected())?;
+        office.close(rig)?;
     }
     let names = names(rig, "new")?;
     compare(&all, names.iter().map(|name| pull(&rig.instance, name)))?;
@@ -93,6 +194,36 @@ pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
     off_and_clean(rig)?;
     let contents = names.iter().map(|name| content(&rig.instance, name));
     compare(&all, contents.map(|found| found.map_err(|why| why.to_string())))
+}
+
+fn infected() -> String {
+    format!("554 A virus is in it: {VIRUS}")
+}
+
+/// The kernel of the scanner dies: clients have to try again, until another scanner runs, on
+/// whatever kernel. No mail passes without one.
+pub fn mail_lost(rig: &mut Rig) -> Result<(), Failure> {
+    install(rig)?;
+    let office = Office::open(rig, "main")?;
+    let [ada, text] = [format!("ada@{DOMAIN}"), letter("before", "a mail")];
+    office.mailer.send("before", &text, &[&ada])?;
+    let epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    rig.kill("shadow")?;
+    let lost = office.scanner.end()?;
+    if lost.code != LOST {
+        return Err(wrong("the scanner whose kernel died", lost));
+    }
+    office.mailer.is_refused("between", "no scanner", "451 Not kept: no virus scanner runs")?;
+    let line = Line::on("main", SCANNER, &[SIGNATURES]);
+    let (scanner, _) = serves(rig, line, "mail/scan")?;
+    office.mailer.send("after", &text, &[&ada])?;
+    office.mailer.is_refused("virus", &EICAR.concat(), &infected())?;
+    wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
+    let office = Office { scanner, ..office };
+    office.close(rig)?;
+    let mails = [kept(&text, &[&ada]), kept(&text, &[&ada])];
+    let names = names(rig, "new")?;
+    compare(&mails, names.iter().map(|name| pull(&rig.instance, name)))
 }
 
 /// Sends mails. Returns what must be kept of them.

@@ -1,7 +1,8 @@
 //! One client: its bytes are cut into lines for the session, whose answers are sent back. Nothing
-//! here waits.
+//! here waits, except for the store.
 
-use crate::spool::{Delivery, Spool};
+use crate::delivery::{Delivery, Refusal};
+use crate::store::Store;
 use mailin::{Action, Response, Session, SessionBuilder};
 use penumbra::Errno;
 use penumbra::net::TcpStream;
@@ -20,6 +21,7 @@ const PATIENCE: u64 = 300_000_000_000;
 pub struct Connection {
     stream: TcpStream,
     session: Session<Delivery>,
+    refusal: Refusal,
     received: Vec<u8>,
     answers: Vec<u8>,
     /// The session has ended; the connection does when all answers are sent.
@@ -30,14 +32,16 @@ pub struct Connection {
 
 impl Connection {
     /// Greets a client.
-    pub fn new(stream: TcpStream, peer: IpAddr, spool: &Rc<Spool>) -> Result<Connection, Errno> {
+    pub fn new(stream: TcpStream, peer: IpAddr, store: &Rc<Store>) -> Result<Connection, Errno> {
         stream.set_nonblocking(true)?;
-        let name = SessionBuilder::new(spool.domain.as_str());
-        let session = name.build(peer, Delivery::new(Rc::clone(spool)));
+        let name = SessionBuilder::new(store.domain.as_str());
+        let refusal = Refusal::default();
+        let session = name.build(peer, Delivery::new(Rc::clone(store), Rc::clone(&refusal)));
         let greeting = session.greeting();
         let mut connection = Connection {
             stream,
             session,
+            refusal,
             received: Vec::new(),
             answers: Vec::new(),
             is_ending: false,
@@ -104,7 +108,7 @@ impl Connection {
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { break };
             let response = self.session.process(&rest[..=end]);
             taken += end + 1;
-            self.answer(&response);
+            self.answer(&self.refusal.take().unwrap_or(response));
         }
         self.received.drain(..taken);
     }

@@ -1,19 +1,23 @@
 //! A mail server: SMTP by the crate `mailin`, over the SDK's sockets. `./pen test servers.mail`
-//! runs it: `mail FOLDER DOMAIN`.
+//! runs it: `mail DOMAIN`.
 //!
-//! It takes mails for its domain at the listener that the system opens for it, and keeps each as a
-//! file in FOLDER ([`spool`]). One thread serves all connections ([`connection`]): it waits for all
-//! of them at once.
+//! It takes mails for its domain at the listener that the system opens for it, and gives each to
+//! the program `mail-store`, over a channel ([`store`]). One thread serves all connections
+//! ([`connection`]): it waits for all of them at once.
 
 mod connection;
-mod spool;
+mod delivery;
+#[allow(dead_code, reason = "the program uses a part of it")]
+#[rustfmt::skip]
+mod mail_store_v1;
+mod store;
 
 use connection::Connection;
 use penumbra::net::TcpListener;
 use penumbra::ready::{self, Interest};
-use spool::Spool;
 use std::error::Error;
 use std::rc::Rc;
+use store::Store;
 
 /// Connections at the same time. Further ones wait until one has ended.
 const MOST: usize = 32;
@@ -27,7 +31,7 @@ fn inherited() -> Result<TcpListener, Box<dyn Error>> {
     Ok(TcpListener::adopt(first.parse()?))
 }
 
-fn serve(listener: &TcpListener, spool: &Rc<Spool>) -> Result<(), Box<dyn Error>> {
+fn serve(listener: &TcpListener, store: &Rc<Store>) -> Result<(), Box<dyn Error>> {
     let mut all: Vec<Connection> = Vec::new();
     loop {
         let mut what: Vec<Interest> = all.iter().map(Connection::interest).collect();
@@ -41,7 +45,7 @@ fn serve(listener: &TcpListener, spool: &Rc<Spool>) -> Result<(), Box<dyn Error>
         }
         if ready.contains(&all.len()) {
             let (stream, peer) = listener.accept()?;
-            all.push(Connection::new(stream, peer.ip(), spool)?);
+            all.push(Connection::new(stream, peer.ip(), store)?);
         }
         all.retain(Connection::is_open);
     }
@@ -49,8 +53,8 @@ fn serve(listener: &TcpListener, spool: &Rc<Spool>) -> Result<(), Box<dyn Error>
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, folder, domain] = &arguments[..] else {
-        return Err("usage: mail FOLDER DOMAIN".into());
+    let [_, domain] = &arguments[..] else {
+        return Err("usage: mail DOMAIN".into());
     };
-    serve(&inherited()?, &Rc::new(Spool::new(folder, domain)?))
+    serve(&inherited()?, &Rc::new(Store::new(domain)))
 }

@@ -126,6 +126,11 @@ pub mod client {
             Asked(self.0).read(&answer, incoming)
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -162,6 +167,11 @@ pub mod client {
                 }),
                 tag => Err(channel::Error::Unexpected(tag)),
             }
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 
@@ -226,6 +236,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `asked`: the server must answer.
@@ -255,6 +270,11 @@ pub mod server {
             let (tag, mut answer) = (message::Answer::TAG, [0; 64]);
             let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
             Idle(self.0).read(&answer, incoming)
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 

@@ -116,6 +116,11 @@ pub mod client {
             Given(self.0).read(&answer, incoming)
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -152,6 +157,11 @@ pub mod client {
                 }),
                 tag => Err(channel::Error::Unexpected(tag)),
             }
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 
@@ -218,6 +228,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `given`: the server takes the channel.
@@ -247,6 +262,11 @@ pub mod server {
             let (tag, mut answer) = (message::Taken::TAG, [0; 0]);
             let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
             Idle(self.0).read(&answer, incoming)
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 

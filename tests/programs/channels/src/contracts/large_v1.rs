@@ -76,6 +76,11 @@ pub mod client {
             Ok(Over(self.0))
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -88,6 +93,11 @@ pub mod client {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -137,6 +147,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `over`: it has sent.
@@ -145,6 +160,11 @@ pub mod server {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();

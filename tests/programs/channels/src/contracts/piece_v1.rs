@@ -129,6 +129,11 @@ pub mod client {
             Sent(self.0).read(&answer, incoming)
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -166,6 +171,11 @@ pub mod client {
                 }),
                 tag => Err(channel::Error::Unexpected(tag)),
             }
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 
@@ -233,6 +243,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `sent`: the server sends it back.
@@ -265,6 +280,11 @@ pub mod server {
             let (tag, mut answer) = (message::Same::TAG, [0; 4]);
             let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
             Idle(self.0).read(&answer, incoming)
+        }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
         }
     }
 

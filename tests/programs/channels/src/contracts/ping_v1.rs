@@ -169,6 +169,11 @@ pub mod client {
             Ok(Over(self.0))
         }
 
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -206,6 +211,11 @@ pub mod client {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// The end: only closing is left.
@@ -214,6 +224,11 @@ pub mod client {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
@@ -285,6 +300,11 @@ pub mod server {
                 tag => Err(channel::Error::Unexpected(tag)),
             }
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// State `asked`: the server must answer.
@@ -315,6 +335,11 @@ pub mod server {
             let incoming = self.0.call(tag, &bytes, block, endpoints, &mut answer)?;
             Idle(self.0).read(&answer, incoming)
         }
+
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
     }
 
     /// The end: only closing is left.
@@ -323,6 +348,11 @@ pub mod server {
     pub struct Over<T: channel::Transport>(T);
 
     impl<T: channel::Transport> Over<T> {
+        /// Returns the end, to wait for a message, or for the end of the other side.
+        pub const fn transport(&self) -> &T {
+            &self.0
+        }
+
         /// Closes the channel.
         pub fn close(self) {
             self.0.close();
