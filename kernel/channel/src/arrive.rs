@@ -16,11 +16,27 @@ impl<B> Channels<B> {
         entry: Entry<B>,
         effects: &mut dyn Effects<B>,
     ) -> Result<(), PeerFault> {
-        let index = self.table.find(to).filter(|it| self.may_accept(*it, entry.sequence));
+        if let Some(index) = self.table.find(to) {
+            return self.accept_at(index, entry, effects);
+        }
+        // Closed meanwhile.
+        self.discard(entry, effects);
+        Ok(())
+    }
+
+    /// The same for the end in a slot.
+    pub(crate) fn accept_at(
+        &mut self,
+        index: u16,
+        entry: Entry<B>,
+        effects: &mut dyn Effects<B>,
+    ) -> Result<(), PeerFault> {
         #[cfg(test)]
-        let index = index.filter(|it| !self.forgets_to_forward(*it));
-        let Some((index, end)) = index.and_then(|it| Some((it, self.table.get_mut(it)?))) else {
-            // Closed meanwhile.
+        let forgets = self.forgets_to_forward(index);
+        let end = self.table.get_mut(index).filter(|end| end.may_accept(entry.sequence));
+        #[cfg(test)]
+        let end = end.filter(|_| !forgets);
+        let Some(end) = end else {
             self.discard(entry, effects);
             return Ok(());
         };
@@ -44,19 +60,6 @@ impl<B> Channels<B> {
         };
         self.settle(index, effects);
         result
-    }
-
-    /// Returns whether the message may still be received, here or elsewhere.
-    fn may_accept(&self, index: u16, sequence: u64) -> bool {
-        let Some(end) = self.table.get(index) else { return false };
-        let record = &end.record;
-        let is_wanted =
-            record.read <= sequence && record.peer.closed.is_none_or(|count| sequence < count);
-        match end.place {
-            Place::Closed => false,
-            Place::Away(_) => record.read <= sequence,
-            _ => is_wanted,
-        }
     }
 
     /// Drops a message. The ends that it carries are closed.

@@ -299,7 +299,7 @@ impl<B> Channels<B> {
     ) -> Result<(), Refused<B>> {
         let Outgoing { tag, payload, .. } = message;
         let checked = self.check(end, message.tag, message.bytes, &message.carried, contract);
-        let (index, state) = match checked {
+        let (index, state, peer) = match checked {
             Ok(checked) => checked,
             Err(error) => return Err(Refused { error, payload }),
         };
@@ -312,18 +312,21 @@ impl<B> Channels<B> {
         let sequence = end.record.sent;
         (end.record.sent, end.record.state) = (sequence.saturating_add(1), state);
         let entry = Entry { sequence, tag, state, payload, carried, room };
-        if end.is_quiet(me) {
-            let peer = end.name().peer();
-            // There is room: `check` has looked.
-            let _ = self.accept(peer, entry, effects);
-        } else {
-            end.outgoing.push_back(entry);
-            self.settle(index, effects);
+        match peer.filter(|_| end.is_quiet(me)) {
+            Some(peer) => {
+                // There is room: `check` has looked.
+                let _ = self.accept_at(peer, entry, effects);
+            }
+            None => {
+                end.outgoing.push_back(entry);
+                self.settle(index, effects);
+            }
         }
         Ok(())
     }
 
-    /// Returns the sender's slot, and the state after the message.
+    /// Returns the sender's slot, the state after the message, and the slot of a receiver that is
+    /// here.
     fn check(
         &mut self,
         end: EndId,
@@ -331,7 +334,7 @@ impl<B> Channels<B> {
         bytes: u32,
         carried: &[Option<EndId>; CARRIED],
         contract: &impl Contract,
-    ) -> Result<(u16, u16), SendError> {
+    ) -> Result<(u16, u16, Option<u16>), SendError> {
         let index = self.table.held(end).ok_or(SendError::BadEnd)?;
         let sender = self.table.get(index).ok_or(SendError::BadEnd)?;
         let record = &sender.record;
@@ -342,7 +345,7 @@ impl<B> Channels<B> {
         let next = next.filter(|_| bytes <= record.bounds.bytes).ok_or(SendError::Contract)?;
         let (peer, at) = (record.name.peer(), record.peer.at);
         let bound = usize::from(record.bounds.messages[peer.side.index()]);
-        let local = self.table.find(peer).filter(|_| at == self.peers.me);
+        let local = if at == self.peers.me { self.table.find(peer) } else { None };
         let queued = local.and_then(|it| self.table.get(it)).map_or(0, |it| it.queue.len());
         if queued.max(sender.outgoing.len()) >= bound {
             return Err(SendError::Bound);
@@ -353,7 +356,7 @@ impl<B> Channels<B> {
             let known = self.peers.kernel(at).map_or(0, |kernel| kernel.room);
             known >= ends
         };
-        has_room.then_some((index, next)).ok_or(SendError::NoRoom)
+        has_room.then_some((index, next, local)).ok_or(SendError::NoRoom)
     }
 
     fn check_carried(

@@ -170,8 +170,23 @@ impl<B> End<B> {
         trail.iter().for_each(|life| self.to_retire.add(life));
     }
 
+    /// Returns whether a message with this number may still be received, here or elsewhere.
+    pub fn may_accept(&self, sequence: u64) -> bool {
+        let record = &self.record;
+        let is_new = record.read <= sequence;
+        match self.place {
+            Place::Closed => false,
+            Place::Away(_) => is_new,
+            _ => is_new && record.peer.closed.is_none_or(|count| sequence < count),
+        }
+    }
+
     /// Puts an entry in its place in the queue. Returns it if its number is there already.
     pub fn insert(&mut self, entry: Entry<B>) -> Result<(), Entry<B>> {
+        if self.queue.back().is_none_or(|last| last.sequence < entry.sequence) {
+            self.queue.push_back(entry);
+            return Ok(());
+        }
         let at = self.queue.partition_point(|it| it.sequence < entry.sequence);
         if self.queue.get(at).is_some_and(|it| it.sequence == entry.sequence) {
             return Err(entry);

@@ -86,23 +86,38 @@ pub struct ContractId(pub [u64; 2]);
 
 /// A set of kernels, each in one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Lives(pub(crate) [Epoch; MAX_DOMAINS]);
+pub struct Lives {
+    /// 0: it is not in the set.
+    epochs: [Epoch; MAX_DOMAINS],
+    /// How many are in the set, which each message asks several sets.
+    count: u8,
+}
 
 impl Lives {
-    pub(crate) const NONE: Lives = Lives([Epoch(0); MAX_DOMAINS]);
+    pub(crate) const NONE: Lives = Lives { epochs: [Epoch(0); MAX_DOMAINS], count: 0 };
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().fold(0, |all, epoch| all | epoch.0) == 0
+    /// Makes a set of the epochs of all kernels.
+    pub(crate) fn of_epochs(epochs: [Epoch; MAX_DOMAINS]) -> Lives {
+        let count = epochs.iter().filter(|epoch| epoch.0 != 0).count() as u8;
+        Lives { epochs, count }
+    }
+
+    /// Returns the epochs of all kernels, 0 for those that are not in the set.
+    pub(crate) const fn epochs(&self) -> &[Epoch; MAX_DOMAINS] {
+        &self.epochs
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     pub(crate) fn contains(&self, life: Life) -> bool {
-        self.0.get(life.kernel.index()).is_some_and(|it| it.0 != 0 && *it == life.epoch)
+        self.epochs.get(life.kernel.index()).is_some_and(|it| it.0 != 0 && *it == life.epoch)
     }
 
     pub(crate) fn add(&mut self, life: Life) {
-        if let Some(epoch) = self.0.get_mut(life.kernel.index()) {
-            *epoch = life.epoch;
-        }
+        self.set(life.kernel, life.epoch);
     }
 
     pub(crate) fn remove(&mut self, life: Life) {
@@ -113,13 +128,17 @@ impl Lives {
 
     /// Removes a kernel in whatever life.
     pub(crate) fn remove_kernel(&mut self, kernel: DomainId) {
-        if let Some(epoch) = self.0.get_mut(kernel.index()) {
-            *epoch = Epoch(0);
-        }
+        self.set(kernel, Epoch(0));
+    }
+
+    fn set(&mut self, kernel: DomainId, epoch: Epoch) {
+        let Some(place) = self.epochs.get_mut(kernel.index()) else { return };
+        let before = core::mem::replace(place, epoch);
+        self.count = self.count + u8::from(epoch.0 != 0) - u8::from(before.0 != 0);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Life> + '_ {
-        let lives = self.0.iter().enumerate().filter(|(_, epoch)| epoch.0 != 0);
+        let lives = self.epochs.iter().enumerate().filter(|(_, epoch)| epoch.0 != 0);
         lives.map(|(kernel, epoch)| Life { kernel: DomainId(kernel as u8), epoch: *epoch })
     }
 }

@@ -32,7 +32,7 @@ impl Writer<'_> {
     }
 
     fn lives(&mut self, lives: Lives) {
-        lives.0.iter().for_each(|epoch| self.put(epoch.0));
+        lives.epochs().iter().for_each(|epoch| self.put(epoch.0));
     }
 
     fn name(&mut self, name: EndName) {
@@ -167,11 +167,11 @@ impl Reader<'_> {
     }
 
     fn lives(&mut self) -> Option<Lives> {
-        let mut lives = Lives::NONE;
-        for epoch in &mut lives.0 {
+        let mut epochs = *Lives::NONE.epochs();
+        for epoch in &mut epochs {
             *epoch = Epoch(self.get()?);
         }
-        Some(lives)
+        Some(Lives::of_epochs(epochs))
     }
 
     fn name(&mut self) -> Option<EndName> {

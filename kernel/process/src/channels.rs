@@ -131,6 +131,16 @@ impl Process {
     ) -> Done {
         let message = load(memory, message)?;
         let end = self.end(fd, rights::FD_WRITE)?;
+        self.send_loaded(memory, system, end, &message)
+    }
+
+    fn send_loaded(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        end: u64,
+        message: &ChannelMessage,
+    ) -> Done {
         let [at, length] = message.bytes;
         // No message has more bytes.
         let length = length as usize;
@@ -139,7 +149,7 @@ impl Process {
         }
         memory.bytes.read(at, memory.scratch.get_mut(..length).ok_or(Errno::PROTO)?)?;
         let bytes = memory.scratch.get(..length).ok_or(Errno::PROTO)?;
-        let block = load_block(memory, &message)?;
+        let block = load_block(memory, message)?;
         let held = self.hold_back(message.ends)?;
         let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
         let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
@@ -188,14 +198,24 @@ impl Process {
         if flags & !NO_WAIT != 0 {
             return Err(Errno::INVAL.into());
         }
-        memory.check(message, MESSAGE)?;
+        let asked = load(memory, message)?;
         let end = self.end(fd, rights::FD_READ)?;
-        let waits = flags & NO_WAIT == 0;
+        self.receive_at(memory, system, (end, message), &asked, flags & NO_WAIT == 0)
+    }
+
+    fn receive_at(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        from: (u64, u32),
+        asked: &ChannelMessage,
+        waits: bool,
+    ) -> Done {
         // Most messages carry no ends, so numbers for them are reserved when that is known.
         let mut numbers = [NO_END; ENDPOINTS];
         let received = loop {
             let ends = numbers.iter().filter(|number| **number != NO_END).count();
-            match self.receive_into(memory, system, (end, message), (ends, waits)) {
+            match self.receive_into(memory, system, from, asked, (ends, waits)) {
                 Ok(Err(Unreceived { why, ends: needed, .. }))
                     if why == Errno::MSGSIZE && needed > ends =>
                 {
@@ -210,14 +230,14 @@ impl Process {
             self.enter_ends(numbers, [Cargo::Nothing; ENDPOINTS]);
         })?;
         let ends = self.enter_ends(numbers, arrived.ends);
-        let mut stored = load(memory, message)?;
-        stored.bytes[1] = arrived.length as u32;
-        (stored.ends, stored.tag, stored.reserved) = (ends, arrived.tag, 0);
-        (stored.block[1], stored.flags) = match &arrived.block {
+        let (block, flags) = match &arrived.block {
             Some(block) => (block.len() as u32, HAS_BLOCK),
             None => (0, 0),
         };
-        memory.store(message, stored.as_bytes())?;
+        let ([bytes, _], [block_at, _]) = (asked.bytes, asked.block);
+        let (bytes, block) = ([bytes, arrived.length as u32], [block_at, block]);
+        let stored = ChannelMessage { bytes, block, ends, tag: arrived.tag, flags, reserved: 0 };
+        memory.store(from.1, stored.as_bytes())?;
         Ok(())
     }
 
@@ -235,9 +255,9 @@ impl Process {
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         (end, message): (u64, u32),
+        asked: &ChannelMessage,
         (ends, waits): (usize, bool),
     ) -> Result<Result<Arrived, Unreceived>, Halt> {
-        let asked = load(memory, message)?;
         for [at, room] in [asked.bytes, asked.block, [message, MESSAGE]] {
             memory.check(at, room)?;
             memory.touch(at, room.min(LONGEST_BLOCK as u32))?;
@@ -263,7 +283,7 @@ impl Process {
                 if *why == Errno::MSGSIZE && (*bytes > room || *needed > block as usize) =>
             {
                 let (bytes, block) = ([at, *bytes as u32], [block_at, *needed as u32]);
-                let needed = ChannelMessage { bytes, block, ..asked };
+                let needed = ChannelMessage { bytes, block, ..*asked };
                 memory.store(message, needed.as_bytes())?;
                 return Err(Errno::MSGSIZE.into());
             }
@@ -301,14 +321,13 @@ impl Process {
         reply: u32,
     ) -> Done {
         // What can be known before is: a message that was sent is not taken back.
-        load(memory, message)?;
-        let reply_room = load(memory, reply)?;
-        self.end(fd, rights::FD_READ)?;
-        for [at, room] in [reply_room.bytes, reply_room.block] {
+        let (message, asked) = (load(memory, message)?, load(memory, reply)?);
+        let end = self.end(fd, rights::FD_READ | rights::FD_WRITE)?;
+        for [at, room] in [asked.bytes, asked.block] {
             memory.check(at, room)?;
         }
-        self.channel_send(memory, system, fd, message)?;
-        self.channel_receive(memory, system, fd, reply, 0)
+        self.send_loaded(memory, system, end, &message)?;
+        self.receive_at(memory, system, (end, reply), &asked, true)
     }
 
     /// Serves a name. Stores a descriptor, at which new channels arrive: each message there carries
