@@ -153,7 +153,8 @@ impl Store<'_> {
         let prepared = passes::prepare(self.wasm, isa.number())?;
         if prepared.trapping > 0 {
             eprintln!(
-                "pen: {} functions of {} use SIMD, which {} does not have: they trap when called",
+                "pen: {} functions of {} use SIMD, which {} does not have, and have no plain \
+                 version: they trap when called (docs/howto/use-simd.md)",
                 prepared.trapping,
                 file.display(),
                 isa.name()

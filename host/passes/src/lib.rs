@@ -3,14 +3,15 @@
 //! (`docs/design/programs.md`).
 //!
 //! ```text
-//! read (binary or text) -> check -> threads -> plain (ISAs without SIMD) -> wide (RV64)
-//! -> stop (all) -> a compiler
+//! read (binary or text) -> check -> versions -> threads -> plain (ISAs without SIMD)
+//! -> wide (RV64) -> stop (all) -> a compiler
 //! -> pack
 //! ```
 //! Programs that can move while they run go through [`with_points`] and [`exposed`] before that.
-//! Unsupported features are rejected first ([`Unsupported`]). `threads` and `stop` refuse a module
-//! that they do not understand; the others leave such a function unchanged. An invalid function
-//! reaches the compiler, which reports the error.
+//! Unsupported features are rejected first ([`Unsupported`]), and then versions of functions that
+//! do not fit together ([`WrongVersion`]). `threads` and `stop` refuse a module that they do not
+//! understand; the others leave such a function unchanged. An invalid function reaches the
+//! compiler, which reports the error.
 
 mod added;
 mod check;
@@ -20,12 +21,14 @@ mod pack;
 mod plain;
 mod stop;
 mod threads;
+mod versions;
 mod wide;
 
 pub use check::{Unsupported, unsupported, used};
 pub use moves::{exposed, with_points};
 pub use pack::packed;
 pub use plain::without_simd;
+pub use versions::WrongVersion;
 pub use wide::widened;
 
 use abi::program::engine;
@@ -45,13 +48,16 @@ pub enum Refused {
     Invalid(String),
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    #[error(transparent)]
+    Version(#[from] WrongVersion),
 }
 
 /// A module, ready for the compiler.
 pub struct Prepared {
     /// Binary.
     pub wasm: Vec<u8>,
-    /// Number of functions that use SIMD on an ISA without it: they trap when called.
+    /// Number of functions that use SIMD on an ISA without it, and are no version of a plain one:
+    /// they trap when called.
     pub trapping: usize,
 }
 
@@ -70,6 +76,7 @@ pub fn prepare(wasm: &[u8], isa: u32) -> Result<Prepared, Refused> {
     if let Some(what) = check::unsupported(&wasm) {
         return Err(what.into());
     }
+    let wasm = versions::selected(&wasm, engine::has_simd(isa))?.map_or(wasm, Cow::Owned);
     let wasm = threads::unshared(&wasm).map_err(Refused::Invalid)?.map_or(wasm, Cow::Owned);
     let (wasm, trapping) = match engine::has_simd(isa) {
         true => (wasm.into_owned(), 0),

@@ -11,9 +11,10 @@
 //!
 //! What else changes while a program runs, besides its memory, cannot move: a program is refused
 //! that changes its tables or drops segments, that has threads, or that runs code before `_start`;
-//! and one with SIMD, which would trap on an ISA without it.
+//! and one with SIMD, which would trap on an ISA without it. Functions with a version for SIMD
+//! (`versions`) are the plain ones on every ISA, so that frames mean the same everywhere.
 
-use crate::{added, names};
+use crate::{added, names, versions};
 use abi::moves::{EXPORTED_GLOBAL, POINT, asyncify};
 use abi::program::MODULE;
 use std::convert::Infallible;
@@ -274,11 +275,15 @@ impl Reencode for Points {
 /// Returns the module (binary or text) with calls of the kernel in its loops, if that is wanted.
 /// Fails if it cannot move, or is invalid.
 pub fn with_points(wasm: &[u8], in_loops: bool) -> Result<Vec<u8>, String> {
-    let wasm = &*wat::parse_bytes(wasm).map_err(|e| e.to_string())?;
+    let wasm = wat::parse_bytes(wasm).map_err(|e| e.to_string())?;
+    let plain = versions::selected(&wasm, false).map_err(|why| why.to_string())?;
+    let wasm = plain.as_deref().unwrap_or(&wasm);
     check(wasm)?;
     let found = Found::in_module(wasm).map_err(|why| why.to_string())?;
     if crate::plain::without_simd(wasm).1 != 0 {
-        return Err("it uses SIMD, which not all ISAs have".to_string());
+        return Err("it uses SIMD, which not all ISAs have, in functions that are no `@simd128` \
+                    version of a plain one"
+            .to_string());
     }
     if found.functions == 0 {
         return Err("it calls no function of the kernel, so it can do nothing".to_string());
@@ -371,10 +376,25 @@ mod tests {
         refused("(memory 1) (data \"a\") (func (type 1) data.drop 0)", "drops segments");
         refused("(func (type 1)) (export \"asyncify_start_unwind\" (func 1))", "uses Asyncify");
         refused("(func (type 1) i32.const 0 i32x4.splat drop)", "SIMD");
+        refused("(func (export \"f@simd128\"))", "no function \"f\"");
         refused("(func (type 1)) (global (mut funcref) (ref.null func))", "not a number");
         let shared = read("(module (import \"env\" \"memory\" (memory 1 2 shared)))");
         assert!(with_points(&shared, true).unwrap_err().contains("threads"));
         assert!(with_points(b"\0asm\x01", true).is_err());
+    }
+
+    #[test]
+    fn plain_functions_move_instead_of_their_versions() {
+        let module = |body: &str| {
+            read(&format!(
+                "(module (type (func (result i32))) (type (func)) {IMPORT} (func $f (type 1)) \
+                 (func $f@simd128 (type 1) {body}) (func (export \"_start\") (type 1) call $f))"
+            ))
+        };
+        let made = with_points(&module("i32.const 0 i32x4.splat drop"), false).unwrap();
+        assert!(versions::selected(&made, true).unwrap().is_none(), "none is left to select");
+        // What a version alone does is no obstacle.
+        assert!(with_points(&module("data.drop 0"), false).is_ok());
     }
 
     #[test]

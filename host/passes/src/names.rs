@@ -17,21 +17,41 @@ pub fn kept(section: NameSectionReader<'_>) -> Result<NameSection, Error<Infalli
     renumbered(section, Ok)
 }
 
+/// Returns the names to keep of the functions that are `wanted`.
+pub fn chosen(
+    section: NameSectionReader<'_>,
+    wanted: impl Fn(u32) -> bool,
+) -> Result<NameSection, Error<Infallible>> {
+    written(functions(section).filter(|(_, index)| wanted(*index)).map(Ok))
+}
+
 /// Returns the names to keep, of functions with new indices. `index` keeps their order.
 pub fn renumbered(
     section: NameSectionReader<'_>,
     mut index: impl FnMut(u32) -> Result<u32, Error<Infallible>>,
 ) -> Result<NameSection, Error<Infallible>> {
-    let mut names = NameSection::new();
-    let functions = section.into_iter().map_while(Result::ok).find_map(|part| match part {
+    written(functions(section).map(|(name, function)| Ok((name, index(function)?))))
+}
+
+/// Returns the functions of a section with their indices.
+pub fn functions(section: NameSectionReader<'_>) -> impl Iterator<Item = (&str, u32)> {
+    let map = section.into_iter().map_while(Result::ok).find_map(|part| match part {
         Name::Function(map) => Some(map),
         _ => None,
     });
-    if let Some(map) = functions {
-        let mut kept = NameMap::new();
-        for one in all(map) {
-            kept.append(index(one.index)?, &readable(one.name));
-        }
+    map.into_iter().flat_map(all).map(|one| (one.name, one.index))
+}
+
+fn written<'a>(
+    functions: impl Iterator<Item = Result<(&'a str, u32), Error<Infallible>>>,
+) -> Result<NameSection, Error<Infallible>> {
+    let (mut names, mut kept, mut any) = (NameSection::new(), NameMap::new(), false);
+    for function in functions {
+        let (name, index) = function?;
+        kept.append(index, &readable(name));
+        any = true;
+    }
+    if any {
         names.functions(&kept);
     }
     Ok(names)

@@ -14,6 +14,9 @@ mod nonsense;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod threads;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod versions;
 
 use std::path::Path;
 use std::process::ExitCode;
