@@ -9,8 +9,8 @@
 //!   kernels and the chip
 //! - `services`, `overlap`, `twins`, `statics`, `balloon`, `net`, `trio`: what kernels share
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
-//! - `programs`, `affinity`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`:
-//!   programs
+//! - `programs`, `affinity`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`,
+//!   `versions`: programs
 //! - `channels`: programs that talk by contracts
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
@@ -67,6 +67,7 @@ mod taken;
 mod threads;
 mod trio;
 mod twins;
+mod versions;
 mod watts;
 mod weak;
 
@@ -266,6 +267,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.stack", "duo", edge::of_stack),
     on("programs.threads", "duo", threads::together),
     on("programs.threads-harm", "duo", threads::harmful),
+    on("programs.versions", "duo", versions::selected),
     on("light.threads", "duo", light::threads),
     on("light.ends", "duo", light::ends),
     on("light.lost", "duo", |rig| light::lost(rig, 2)),
