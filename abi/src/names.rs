@@ -12,11 +12,17 @@
 //! | Close | door | | `count` of names removed |
 //! | List | name: only those above it; empty: all | room | [`Listed`]s in bulk |
 //! | Watch | edition, tree | | |
+//! | WatchLife | edition | | |
 //!
 //! Each reply of the service, errors included, has the table's *edition*, which is a higher one
 //! after each change. The n-th life of the table begins with n in its upper half ([`lives`]).
+//!
+//! Names below [`KERNEL`] and [`SERVICE`] are the system's: tree 0 registers them, and they have no
+//! door ([`NO_DOOR`]).
 
+use crate::boot::MAX_DOMAINS;
 use crate::codes::codes;
+use crate::service;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
@@ -34,6 +40,9 @@ codes! {
         List = 5,
         /// Waits until the table's edition is not the given one.
         Watch = 6,
+        /// Waits until the table is in another life than that of the given edition. No change in
+        /// this life wakes the caller.
+        WatchLife = 7,
     }
 }
 
@@ -55,12 +64,18 @@ codes! {
         /// The name is not valid, or the request is malformed.
         Inval = 28,
         Io = 29,
+        /// There are names below it.
+        Isdir = 31,
         /// There is no such name, or it is of another door.
         Noent = 44,
         /// The table is full.
         Nospc = 51,
         /// The operation is not supported.
         Nosys = 52,
+        /// The beginning of it is a name itself.
+        Notdir = 54,
+        /// It is the system's.
+        Perm = 63,
         /// The table was restarted meanwhile. Programs see WASI's `stale`.
         Restarted = 256,
     }
@@ -76,8 +91,11 @@ impl Errno {
     }
 }
 
-/// Maximum number of names of a board.
+/// Maximum number of names of all process trees.
 pub const NAMES: usize = 128;
+/// Maximum number of names of the system: each kernel has one, and one for each service. Names of
+/// process trees do not take their places.
+pub const SYSTEM_NAMES: usize = MAX_DOMAINS * (1 + service::ALL.len());
 /// Maximum number of names of one process tree.
 pub const TREE_NAMES: usize = 32;
 /// Maximum number of callers of Watch.
@@ -90,6 +108,13 @@ pub const NAME: usize = 63;
 pub const PARTS: usize = 4;
 /// Maximum bytes of a part of a name.
 pub const PART: usize = 31;
+
+/// First part of the names of kernels: `kernel/main`.
+pub const KERNEL: &str = "kernel";
+/// First part of the names of services, each with a kernel that executes it: `service/fs/main`.
+pub const SERVICE: &str = "service";
+/// The door of a name that none leads to.
+pub const NO_DOOR: u64 = 0;
 
 /// Returns the edition with which a life of the table begins.
 pub const fn first_edition(lives: u32) -> u64 {
@@ -155,6 +180,22 @@ impl Name {
 
     pub fn is_empty(&self) -> bool {
         *self == Name::EMPTY
+    }
+
+    /// Returns whether this name has all parts of `other`, and more.
+    pub fn is_below(&self, other: &Name) -> bool {
+        self.rest_below(other.as_bytes()).is_some()
+    }
+
+    /// Returns the parts after those of `path`, if there are more.
+    pub fn rest_below(&self, path: &[u8]) -> Option<&[u8]> {
+        self.as_bytes().strip_prefix(path)?.strip_prefix(b"/")
+    }
+
+    /// Returns whether only the system may register it.
+    pub fn is_of_system(&self) -> bool {
+        let first = self.as_bytes().split(|&byte| byte == b'/').next();
+        [KERNEL, SERVICE].iter().any(|part| first == Some(part.as_bytes()))
     }
 
     /// Returns whether this is a name. It may come from elsewhere, so its bytes can be anything.
@@ -308,6 +349,27 @@ mod tests {
         let texts = ["a", "a-b", "a/b", "aa", "b", "b/a"];
         let names = texts.map(|text| Name::new(text.as_bytes()));
         assert!(names.is_sorted() && texts.is_sorted());
+    }
+
+    #[test]
+    fn a_name_is_below_its_first_parts() {
+        let name = |text: &str| Name::new(text.as_bytes()).unwrap_or_default();
+        let below = |low: &str, high: &str| name(low).is_below(&name(high));
+        assert!(below("a/b", "a") && below("a/b/c", "a") && below("a/b/c", "a/b"));
+        for (low, high) in [("a", "a"), ("a", "a/b"), ("ab", "a"), ("a-b", "a"), ("b/a", "a")] {
+            assert!(!below(low, high), "{low} {high}");
+        }
+        assert_eq!(name("a/b/c").rest_below(b"a"), Some(&b"b/c"[..]));
+    }
+
+    #[test]
+    fn the_system_has_the_names_of_kernels_and_services() {
+        let is_of_system =
+            |text: &str| Name::new(text.as_bytes()).unwrap_or_default().is_of_system();
+        assert!(["kernel", "kernel/main", "service/fs/main"].into_iter().all(is_of_system));
+        assert!(
+            !["kernels", "kernel-x/a", "a/kernel", "services/fs"].into_iter().any(is_of_system)
+        );
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub const PROCESSES: Kind = Kind {
 pub const NAMES: Kind = Kind {
     name: "names",
     about: "the names of channels",
-    arena: Arena::Bytes(16 * PAGE),
+    arena: Arena::Bytes(20 * PAGE),
     stays: None,
     only_shared: false,
     drives: None,

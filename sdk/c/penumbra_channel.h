@@ -80,14 +80,15 @@ int penumbra_channel_call(uint32_t end, const struct penumbra_message *message,
 
 /* Serves a name by a contract, until the door is closed. Each message that arrives at the door has
  * the server's end of a new channel in ends[0]; say penumbra_channel_use before it is used. Fails
- * with EEXIST if another program serves the name. A name has 1 to 4 parts, joined by '/', of
- * a-z 0-9 _ - . */
+ * with EEXIST if another program serves the name, EISDIR if one serves a name below it, ENOTDIR if
+ * its beginning is a name that is served. A name has 1 to 4 parts, joined by '/', of a-z 0-9 _ - . ;
+ * those that begin with kernel or service are the system's: EPERM. */
 PENUMBRA_CALL("name_serve")
 int penumbra_name_serve(const char *name, uint32_t length, const void *contract, uint32_t bytes,
                         uint32_t *door);
 
 /* Connects to the program that serves a name: *end is the client's end of a new channel. Fails with
- * ENOENT if no program does, EPROTOTYPE if it does by another contract, ENOBUFS if it has no room
+ * ENOENT if no program does, ENXIO if the name is the system's, EPROTOTYPE if it does by another contract, ENOBUFS if it has no room
  * for more clients now. */
 PENUMBRA_CALL("name_connect")
 int penumbra_name_connect(const char *name, uint32_t length, const void *contract, uint32_t bytes,

@@ -20,8 +20,8 @@ pub const SCRATCH: Rank = Rank::leaf(36, "message buffer");
 pub const STREAM: Rank = Rank::leaf(38, "stream, incoming");
 /// The driver of the coherence protocol.
 pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
-/// The names of channels that programs of this kernel serve.
-pub const NAMES: Rank = Rank::leaf(37, "names served");
+/// The names of this kernel, and of channels that its programs serve.
+pub const NAMES: Rank = Rank::leaf(37, "names of this kernel");
 /// Calls from a peer.
 pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
 /// Ends of channels.

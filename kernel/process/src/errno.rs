@@ -61,6 +61,8 @@ numbers! {
     NOTSOCK = 57,
     /// The operation is not supported.
     NOTSUP = 58,
+    /// A name of the system, which leads to no door.
+    NXIO = 60,
     PERM = 63,
     /// The other side has closed the channel.
     PIPE = 64,

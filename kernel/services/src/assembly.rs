@@ -135,6 +135,9 @@ pub fn open(kernel: &'static Kernel, procedures: &'static dyn Procedures) {
     if kernel.spawn("channels", None, keep_channels, 0).is_err() {
         log!("no memory for the channels' thread: they do not wake kernels, and keep old names");
     }
+    if kernel.spawn("names", None, keep_names, 0).is_err() {
+        log!("no memory for the names' thread: this kernel has none, and programs may lose theirs");
+    }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     clock::start(kernel);
     if kernel.balloons.is_some() && kernel.spawn("balloon", None, keep_balloon, 0).is_err() {
@@ -157,6 +160,11 @@ fn keep_services(_: usize) {
 }
 
 fn keep_channels(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    names::keep_channels(kernel);
+}
+
+fn keep_names(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     names::keep(kernel);
 }

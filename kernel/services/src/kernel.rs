@@ -16,7 +16,7 @@ use kernel_sched::trace::TraceLog;
 pub struct Kernel {
     pub platform: Platform,
     pub services: Services,
-    /// The names of channels that programs of this kernel serve.
+    /// The names of this kernel, and of channels that its programs serve.
     pub registered: Registered,
 }
 

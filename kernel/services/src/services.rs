@@ -222,6 +222,11 @@ impl Services {
         self.all().into_iter().filter_map(|service| service.line(platform)).collect()
     }
 
+    /// Returns the names of the services whose steps this kernel executes.
+    pub fn executed(&self, platform: &'static Platform) -> Vec<&'static str> {
+        self.all().into_iter().filter_map(|service| service.executed(platform)).collect()
+    }
+
     /// Attaches this kernel to the services that are shared with other kernels.
     pub fn start(&self, platform: &'static Platform) {
         self.all().into_iter().for_each(|service| service.share(platform));
@@ -420,6 +425,11 @@ pub fn at(blob: &Blob, offset: u64) -> &'static str {
     let mut all = arenas_of(blob);
     let holds = |&(_, from, bytes): &(_, u64, u64)| (from..from + bytes).contains(&offset);
     all.find(holds).map_or("(self-tests)", |arena| arena.0)
+}
+
+/// Returns the mode that the board picks for a service.
+pub fn mode(blob: &Blob, name: &str) -> Mode {
+    mode_of(blob, name).1
 }
 
 /// Returns index and mode of a service in the board's list.

@@ -72,6 +72,7 @@ errors! {
     NOTEMPTY = 55, "directory not empty";
     NOTSOCK = 57, "not a socket";
     NOTSUP = 58, "not supported";
+    NXIO = 60, "nothing to connect to, as a name of the system";
     OVERFLOW = 61, "number too large";
     PERM = 63, "not permitted";
     PIPE = 64, "no reader is left, or the peer has closed the channel";

@@ -49,6 +49,9 @@ pub struct Client<'a>(pub Ask<'a>);
 /// Entries of one page of [`Client::list`].
 const PAGE: usize = 32;
 
+/// How often [`Client::list_at_once`] lists while names change.
+const TRIES: usize = 16;
+
 /// A page fits in a message between kernels.
 const _: () = assert!(PAGE * size_of::<Listed>() <= codec::room::<Names>(MAX_PAYLOAD));
 
@@ -108,6 +111,12 @@ impl Client<'_> {
         Ok(self.ask(Request { edition, tree, ..Request::new(Op::Watch) }, &mut [])?.edition)
     }
 
+    /// Waits until the table is in another life than that of `edition`, and returns its edition.
+    /// Changes of the table do not end the wait.
+    pub fn watch_life(&mut self, edition: u64) -> Result<u64> {
+        Ok(self.ask(Request { edition, ..Request::new(Op::WatchLife) }, &mut [])?.edition)
+    }
+
     /// Lists at most `most` names above `above` ([`Name::EMPTY`]: all), in ascending order. Returns
     /// them with the table's edition.
     pub fn list_some(&mut self, above: Name, most: usize) -> Result<(Vec<Listed>, u64)> {
@@ -121,13 +130,31 @@ impl Client<'_> {
 
     /// Lists all names. Names that come or go meanwhile may be missing.
     pub fn list(&mut self) -> Result<Vec<Listed>> {
-        let mut all = Vec::new();
+        Ok(self.list_pages()?.0)
+    }
+
+    /// Lists all names of one edition, and returns that. [`Errno::Again`] if the table changes all
+    /// the time.
+    pub fn list_at_once(&mut self) -> Result<(Vec<Listed>, u64)> {
+        for _ in 0..TRIES {
+            if let (all, Some(edition)) = self.list_pages()? {
+                return Ok((all, edition));
+            }
+        }
+        Err(Errno::Again)
+    }
+
+    /// Lists all names, and returns their edition if it is the same for all.
+    fn list_pages(&mut self) -> Result<(Vec<Listed>, Option<u64>)> {
+        let (mut all, mut first) = (Vec::new(), None);
+        let mut is_one = true;
         loop {
             let above = all.last().map_or(Name::EMPTY, |listed: &Listed| listed.name);
-            let (some, _) = self.list_some(above, PAGE)?;
+            let (some, edition) = self.list_some(above, PAGE)?;
+            is_one &= *first.get_or_insert(edition) == edition;
             match some.first() {
                 Some(listed) if listed.name > above => all.extend(some),
-                _ => return Ok(all),
+                _ => return Ok((all, first.filter(|_| is_one))),
             }
         }
     }

@@ -10,11 +10,13 @@
 //!                 \-> the same: parked -- the table changes --> repeated, answered
 //! ```
 //! A restarted table is empty, and kernels register again what they serve. They learn of the
-//! restart by the edition, whose upper half is the table's life: Watch returns it.
+//! restart by WatchLife. Its callers are parked without a record: no step of this life wakes them,
+//! so changes of the table do not wake a kernel that rests. When a life is lost, the kernels let
+//! all their parked callers ask again.
 
 use crate::table::{Entry, Life, Table};
 use abi::boot::MAX_DOMAINS;
-use abi::names::{Errno, Listed, Name, Op, Reply, Request, TREE_WATCHES, WATCHES};
+use abi::names::{Errno, Listed, Name, Op, Reply, Request, TREE_WATCHES, WATCHES, lives};
 use base::id::{DomainId, Epoch};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 use zerocopy::IntoBytes;
@@ -79,6 +81,10 @@ impl Names {
             }
             Op::List => return self.list(request.name, bulk),
             Op::Watch => return self.watch(token, request),
+            Op::WatchLife if lives(request.edition) == lives(self.table.edition()) => {
+                return Err(Halt::Park);
+            }
+            Op::WatchLife => {}
         }
         Ok(reply)
     }

@@ -1,10 +1,12 @@
 //! The names, and the doors that they lead to.
 //!
-//! Contract: a name leads to one door of one life of a kernel. The limits of the board and of each
-//! process tree hold after each call. Each call that changes something gives the table a higher
-//! edition; a refused one changes nothing. A call takes time for [`NAMES`] entries at most.
+//! Contract: a name leads to one door of one life of a kernel. No name is below another one, as no
+//! file is below another file. The names of the system are registered by the system only. The
+//! limits of the board and of each process tree hold after each call. Each call that changes
+//! something gives the table a higher edition; a refused one changes nothing. A call takes time for
+//! [`NAMES`] and [`SYSTEM_NAMES`] entries at most.
 
-use abi::names::{Errno, Listed, NAMES, Name, TREE_NAMES, first_edition};
+use abi::names::{Errno, Listed, NAMES, Name, SYSTEM_NAMES, TREE_NAMES, first_edition};
 use alloc::collections::BTreeMap;
 use core::ops::Bound::{Excluded, Unbounded};
 use share::Token;
@@ -75,23 +77,44 @@ impl Table {
         if !name.is_valid() {
             return Err(Errno::Inval);
         }
+        if name.is_of_system() && entry.tree != 0 {
+            return Err(Errno::Perm);
+        }
         match self.names.get(&name) {
             Some(present) if *present == entry => return Ok(()),
             Some(_) => return Err(Errno::Exist),
             None => {}
         }
-        if entry.tree != 0 && self.of_tree(entry.tree) >= TREE_NAMES {
-            return Err(Errno::Dquot);
-        }
-        if self.names.len() >= NAMES {
-            return Err(Errno::Nospc);
-        }
+        self.has_place(&name)?;
+        self.has_room(entry.tree)?;
         self.names.insert(name, entry);
         self.edition += 1;
         Ok(())
     }
 
-    /// Returns the number of names of a process tree.
+    /// Checks that no name is above or below `name`.
+    fn has_place(&self, name: &Name) -> Result<(), Errno> {
+        if self.names.keys().any(|other| other.is_below(name)) {
+            return Err(Errno::Isdir);
+        }
+        if self.names.keys().any(|other| name.is_below(other)) {
+            return Err(Errno::Notdir);
+        }
+        Ok(())
+    }
+
+    /// Checks that a process tree, or the system, may have another name.
+    fn has_room(&self, tree: u32) -> Result<(), Errno> {
+        let of_system = self.of_tree(0);
+        let (count, most) = match tree {
+            0 => (of_system, SYSTEM_NAMES),
+            _ if self.of_tree(tree) >= TREE_NAMES => return Err(Errno::Dquot),
+            _ => (self.names.len() - of_system, NAMES),
+        };
+        if count < most { Ok(()) } else { Err(Errno::Nospc) }
+    }
+
+    /// Returns the number of names of a process tree; 0: of the system.
     fn of_tree(&self, tree: u32) -> usize {
         self.names.values().filter(|entry| entry.tree == tree).count()
     }

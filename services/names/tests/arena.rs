@@ -4,7 +4,10 @@
 //! A binary has one global allocator, so this test is a binary of its own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use abi::names::{Errno, Listed, NAMES, Name, Op, Reply, Request, WATCHES, first_edition};
+use abi::names::{
+    Errno, Listed, NAMES, Name, Op, Reply, Request, SYSTEM_NAMES, TREE_NAMES, WATCHES,
+    first_edition,
+};
 use base::id::{DomainId, Epoch};
 use base::port::Exclusive;
 use names::Names;
@@ -77,9 +80,10 @@ impl Kernel {
         self.ask(request, &mut []).map(|reply| reply.errno())
     }
 
-    fn register(&self, number: usize) -> Option<Errno> {
+    /// Registers a name for a process tree; 0: the system.
+    fn register(&self, number: usize, tree: u32) -> Option<Errno> {
         let name = Name::new(format!("n/{number}").as_bytes()).unwrap();
-        self.errno(Request { name, ..Request::new(Op::Register) })
+        self.errno(Request { name, tree, ..Request::new(Op::Register) })
     }
 
     fn edition(&self) -> u64 {
@@ -87,10 +91,13 @@ impl Kernel {
     }
 
     fn fill(&self) {
-        for number in 0..NAMES {
-            assert_eq!(self.register(number), Some(Errno::Success));
+        for number in 0..NAMES + SYSTEM_NAMES {
+            let tree = number.checked_sub(SYSTEM_NAMES).map_or(0, |of| 1 + of / TREE_NAMES);
+            assert_eq!(self.register(number, tree as u32), Some(Errno::Success));
         }
-        assert_eq!(self.register(NAMES), Some(Errno::Nospc));
+        for tree in [0, 500] {
+            assert_eq!(self.register(NAMES + SYSTEM_NAMES, tree), Some(Errno::Nospc));
+        }
         let edition = self.edition();
         for tree in 0..WATCHES as u32 {
             assert_eq!(self.errno(Request { edition, tree, ..Request::new(Op::Watch) }), None);
@@ -119,10 +126,10 @@ fn a_full_table_fits_its_arena_and_frees_all_memory() {
 #[test]
 fn a_restarted_table_is_empty_and_has_a_higher_edition() {
     let kernel = Kernel::new();
-    kernel.register(1);
+    kernel.register(1, 5);
     let before = kernel.edition();
     assert_eq!(kernel.instance.start(), Ok(2));
     assert_eq!(kernel.edition(), first_edition(2));
     assert!(before < first_edition(2));
-    assert_eq!(kernel.register(1), Some(Errno::Success));
+    assert_eq!(kernel.register(1, 5), Some(Errno::Success));
 }

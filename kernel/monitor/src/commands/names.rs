@@ -9,7 +9,7 @@ use kernel_services::services::Patience;
 pub const COMMANDS: &[Command] = &[Command {
     name: "names",
     arguments: "",
-    help: "the names of channels: kernel, process and contract that serve each",
+    help: "the names of kernels, services and channels: kernel, process and contract of each",
     run: list,
 }];
 
@@ -23,7 +23,10 @@ fn show(out: &mut dyn Write, all: &[Listed], kernel: &dyn Fn(u16) -> &'static st
     writeln!(out, "  {:<8} {:>5}  {:<32}  name", "kernel", "pid", "contract")?;
     for listed in all {
         write!(out, "  {:<8} {:>5}  ", kernel(listed.kernel), listed.pid)?;
-        hex(out, &listed.contract)?;
+        match listed.name.is_of_system() {
+            true => write!(out, "{:<32}", "-")?,
+            false => hex(out, &listed.contract)?,
+        }
         writeln!(out, "  {}", listed.name.text())?;
     }
     Ok(())
@@ -41,8 +44,11 @@ mod tests {
         let listed = Listed { name, contract: [0xa5; 16], pid: 70, kernel: 1, epoch: 2 };
         let mut out = String::new();
         let kernel = |kernel| if kernel == 1 { "shadow" } else { "?" };
-        assert!(show(&mut out, &[listed], &kernel).is_ok());
+        let name = Name::new(b"kernel/shadow").unwrap_or_default();
+        let system = Listed { name, kernel: 1, epoch: 2, ..Listed::default() };
+        assert!(show(&mut out, &[system, listed], &kernel).is_ok());
         let expected = "  kernel     pid  contract                          name\n  \
+                        shadow       0  -                                 kernel/shadow\n  \
                         shadow      70  a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5  mail/virus\n";
         assert_eq!(out, expected);
     }

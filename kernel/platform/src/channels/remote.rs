@@ -311,7 +311,7 @@ impl Channels {
     }
 
     /// Lets the thread that keeps the channels look for work.
-    pub fn call_keeper(&self, node: &Node) {
+    pub(super) fn call_keeper(&self, node: &Node) {
         match self.keeper.load(Ordering::Acquire) {
             0 => {}
             keeper => node.scheduler.wake(ThreadId::from_token(keeper)),
@@ -332,13 +332,13 @@ impl Channels {
         self.keeper.store(node.scheduler.current().token(), Ordering::Release);
     }
 
-    /// Waits until the thread that keeps the channels has work, or `is_over`.
-    pub fn await_work(&self, node: &Node, is_over: &dyn Fn() -> bool) {
-        node.scheduler.wait(&self.changed, || self.has_work() || is_over());
+    /// Waits until the thread that keeps the channels has work.
+    pub fn await_work(&self, node: &Node) {
+        node.scheduler.wait(&self.changed, || self.has_work());
     }
 
     /// Returns whether the thread that keeps the channels has work. It is woken for it.
-    pub fn has_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.owed.load(Ordering::Relaxed) != 0 || self.state.lock().rest.doors.any_closed()
     }
 

@@ -166,6 +166,9 @@ impl Ends for Guest {
         if let Err(why) = self.may_use_channels() {
             return Ok(Err(why));
         }
+        if name.is_of_system() {
+            return Ok(Err(Errno::NXIO));
+        }
         let (kernel, tree, secret) = (self.kernel(), self.tree(), self.secret());
         let is_over = || self.must_end_wait();
         let found = names::with_names(self.session(), &Patience::unless(&is_over), |names| {

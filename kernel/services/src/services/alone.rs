@@ -1,4 +1,5 @@
-//! How a service starts that this kernel has alone, and whether it has the service's device.
+//! Which services exist on the board; how one starts that this kernel has alone, and whether it has
+//! the device of that.
 
 use super::guard::ArenaGuard;
 use super::share_of;
@@ -12,6 +13,13 @@ use share::{Instance, Mode, Service, Shareable};
 pub(super) fn device_of(service: &str) -> (Option<u32>, bool) {
     let found = abi::service::ALL.into_iter().find(|kind| kind.name == service);
     found.map_or((None, true), |kind| (kind.drives, kind.drives.is_none() || kind.works_without))
+}
+
+/// Returns whether a service exists on this board.
+pub(super) fn exists(blob: &Blob, service: &str) -> bool {
+    let (drives, works_without) = device_of(service);
+    let on_board = |kind| works_without || blob.devices().iter().any(|found| found.kind == kind);
+    drives.is_none_or(on_board) && share_of(blob, service).is_some()
 }
 
 /// Returns whether domain `me` can drive a device of this kind alone. The DMA engine has a part for

@@ -1,7 +1,7 @@
 //! One service as this kernel reaches it: requests, which are executed here or sent to the home,
 //! and counters.
 
-use super::alone::{device_of, has_device, start};
+use super::alone::{device_of, exists, has_device, start};
 use super::guard::ArenaGuard;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
 use abi::boot::Blob;
@@ -362,6 +362,9 @@ pub trait Registered {
 
     /// Returns the service's line of the monitor's `services`, if it exists on this board.
     fn line(&self, platform: &'static Platform) -> Option<Line>;
+
+    /// Returns the service's name, if it exists on this board and this kernel executes its steps.
+    fn executed(&self, platform: &'static Platform) -> Option<&'static str>;
 }
 
 impl<S: Service + Shareable> Registered for Served<S> {
@@ -456,11 +459,11 @@ impl<S: Service + Shareable> Registered for Served<S> {
             usage: platform.scheduler.unpreempted(usage),
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
         };
-        let works_without = device_of(S::NAME).1;
-        let on_board =
-            |kind| works_without || platform.blob.devices().iter().any(|found| found.kind == kind);
-        let exists = self.drives.is_none_or(on_board) && share_of(platform.blob, S::NAME).is_some();
-        exists.then(line)
+        exists(platform.blob, S::NAME).then(line)
+    }
+
+    fn executed(&self, platform: &'static Platform) -> Option<&'static str> {
+        (self.is_local() && exists(platform.blob, S::NAME)).then_some(S::NAME)
     }
 }
 

@@ -13,9 +13,12 @@ pub struct Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    /// Serves `name` by this contract. Fails with [`Errno::EXIST`] if another program does.
+    /// Serves `name` by this contract. Fails with [`Errno::EXIST`] if another program does,
+    /// [`Errno::ISDIR`] if one serves a name below it, and [`Errno::NOTDIR`] if its beginning is a
+    /// name that is served.
     ///
     /// A name has 1 to 4 parts, joined by `/`, of `a-z 0-9 _ - .`; others are [`Errno::INVAL`].
+    /// Those that begin with `kernel` or `service` are the system's: [`Errno::PERM`].
     pub fn open(name: &str, contract: &'a [u8]) -> Result<Door<'a>, Errno> {
         let end = Channel(End::from_descriptor(ffi::name_serve(name, contract)?));
         Ok(Door { end, contract })
@@ -35,8 +38,9 @@ impl<'a> Door<'a> {
 }
 
 /// Connects to the program that serves `name`. Returns the client's end of a new channel. Fails
-/// with [`Errno::NOENT`] if no program does, [`Errno::PROTOTYPE`] if it does by another contract,
-/// and [`Errno::NOBUFS`] if it has no room for more clients now.
+/// with [`Errno::NOENT`] if no program does, [`Errno::NXIO`] if the name is the system's,
+/// [`Errno::PROTOTYPE`] if it does by another contract, and [`Errno::NOBUFS`] if it has no room for
+/// more clients now.
 pub fn connect(name: &str, contract: &[u8]) -> Result<Channel, Errno> {
     connect_by(name, contract, 0)
 }

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use abi::boot::MAX_DOMAINS;
-use abi::names::{Errno, NAME, NAMES, Name, Op, Reply, Request, WATCHES};
+use abi::names::{Errno, NAME, NAMES, Name, Op, Reply, Request, SYSTEM_NAMES, WATCHES};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use names::Names;
@@ -94,6 +94,9 @@ fn any_name(random: &mut Prng) -> Name {
             Name::read_from_bytes(&bytes).unwrap()
         }
         1 => raw(b"a/b.c", number(random) as u8),
+        2 if random.chance(1, 4) => {
+            name(["kernel/a", "service/a/b", "kernel", "n7/a"][random.below(4) as usize])
+        }
         _ => name(&format!("n{}", random.below(300))),
     }
 }
@@ -135,7 +138,7 @@ fn check(random: &mut Prng, world: &mut World) {
         _ => {}
     }
     let (names, watches) = world.service.census();
-    assert!(names <= NAMES && watches <= WATCHES);
+    assert!(names <= NAMES + SYSTEM_NAMES && watches <= WATCHES);
 }
 
 #[test]
@@ -146,7 +149,9 @@ fn any_request_is_answered() {
         for _ in 0..2500 {
             check(&mut random, &mut world);
         }
-        assert!(world.list().iter().all(|listed| listed.name.is_valid()), "seed {seed}");
+        let all: Vec<Name> = world.list().iter().map(|listed| listed.name).collect();
+        assert!(all.iter().all(Name::is_valid), "seed {seed}");
+        assert!(!all.iter().any(|low| all.iter().any(|high| low.is_below(high))), "seed {seed}");
         (0..3).for_each(|kernel| world.tell(Event::Gone(DomainId(kernel), Epoch(5))));
         assert_eq!(world.service.census(), (0, 0), "seed {seed}: something of a dead kernel");
     }
@@ -159,7 +164,7 @@ fn requests_are_any_bits() {
     for _ in 0..10_000 {
         let bytes: Vec<u8> = (0..size_of::<Request>()).map(|_| random.next() as u8).collect();
         let mut request = Request::read_from_bytes(&bytes).unwrap();
-        request.op = random.below(8) as u16;
+        request.op = random.below(9) as u16;
         if random.chance(1, 2) {
             request.reserved = [0; 3];
         }

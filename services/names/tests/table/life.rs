@@ -1,8 +1,8 @@
 //! The life of a name: registered, found, listed, removed.
 
 use crate::common::*;
-use abi::names::{Errno, Listed, Name};
-use names::client::{Found, Registration};
+use abi::names::{Errno, Listed, NO_DOOR, Name, Request};
+use names::client::{Client, Found, Registration};
 
 #[test]
 fn a_registered_name_leads_to_its_door() {
@@ -43,6 +43,43 @@ fn registering_the_same_again_has_no_effect() {
 }
 
 #[test]
+fn no_name_is_below_another() {
+    let mut world = World::new();
+    world.add(1, "mail/virus", 40).unwrap();
+    for above in ["mail", "mail/virus/new", "mail/virus/new/one"] {
+        let why = if above == "mail" { Errno::Isdir } else { Errno::Notdir };
+        assert_eq!(world.add(1, above, 40), Err(why), "{above}");
+    }
+    for beside in ["mail/spam", "mail-x", "mail.virus", "virus/mail", "mai", "mail/virus2"] {
+        assert!(world.add(1, beside, 40).is_ok(), "{beside}");
+    }
+    assert!(world.add(1, "mail/virus", 40).is_ok(), "it is there");
+    assert_eq!(world.with(1, |client| client.close(40)), Ok(7));
+    assert!(world.add(1, "mail", 40).is_ok(), "nothing is below it any more");
+    assert_eq!(world.add(2, "mail/virus", 1), Err(Errno::Notdir));
+}
+
+#[test]
+fn names_of_the_system_are_for_the_system() {
+    let mut world = World::new();
+    let of_system =
+        |text| Registration { name: name(text), door: NO_DOOR, ..Registration::default() };
+    for text in ["kernel", "service", "kernel/main", "service/fs/main", "kernel/a/b/c"] {
+        assert_eq!(world.add(1, text, 40), Err(Errno::Perm), "{text}");
+    }
+    for text in ["kernel/main", "service/fs/main"] {
+        world.with(1, |client| client.register(of_system(text))).unwrap();
+        assert_eq!(world.add(1, text, NO_DOOR), Err(Errno::Perm), "also if it is there");
+    }
+    assert_eq!(world.find("kernel/main"), Ok((1, NO_DOOR)));
+    assert!(world.add(1, "kernels", 40).is_ok());
+    world.with(1, |client| client.close(40)).unwrap();
+    assert_eq!(world.texts(), ["kernel/main", "service/fs/main"]);
+    world.gone(1);
+    assert_eq!(world.list(), []);
+}
+
+#[test]
 fn only_the_door_of_a_name_removes_it() {
     let mut world = World::new();
     world.add(1, "storage", 40).unwrap();
@@ -71,7 +108,8 @@ fn names_are_listed_in_order_over_several_pages() {
     let mut world = World::new();
     for number in (0..100).rev() {
         let text = format!("n/{number:02}");
-        let registered = Registration { tree: 0, ..registration(&text, number) };
+        let tree = 1 + number as u32 / 30;
+        let registered = Registration { tree, ..registration(&text, number) };
         world.with(1, |client| client.register(registered)).unwrap();
     }
     let expected: Vec<String> = (0..100).map(|number| format!("n/{number:02}")).collect();
@@ -82,6 +120,41 @@ fn names_are_listed_in_order_over_several_pages() {
     // A name that is not there (any more) is a place to continue, too.
     let (page, _) = world.with(0, |client| client.list_some(name("n/97x"), 1)).unwrap();
     assert_eq!(page.first().map(|listed| listed.name), Some(name("n/98")));
+}
+
+#[test]
+fn a_list_at_once_is_of_one_edition() {
+    let mut world = World::new();
+    for number in 0..80 {
+        let text = format!("n/{number:02}");
+        let registered = Registration { tree: 1 + number as u32 / 30, ..registration(&text, 1) };
+        world.with(1, |client| client.register(registered)).unwrap();
+    }
+    // While the list is read for the first time, its last name goes and an earlier one comes.
+    let mut requests = 0;
+    let mut carry = |request: Request, bulk: &mut [u8]| {
+        requests += 1;
+        if requests == 2 {
+            world.with(1, |client| client.remove(name("n/79"), 1)).unwrap();
+            world.add(2, "a", 7).unwrap();
+        }
+        world.done(0, request, bulk)
+    };
+    let (all, edition) = Client(&mut carry).list_at_once().unwrap();
+    assert_eq!((all.len(), edition), (80, world.edition()));
+    assert_eq!(all, world.list());
+}
+
+#[test]
+fn a_table_that_changes_all_the_time_is_not_listed_at_once() {
+    let mut world = World::new();
+    world.add(2, "b", 1).unwrap();
+    let mut carry = |request: Request, bulk: &mut [u8]| {
+        world.add(1, "a", 1).unwrap();
+        world.with(1, |client| client.remove(name("a"), 1)).unwrap();
+        world.done(0, request, bulk)
+    };
+    assert_eq!(Client(&mut carry).list_at_once(), Err(Errno::Again));
 }
 
 #[test]

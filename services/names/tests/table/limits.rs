@@ -1,7 +1,7 @@
 //! The limits of the board, and of a process tree.
 
 use crate::common::*;
-use abi::names::{Errno, NAMES, Op, Request, TREE_NAMES, TREE_WATCHES, WATCHES};
+use abi::names::{Errno, NAMES, Op, Request, SYSTEM_NAMES, TREE_NAMES, TREE_WATCHES, WATCHES};
 use names::client::Registration;
 
 fn add(world: &mut World, number: usize, tree: u32) -> Result<u64, Errno> {
@@ -25,19 +25,34 @@ fn a_tree_has_at_most_32_names() {
 }
 
 #[test]
-fn a_board_has_at_most_128_names() {
+fn all_trees_have_at_most_128_names() {
     let mut world = World::new();
     for number in 0..NAMES {
-        // The system has no limit of its own.
-        add(&mut world, number, 0).unwrap();
+        add(&mut world, number, 1 + (number / TREE_NAMES) as u32).unwrap();
     }
     let before = world.edition();
-    assert_eq!(add(&mut world, 500, 0), Err(Errno::Nospc));
-    assert_eq!(add(&mut world, 500, 5), Err(Errno::Nospc));
+    assert_eq!(add(&mut world, 500, 50), Err(Errno::Nospc));
     assert_eq!((world.edition(), world.service.census()), (before, (NAMES, 0)));
+    // Names of trees do not keep a kernel from registering its own.
+    for number in 0..SYSTEM_NAMES {
+        add(&mut world, 1000 + number, 0).unwrap();
+    }
+    assert_eq!(add(&mut world, 500, 0), Err(Errno::Nospc));
     world.gone(1);
     world.epochs[1] = 2;
     assert!(add(&mut world, 500, 5).is_ok());
+}
+
+#[test]
+fn names_of_the_system_take_no_places_of_trees() {
+    let mut world = World::new();
+    for number in 0..SYSTEM_NAMES {
+        add(&mut world, number, 0).unwrap();
+    }
+    assert_eq!(add(&mut world, 500, 0), Err(Errno::Nospc));
+    for number in 0..NAMES {
+        add(&mut world, 1000 + number, 1 + (number / TREE_NAMES) as u32).unwrap();
+    }
 }
 
 #[test]

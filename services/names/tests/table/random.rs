@@ -2,7 +2,9 @@
 //! return, against a model: a map, a set of watchers, and rules that need no more than a line each.
 
 use crate::common::*;
-use abi::names::{Errno, NAMES, Op, Reply, Request, TREE_NAMES, TREE_WATCHES, WATCHES, lives};
+use abi::names::{
+    Errno, NAMES, Op, Reply, Request, SYSTEM_NAMES, TREE_NAMES, TREE_WATCHES, WATCHES, lives,
+};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use share::{Event, Token};
@@ -44,7 +46,7 @@ impl Play {
             world,
             random: Prng::new(seed),
             seed,
-            texts: if seed.is_multiple_of(2) { 20 } else { 2 * NAMES as u64 },
+            texts: if seed.is_multiple_of(2) { 20 } else { 3 * NAMES as u64 },
             names: BTreeMap::new(),
             watchers: BTreeMap::new(),
             over: [0; KERNELS as usize],
@@ -55,10 +57,11 @@ impl Play {
 
     fn text(&mut self) -> String {
         let number = self.random.below(self.texts);
-        if number.is_multiple_of(3) {
-            format!("n{number}")
-        } else {
-            format!("n{}/{number}", number % 7)
+        match number % 10 {
+            9 => format!("kernel/{number}"),
+            8 => format!("service/fs/{number}"),
+            0 | 3 | 6 => format!("n{number}"),
+            _ => format!("n{}/{number}", number % 7),
         }
     }
 
@@ -102,18 +105,10 @@ impl Play {
             epoch: self.world.epochs[usize::from(kernel)],
             door: random.below(6),
             contract: [random.below(2) as u8; 16],
-            tree: random.below(5) as u32,
+            tree: random.below(6) as u32,
             pid: random.below(2) as u32,
         };
-        let of_tree = self.names.values().filter(|other| other.tree == known.tree).count();
-        let (expected, is_new) = match self.names.get(&text) {
-            _ if self.is_over(kernel) => (Errno::Hostunreach, false),
-            Some(present) if *present == known => (Errno::Success, false),
-            Some(_) => (Errno::Exist, false),
-            None if known.tree != 0 && of_tree >= TREE_NAMES => (Errno::Dquot, false),
-            None if self.names.len() >= NAMES => (Errno::Nospc, false),
-            None => (Errno::Success, true),
-        };
+        let (expected, is_new) = self.result_of_register(&text, known);
         let Known { door, contract, tree, pid, .. } = known;
         let name = name(&text);
         let request = Request { name, door, contract, tree, pid, ..Request::new(Op::Register) };
@@ -122,6 +117,29 @@ impl Play {
         }
         self.seen.insert(expected);
         self.ask(kernel, request, expected, is_new);
+    }
+
+    /// Returns the result of registering a name, and whether that changes something.
+    fn result_of_register(&self, text: &str, known: Known) -> (Errno, bool) {
+        let count = |which: &dyn Fn(u32) -> bool| {
+            self.names.values().filter(|other| which(other.tree)).count()
+        };
+        let is_below = |low: &str, high: &str| low.starts_with(&format!("{high}/"));
+        let is_of_system = ["kernel/", "service/"].iter().any(|part| text.starts_with(part));
+        let refused = match self.names.get(text) {
+            _ if self.is_over(known.kernel) => Errno::Hostunreach,
+            _ if is_of_system && known.tree != 0 => Errno::Perm,
+            Some(present) if *present == known => return (Errno::Success, false),
+            Some(_) => Errno::Exist,
+            None if self.names.keys().any(|other| is_below(other, text)) => Errno::Isdir,
+            None if self.names.keys().any(|other| is_below(text, other)) => Errno::Notdir,
+            None if known.tree == 0 && count(&|tree| tree == 0) >= SYSTEM_NAMES => Errno::Nospc,
+            None if known.tree == 0 => return (Errno::Success, true),
+            None if count(&|tree| tree == known.tree) >= TREE_NAMES => Errno::Dquot,
+            None if count(&|tree| tree != 0) >= NAMES => Errno::Nospc,
+            None => return (Errno::Success, true),
+        };
+        (refused, false)
     }
 
     fn remove(&mut self, kernel: u8) {
@@ -278,6 +296,14 @@ fn random_histories_agree_with_a_map() {
     for seed in 0..200 {
         seen.append(&mut play(seed, 800));
     }
-    let refusals = [Errno::Dquot, Errno::Exist, Errno::Hostunreach, Errno::Nospc];
+    let refusals = [
+        Errno::Dquot,
+        Errno::Exist,
+        Errno::Hostunreach,
+        Errno::Isdir,
+        Errno::Nospc,
+        Errno::Notdir,
+        Errno::Perm,
+    ];
     assert!(refusals.iter().all(|refusal| seen.contains(refusal)), "only {seen:?}");
 }

@@ -1,7 +1,7 @@
 //! Watch: waiting for a change of the table.
 
 use crate::common::*;
-use abi::names::{Errno, Op, Request, lives};
+use abi::names::{Errno, Op, Request, WATCHES, lives};
 use names::client::Client;
 use share::Event;
 
@@ -104,6 +104,37 @@ fn a_watcher_learns_that_the_table_has_restarted() {
     let reply = new.again(token, request, &mut []).unwrap();
     assert!(reply.edition > request.edition);
     assert_eq!((lives(request.edition), lives(reply.edition)), (3, 4));
+}
+
+#[test]
+fn a_watcher_of_the_life_is_not_woken_by_changes() {
+    let mut world = World::of_life(3);
+    let edition = world.add(1, "a", 1).unwrap();
+    let request = |edition| Request { edition, ..Request::new(Op::WatchLife) };
+    let token = world.token(0);
+    assert_eq!(world.ask(token, request(edition), &mut []), None);
+    world.add(1, "b", 1).unwrap();
+    world.gone(1);
+    assert_eq!((world.take_woken(), world.service.census()), (vec![], (0, 0)));
+    assert_eq!(world.again(token, request(edition), &mut []), None, "the same life");
+    world.tell(Event::Cancel(token));
+    for other in [0, edition - (1 << 32), edition + (1 << 32), u64::MAX] {
+        let now = world.edition();
+        assert_eq!(world.with(0, |client| client.watch_life(other)), Ok(now));
+    }
+    let reply = World::of_life(4).again(token, request(edition), &mut []).unwrap();
+    assert_eq!((reply.errno(), lives(reply.edition)), (Errno::Success, 4));
+}
+
+#[test]
+fn any_number_of_callers_watch_the_life() {
+    let mut world = World::new();
+    let request = Request { edition: world.edition(), ..Request::new(Op::WatchLife) };
+    for kernel in (0..3).cycle().take(3 * WATCHES) {
+        let token = world.token(kernel);
+        assert_eq!(world.ask(token, request, &mut []), None);
+    }
+    world.watch(0, 5);
 }
 
 #[test]
