@@ -130,6 +130,74 @@ pub fn names(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Kernels, services and what programs serve are files in `/name`, the same for each kernel. What a
+/// program or kernel has there goes with it, and comes back with its next life.
+pub fn files(rig: &mut Rig, mode: &str, executes: &[&str]) -> Result<(), Failure> {
+    ready(rig)?;
+    for (kernel, isa) in KERNELS.into_iter().zip(["aarch64", "riscv64"]) {
+        until(rig, &format!("fs cat name/kernel/{kernel}"), &format!("isa: {isa}"))?;
+        demand(rig, &format!("on shadow fs cat name/kernel/{kernel}"), "life: 1")?;
+    }
+    for kernel in executes {
+        let mode = format!("mode: {mode}");
+        until(rig, &format!("fs cat name/service/fs/{kernel}"), &mode)?;
+        demand(rig, &format!("on shadow fs cat name/service/names/{kernel}"), &mode)?;
+    }
+    let said = rig.ask("main", "fs ls name/service/fs", PATIENCE)?;
+    let there = |kernel| said.lines().any(|line| line.trim() == kernel);
+    if KERNELS.into_iter().any(|kernel| there(kernel) != executes.contains(&kernel)) {
+        return Err(wrong("name/service/fs", said));
+    }
+    demand(rig, "names", "kernel/shadow")?;
+    demand(rig, "fs cat proc/mounts", "names /name namefs")?;
+    demand(rig, "fs write name/kernel/main text", "not allowed")?;
+    demand(rig, "fs rm name/kernel/main", "! ")?;
+    demand(rig, "fs cat name/kernel", "is a directory")?;
+    demand(rig, "fs cat name/none", "no such file")?;
+    killed(rig)?;
+    let serving = serve_on_shadow(rig)?;
+    rig.kill("shadow")?;
+    until(rig, "fs cat name/test/held", "no such file")?;
+    serving.end()?;
+    back(rig)?;
+    // The death may have taken the table: the other kernel registers its names again.
+    until(rig, "fs cat name/kernel/shadow", "life: 2")?;
+    until(rig, "fs cat name/kernel/main", "life: 1")?;
+    for kernel in executes {
+        until(rig, &format!("fs cat name/service/fs/{kernel}"), "mode: ")?;
+    }
+    until(rig, "on shadow fs ls name/kernel", "main").map(|_| ())
+}
+
+/// A program on shadow serves a name.
+fn serve_on_shadow(rig: &mut Rig) -> Result<Running, Failure> {
+    let line = Line::on("shadow", IN_RUST, &["named", "test/held"]);
+    let serving = Running::of(&rig.instance, line, b"");
+    let said = until(rig, "fs cat name/test/held", "program: ")?;
+    for wanted in ["kernel: shadow\n", "life: 1\n", "channels\n", "contract: "] {
+        if !said.replace('\r', "").contains(wanted) {
+            return Err(wrong("name/test/held", said));
+        }
+    }
+    demand(rig, "on shadow fs ls name/test", "held")?;
+    Ok(serving)
+}
+
+/// The name of a program goes with it, and the directory that had nothing else.
+fn killed(rig: &mut Rig) -> Result<(), Failure> {
+    let serving = serve_on_shadow(rig)?;
+    let said = rig.ask("main", "fs cat name/test/held", PATIENCE)?;
+    let pid = said.lines().find_map(|line| line.trim().strip_prefix("process: "));
+    let pid = pid.ok_or_else(|| wrong("no process", &said))?;
+    rig.ask("main", &format!("kill {pid} KILL"), PATIENCE)?;
+    let found = serving.end()?;
+    if found.code != KILLED {
+        return Err(wrong("a program that was killed", found));
+    }
+    until(rig, "fs cat name/test/held", "no such file")?;
+    demand(rig, "fs ls name/test", "no such file").map(|_| ())
+}
+
 /// The peer's kernel dies while a program waits for an answer: it learns that the channel is
 /// broken. The kernel comes back, and programs talk again.
 pub fn lost(rig: &mut Rig) -> Result<(), Failure> {

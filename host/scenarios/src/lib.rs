@@ -301,6 +301,12 @@ pub const ALL: &[Scenario] = &[
     on("channels.together", "duo", channels::together),
     on("channels.across", "duo", channels::across),
     on("channels.names", "duo", channels::names),
+    on("channels.names-as-files", "duo", |rig| {
+        channels::files(rig, "shadowed", &["main", "shadow"])
+    }),
+    on("channels.names-delegated", "duo-delegated", |rig| {
+        channels::files(rig, "delegated", &["main"])
+    }),
     on("channels.lost", "duo", channels::lost),
     on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),

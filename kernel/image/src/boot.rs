@@ -92,6 +92,7 @@ fn open_for_business(kernel: &'static Kernel) {
     crate::host::start(kernel);
     crate::disk::start(kernel);
     kernel_monitor::procfs::start(kernel);
+    kernel_monitor::namefs::start(kernel);
     crate::rest::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.services.console.is_local() {

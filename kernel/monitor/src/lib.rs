@@ -7,7 +7,7 @@
 //!
 //! - [`monitor`]: the command line on the console
 //! - [`commands`]: what it executes
-//! - [`procfs`]: the same as files
+//! - [`procfs`]: the same as files; [`namefs`]: the names of channels as files
 //! - [`terminal`]: programs on the console
 #![no_std]
 
@@ -17,5 +17,6 @@ extern crate std;
 
 pub mod commands;
 pub mod monitor;
+pub mod namefs;
 pub mod procfs;
 pub mod terminal;

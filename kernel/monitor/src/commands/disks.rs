@@ -7,6 +7,12 @@ use fs::client::Client;
 use kernel_services::files::{mounts, settle_one, with_client};
 use kernel_services::session::{Failure, Outcome, Session};
 
+/// The number of the server of `/name`, in each kernel. Those of `/proc` are smaller, those of
+/// folders larger.
+pub const NAMES_SERVER: u64 = 16;
+
+const _: () = assert!(NAMES_SERVER > abi::boot::MAX_DOMAINS as u64);
+
 /// Prints size, free space and kind of each file system.
 pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
     for name in with_client(session, |client| mounts(client, root))? {
@@ -41,6 +47,7 @@ pub fn table(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
             (source::DEVICES, ..) => ("dev", "devfs"),
             (_, Some(disk), _) => (abi::boot::text(&disk.name), "ext2"),
             (_, _, Some(domain)) => (abi::boot::text(&domain.name), "procfs"),
+            _ if served == Some(NAMES_SERVER - 1) => ("names", "namefs"),
             _ => ("?", "served"),
         };
         let how = match head.flags {

@@ -29,6 +29,7 @@ use arch::lock::Once;
 pub use balloon::{audit, explain as explain_balloon};
 pub use chip::first_peer;
 use core::fmt::Write;
+pub use disks::NAMES_SERVER;
 use kernel_node::print::Text;
 use kernel_services::session::{Failure, Outcome, Session};
 pub use watts::{asked_frequency, gates_idle};
@@ -126,7 +127,7 @@ pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
 }
 
 /// Writes bytes as hexadecimal digits.
-fn hex(out: &mut dyn Write, bytes: &[u8]) -> core::fmt::Result {
+pub fn hex(out: &mut dyn Write, bytes: &[u8]) -> core::fmt::Result {
     bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 

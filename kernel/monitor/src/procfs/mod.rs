@@ -67,7 +67,7 @@ fn establish(session: &Session) -> Result<(), Errno> {
 }
 
 /// Treats "it exists already" as success.
-fn allow_existing(done: Result<(), Errno>) -> Result<(), Errno> {
+pub fn allow_existing(done: Result<(), Errno>) -> Result<(), Errno> {
     match done {
         Err(Errno::Exist | Errno::Busy) => Ok(()),
         other => other,

@@ -9,9 +9,10 @@
 //!   waits KERNEL PROGRAM     pings `PROGRAM hold` there, and waits until its kernel dies
 //!   names KERNEL PROGRAM     serves a name for `PROGRAM finds` there
 //!   finds                    finds what `names` serves
+//!   named NAME               serves a name until it is killed
 //!   serve, takes, returns, leave, hold    the other process, with its end at descriptor 20
 //! ```
-//! `channels-c` has the same words, `names` excepted.
+//! `channels-c` has the same words, `names` and `named` excepted.
 
 mod alone;
 mod contracts;
@@ -147,8 +148,8 @@ fn names(kernel: &str, program: &str) -> Result<(), Wrong> {
     let mut door = Door::open(NAME, echo_v1::CONTRACT)?;
     let again = Door::open(NAME, echo_v1::CONTRACT).err();
     must(again == Some(Errno::EXIST), &format!("a name is served twice: {again:?}"))?;
-    let wrong = Door::open("Test//", echo_v1::CONTRACT).err();
-    must(wrong == Some(Errno::INVAL), &format!("no name: {wrong:?}"))?;
+    refused()?;
+    must(file().contains("program: "), &format!("the file says {}", file()))?;
     let command = Command::new(&format!("/bin/{program}")).arg("finds").kernel(kernel);
     let child = command.spawn()?;
     for _ in 0..2 {
@@ -160,8 +161,43 @@ fn names(kernel: &str, program: &str) -> Result<(), Wrong> {
     while connect(NAME, echo_v1::CONTRACT).err() != Some(Errno::NOENT) {
         std::thread::sleep(Duration::from_millis(10));
     }
+    must(!file().contains("program: "), &format!("the file still says {}", file()))?;
     println!("gone");
     Ok(())
+}
+
+/// Returns the text of the name's file, or why there is none.
+fn file() -> String {
+    std::fs::read_to_string(format!("/name/{NAME}")).unwrap_or_else(|why| why.to_string())
+}
+
+/// These names cannot be served now: no names, above or below one that is served, the system's.
+fn refused() -> Result<(), Wrong> {
+    for (name, why) in [
+        ("Test//", Errno::INVAL),
+        ("test", Errno::ISDIR),
+        ("test/echo/more", Errno::NOTDIR),
+        ("kernel/x", Errno::PERM),
+        ("kernel/main", Errno::PERM),
+        ("service/x", Errno::PERM),
+    ] {
+        let found = Door::open(name, echo_v1::CONTRACT).err();
+        must(found == Some(why), &format!("{name} is served: {found:?}"))?;
+    }
+    // A name of the system leads to no door: there is nothing to wait for.
+    let none = [
+        connect("kernel/main", echo_v1::CONTRACT).err(),
+        connect_when_served("service/x", echo_v1::CONTRACT).err(),
+    ];
+    must(none == [Some(Errno::NXIO); 2], &format!("names of the system: {none:?}"))
+}
+
+/// Serves a name, and no client, until it is killed.
+fn named(name: &str) -> Result<(), Wrong> {
+    let mut door = Door::open(name, echo_v1::CONTRACT)?;
+    loop {
+        drop(door.accept()?);
+    }
 }
 
 fn finds() -> Result<(), Wrong> {
@@ -185,6 +221,7 @@ fn main() -> ExitCode {
         ["waits", kernel, program] => broken(kernel, program, "hold"),
         ["names", kernel, program] => names(kernel, program),
         ["finds"] => finds(),
+        ["named", name] => named(name),
         ["serve"] => serving::serve(),
         ["takes"] => serving::takes(),
         ["returns"] => pieces::returns(),
