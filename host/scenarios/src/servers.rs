@@ -15,12 +15,13 @@ mod store;
 use super::disk::begin_as_root;
 use super::machine::until;
 use super::outside::{publish, unpublish};
-use super::programs::{Running, pid_of};
+use super::programs::{Running, awaited, pid_of, wrong};
 use super::{Failure, PATIENCE, Rig};
 pub use browser::browser;
 use deploy::exec::{Captured, Line};
 pub use go::files_of_go;
 pub use killed::{killed, killed_often};
+use lighttpd::LIGHTTPD;
 pub use lighttpd::lighttpd;
 pub use load::loaded;
 pub use mail::{mail, mail_lost};
@@ -88,7 +89,19 @@ impl Serving {
         port: u16,
     ) -> Result<Serving, Failure> {
         let running = Running::of(&rig.instance, Line::on(kernel, program, arguments), b"");
-        until(rig, "sockets", &format!(":{port} "))?;
+        // lighttpd has a socket for each family, and clients use IPv4.
+        let address = if program == LIGHTTPD { "0.0.0.0" } else { "" };
+        let address = format!("{address}:{port} ");
+        awaited(
+            PATIENCE,
+            |said| wrong("its listener", said),
+            || {
+                let said = rig.ask("main", "sockets", PATIENCE)?;
+                let is_it = |line: &str| line.contains(" listening ") && line.contains(&address);
+                let listens = said.lines().any(is_it);
+                Ok((said, listens))
+            },
+        )?;
         let host_port = publish(rig, port)?;
         let (kernel, program) = (kernel.to_string(), program.to_string());
         Ok(Serving { running, kernel, program, port, host_port })

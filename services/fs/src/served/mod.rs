@@ -32,9 +32,9 @@ pub const ASKERS: usize = 32;
 /// Maximum number of answers that one request may need; a path with more names is too long.
 pub const DEEP: usize = 128;
 /// Maximum number of answers kept in all logs.
-const ANSWERS: usize = 512;
+const ANSWERS: usize = 320;
 /// Maximum memory of such a file system, in bytes.
-pub const MEMORY: u64 = 384 * 1024;
+pub const MEMORY: u64 = 256 * 1024;
 /// Time after which an unanswered job has failed, in ns.
 pub const DEADLINE: u64 = 5_000_000_000;
 /// Key of callers that wait for a free log or job. Job numbers are larger.
