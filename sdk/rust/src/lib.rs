@@ -8,7 +8,7 @@
 //! - [`net`]      sockets: streams and datagrams
 //! - [`light`]    threads on the weak kernel
 //! - [`channel`]  channels between programs, and what generated code of contracts needs
-//! - [`versions`] a function in two versions, with SIMD and without
+//! - [`versions!`] a function in two versions, with SIMD and without
 //! - [`layout`]   layouts of the structures that are passed to the system
 //!
 //! ```ignore
