@@ -30,6 +30,8 @@ fn generated_code_is_what_the_generator_prints() {
     const ECHO: &str = "tests/contracts/echo.v1.toml";
     const GIVE: &str = "tests/contracts/give.v1.toml";
     const GREET: &str = "examples/greet.v1.toml";
+    const SCAN: &str = "contracts/scan.v1.toml";
+    const MAIL_STORE: &str = "contracts/mail_store.v1.toml";
     const LARGE: &str = "tests/contracts/large.v1.toml";
     const PIECE: &str = "tests/contracts/piece.v1.toml";
     const RUST: &str = "tests/programs/channels/src/contracts";
@@ -45,6 +47,8 @@ fn generated_code_is_what_the_generator_prints() {
         (PING, "host/contract/tests/generated/ping_v1.rs"),
         (LARGE, "tests/programs/channels/src/contracts/large_v1.rs"),
         (GREET, "examples/greet/src/greet_v1.rs"),
+        (SCAN, "tests/programs/mail-contracts/src/scan_v1.rs"),
+        (MAIL_STORE, "tests/programs/mail-contracts/src/mail_store_v1.rs"),
     ] {
         same(source, file, contract::module(&read(source), source));
     }

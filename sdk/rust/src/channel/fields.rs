@@ -15,6 +15,11 @@ impl<const N: usize> Bytes<N> {
         Some(Self { length: u16::try_from(content.len()).ok()?, bytes })
     }
 
+    /// Returns a copy of as much of `content` as fits.
+    pub fn cut(content: &[u8]) -> Self {
+        Self::new(content.get(..N).unwrap_or(content)).unwrap_or_default()
+    }
+
     /// Returns the content.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length.into()).unwrap_or_default()
@@ -80,5 +85,13 @@ mod tests {
         assert_eq!(Bytes::<6>::read(&message, 11), None, "outside of the message");
         assert_eq!(Bytes::<6>::new(b"abcdefg"), None);
         assert_eq!(format!("{field:?} {:?}", Bytes::<3>::default()), "\"abc\" \"\"");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_or_cut() {
+        assert_eq!(Bytes::<3>::new(b"abcd"), None);
+        for (content, fits) in [("", ""), ("abc", "abc"), ("abcd", "abc")] {
+            assert_eq!(Bytes::<3>::cut(content.as_bytes()).as_slice(), fits.as_bytes());
+        }
     }
 }

@@ -6,14 +6,11 @@
 //! wait for.
 
 mod pattern;
-#[allow(dead_code, reason = "the program uses a part of it")]
-#[rustfmt::skip]
-mod scan_v1;
 mod signatures;
 
+use mail_contracts::scan_v1::{CONTRACT, message, server};
 use penumbra::channel::{Bytes, Channel, Door, Error};
 use penumbra::ready::{self, Interest};
-use scan_v1::{message, server};
 use signatures::Signatures;
 
 /// Clients at the same time. Further ones wait at the door.
@@ -31,9 +28,7 @@ fn answer(client: Client, signatures: &Signatures) -> Option<Client> {
     let answered = match signatures.find(&block) {
         None => next.send_clean(&message::Clean {}),
         Some(virus) => {
-            let name = virus.as_bytes();
-            let virus = Bytes::new(&name[..name.len().min(63)]).expect("it fits");
-            next.send_infected(&message::Infected { virus })
+            next.send_infected(&message::Infected { virus: Bytes::cut(virus.as_bytes()) })
         }
     };
     answered.ok()
@@ -77,7 +72,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let text = std::fs::read_to_string(file).map_err(|why| format!("{file}: {why}"))?;
     let signatures = Signatures::read(&text).map_err(|why| format!("{file}: {why}"))?;
-    let mut door = Door::open(name, scan_v1::CONTRACT)?;
+    let mut door = Door::open(name, CONTRACT)?;
     println!("{}", signatures.about());
     Ok(serve(&mut door, &signatures)?)
 }

@@ -12,12 +12,6 @@
 //! - [`scanners`]: programs that look for viruses
 //! - [`server`]: mails that wait for either
 
-#[allow(dead_code, reason = "the program uses a part of it")]
-#[rustfmt::skip]
-mod mail_store_v1;
-#[allow(dead_code, reason = "the program uses a part of it")]
-#[rustfmt::skip]
-mod scan_v1;
 mod scanners;
 mod server;
 mod spool;

@@ -3,7 +3,7 @@
 //! Contract: a job that is given to a scanner comes back with a verdict, or without one if the
 //! scanner ends. A scanner that has ended is looked for again by its name with the next job.
 
-use crate::scan_v1::{CONTRACT, client, message};
+use mail_contracts::scan_v1::{CONTRACT, client, message};
 use penumbra::channel::{Channel, connect};
 
 /// What a scanner has found.

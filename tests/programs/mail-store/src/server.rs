@@ -3,9 +3,9 @@
 //! Contract: each mail that is given is answered, once. Nothing here waits for one client or one
 //! scanner while another one could be served.
 
-use crate::mail_store_v1::{CONTRACT, message, server};
 use crate::scanners::{Refused, Scanners, Verdict};
 use crate::spool::{Spool, Written};
+use mail_contracts::mail_store_v1::{CONTRACT, message, server};
 use penumbra::Errno;
 use penumbra::channel::{Bytes, Channel, Door, Error};
 use penumbra::ready::{self, Interest};
@@ -36,13 +36,8 @@ pub struct Server {
     waiting: VecDeque<Job>,
 }
 
-/// Returns as much of a text as fits.
-fn text<const N: usize>(text: &[u8]) -> Bytes<N> {
-    Bytes::new(&text[..text.len().min(N)]).unwrap_or_else(|| unreachable!("it has at most N bytes"))
-}
-
 fn failed(client: server::Given<Channel>, why: &str) -> Option<Client> {
-    client.send_failed(&message::Failed { why: text(why.as_bytes()) }).ok()
+    client.send_failed(&message::Failed { why: Bytes::cut(why.as_bytes()) }).ok()
 }
 
 impl Server {
@@ -135,7 +130,7 @@ impl Server {
             None if tries < TRIES => return self.waiting.push_front(Job { mail, client, tries }),
             None => failed(client, "the virus scanner ended"),
             Some(Verdict::Infected(virus)) => {
-                client.send_infected(&message::Infected { virus: text(&virus) }).ok()
+                client.send_infected(&message::Infected { virus: Bytes::cut(&virus) }).ok()
             }
             Some(Verdict::Clean) => match mail.keep() {
                 Ok(()) => client.send_kept(&message::Kept {}).ok(),

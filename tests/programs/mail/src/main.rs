@@ -7,9 +7,6 @@
 
 mod connection;
 mod delivery;
-#[allow(dead_code, reason = "the program uses a part of it")]
-#[rustfmt::skip]
-mod mail_store_v1;
 mod store;
 
 use connection::Connection;

@@ -4,7 +4,7 @@
 //! not there, or ends meanwhile, the client has to try again; it is looked for again with the
 //! next mail.
 
-use crate::mail_store_v1::{CONTRACT, client, message};
+use mail_contracts::mail_store_v1::{CONTRACT, client, message};
 use mailin::Response;
 use penumbra::channel::{Channel, Error, connect};
 use penumbra::ready::{self, Interest};
