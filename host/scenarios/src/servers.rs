@@ -68,6 +68,12 @@ fn begin(rig: &mut Rig, bytes: Option<u64>) -> Result<(), Failure> {
     until(rig, "network", "link      up").map(|_| ())
 }
 
+/// Sends the signal TERM to a program that runs on a kernel.
+fn terminate(rig: &mut Rig, kernel: &str, program: &str) -> Result<(), Failure> {
+    let pid = pid_of(rig, kernel, program)?;
+    rig.ask("main", &format!("kill {pid} TERM"), PATIENCE).map(|_| ())
+}
+
 /// A server that runs on a kernel and is published at the host.
 struct Serving {
     running: Running,
@@ -110,10 +116,10 @@ impl Serving {
     /// Ends it by the signal TERM. Returns what it printed, and its exit code.
     fn end(self, rig: &mut Rig) -> Result<Captured, Failure> {
         unpublish(rig, self.host_port, self.port)?;
-        let pid = pid_of(rig, &self.kernel, &self.program)?;
-        rig.ask("main", &format!("kill {pid} TERM"), PATIENCE)?;
+        terminate(rig, &self.kernel, &self.program)?;
         self.running.end()
     }
+
     /// Returns how it ended, after its kernel died.
     fn lost(self, rig: &Rig) -> Result<Captured, Failure> {
         unpublish(rig, self.host_port, self.port)?;

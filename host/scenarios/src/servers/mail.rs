@@ -1,7 +1,7 @@
 //! A mail server in three programs that talk over channels: SMTP by the crate `mailin`, a store,
 //! and a virus scanner, which wants to be on another kernel. swaks and nc are its clients.
 
-use super::{Serving, TERMINATED, begin, nc, needs};
+use super::{Serving, TERMINATED, begin, nc, needs, terminate};
 use crate::disk::{content, off_and_clean};
 use crate::host::{pattern, pull, push};
 use crate::machine::until;
@@ -85,10 +85,13 @@ fn kept(text: &str, to: &[&str]) -> Vec<u8> {
     format!("Return-Path: <{SENDER}>\n{to}{text}\n").replace('\n', "\r\n").into_bytes()
 }
 
+/// A program that serves a name, and its kernel.
+type Started = (Running, String);
+
 /// The three programs of the mail server.
 struct Office {
-    store: Running,
-    scanner: Running,
+    store: Started,
+    scanner: Started,
     front: Serving,
     mailer: Mailer,
 }
@@ -119,8 +122,8 @@ fn install(rig: &mut Rig) -> Result<(), Failure> {
     pushed.map(|_| ()).map_err(|why| wrong("push", why))
 }
 
-/// Starts a program that serves a name. Returns it, and the kernel on which it runs.
-fn serves(rig: &mut Rig, line: Line, name: &str) -> Result<(Running, String), Failure> {
+/// Starts a program that serves a name.
+fn serves(rig: &mut Rig, line: Line, name: &str) -> Result<Started, Failure> {
     let running = Running::of(&rig.instance, line, b"");
     let said = until(rig, "names", &format!("  {name}\r\n"))?;
     let listed = said.lines().find(|it| it.ends_with(&format!(" {name}")));
@@ -132,40 +135,31 @@ impl Office {
     /// Starts all with the store and SMTP on a kernel. The scanner chooses its own: another one, as
     /// its manifest says. Until it runs, no mail is kept.
     fn open(rig: &mut Rig, kernel: &str) -> Result<Office, Failure> {
-        let (store, _) = serves(rig, Line::on(kernel, STORE, &[FOLDER]), "mail/store")?;
+        let store = serves(rig, Line::on(kernel, STORE, &[FOLDER]), "mail/store")?;
         let front = Serving::start(rig, kernel, FRONT, &[DOMAIN], PORT)?;
         let folder = rig.instance.path("sent");
         std::fs::create_dir_all(&folder)?;
         let mailer = Mailer { port: front.host_port, folder };
         mailer.is_refused("early", "too early", "451 Not kept: no virus scanner runs")?;
         let line = Line::anywhere(SCANNER, &[SIGNATURES]);
-        let (scanner, chosen) = serves(rig, line, "mail/scan")?;
-        if chosen == kernel {
-            return Err(wrong("the scanner runs where mails are stored", chosen));
+        let scanner = serves(rig, line, "mail/scan")?;
+        if scanner.1 == kernel {
+            return Err(wrong("the scanner runs where mails are stored", kernel));
         }
         Ok(Office { store, scanner, front, mailer })
     }
 
     fn close(self, rig: &mut Rig) -> Result<(), Failure> {
         ended(self.front.end(rig)?, "")?;
-        for (program, running, out) in [
+        for (program, (running, kernel), out) in [
             (STORE, self.store, String::new()),
             (SCANNER, self.scanner, format!("{} signatures\n", OTHERS + 1)),
         ] {
-            end(rig, program)?;
+            terminate(rig, &kernel, program)?;
             ended(running.end()?, &out)?;
         }
         Ok(())
     }
-}
-
-/// Ends a program, wherever it runs.
-fn end(rig: &mut Rig, program: &str) -> Result<(), Failure> {
-    let said = rig.ask("main", "on shadow ps", PATIENCE)?;
-    let line = said.lines().find(|line| line.ends_with(&format!(" {program}")));
-    let pid = line.and_then(|line| line.split_whitespace().next());
-    let pid = pid.ok_or_else(|| wrong(program, &said))?;
-    rig.ask("main", &format!("kill {pid} TERM"), PATIENCE).map(|_| ())
 }
 
 fn ended(found: Captured, out: &str) -> Result<(), Failure> {
@@ -209,13 +203,13 @@ pub fn mail_lost(rig: &mut Rig) -> Result<(), Failure> {
     office.mailer.send("before", &text, &[&ada])?;
     let epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     rig.kill("shadow")?;
-    let lost = office.scanner.end()?;
+    let lost = office.scanner.0.end()?;
     if lost.code != LOST {
         return Err(wrong("the scanner whose kernel died", lost));
     }
     office.mailer.is_refused("between", "no scanner", "451 Not kept: no virus scanner runs")?;
     let line = Line::on("main", SCANNER, &[SIGNATURES]);
-    let (scanner, _) = serves(rig, line, "mail/scan")?;
+    let scanner = serves(rig, line, "mail/scan")?;
     office.mailer.send("after", &text, &[&ada])?;
     office.mailer.is_refused("virus", &EICAR.concat(), &infected())?;
     wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
