@@ -54,9 +54,10 @@ fn rested(rig: &Rig, domain: usize) -> Result<u64, Failure> {
 /// Adds what both kernels say of their threads, as far as main answers.
 fn with_threads(rig: &mut Rig, failure: Failure) -> Failure {
     let Failure::Wrong(mut why) = failure else { return failure };
+    why.push('\n');
     for line in ["threads", "lights", "peers", "on shadow threads", "on shadow lights"] {
         let Ok(answer) = rig.ask("main", line, PATIENCE) else {
-            why += &format!("\n{line}: main does not answer");
+            why += &format!("{line}: main does not answer");
             break;
         };
         why += &answer;
@@ -78,14 +79,23 @@ pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         }
         programs::says(rig, "shadow", &["keep", "disk/kept"], &bytes, b"")?;
         programs::says(rig, "shadow", &["type", "disk/kept"], b"", &bytes)?;
-        let woken = starts(rig, 0)? - before;
-        if woken != 0 {
-            return Err(Failure::Wrong(format!("round {round}: main was woken {woken} times")));
-        }
+        still_rests(rig, before, &format!("round {round}"))?;
         demand(rig, "fs stat disk/kept", "100000 bytes")?;
         demand(rig, "on shadow random", "")?;
     }
     services::whole(rig)
+}
+
+/// Fails if main has run since it had started `before` times. Says what the threads of both kernels
+/// do: a thread `stream` or `feeder` serves a stream.
+pub(super) fn still_rests(rig: &mut Rig, before: u64, what: &str) -> Result<(), Failure> {
+    match starts(rig, 0)? - before {
+        0 => Ok(()),
+        times => {
+            let failure = Failure::Wrong(format!("{what}: main was woken {times} times"));
+            Err(with_threads(rig, failure))
+        }
+    }
 }
 
 /// While the strong domain rests, the weak one keeps the timers of the services, also those that
@@ -106,10 +116,7 @@ pub fn timers(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
             }
             reaches_disk(rig, "kept", &text)?;
             rests_long(rig, 1)?;
-            let woken = starts(rig, 0)? - before;
-            if woken != 0 {
-                return Err(Failure::Wrong(format!("{text}: main was woken {woken} times")));
-            }
+            still_rests(rig, before, &text)?;
         }
     }
     services::whole(rig)

@@ -1,7 +1,7 @@
 //! What kernels say of their power: the files `/proc/KERNEL/power`, and the tools that read them.
 
 use super::programs::{Running, wrong};
-use super::rest::{rests_long, starts};
+use super::rest::{rests_long, starts, still_rests};
 use super::{Failure, Rig, disk, programs};
 use builds::{apps, compiler};
 use deploy::exec::Line;
@@ -101,10 +101,10 @@ pub fn tools(rig: &mut Rig) -> Result<(), Failure> {
     let source = Source::new(&wasm, None);
     install::put_by(compiler::chosen(), &place, &rig.instance, source, "system").map_err(failed)?;
     let works = Running::begin(&rig.instance, "shadow", &["spin"], b"");
-    let woken = rests_long(rig, 0)?;
+    let before = rests_long(rig, 0)?;
     let top = output(rig, "system", &["top", "-n", "3", "-d", "1"])?;
     let listed = output(rig, "system", &["ps", "-l"])?;
-    demand(starts(rig, 0)? == woken, "the tools woke main", &top)?;
+    still_rests(rig, before, &format!("the tools, {top:?}"))?;
     let seen = [("main", "resting"), ("shadow", "running")].map(|it| count(&top, it));
     demand(seen == [3, 3], "each refresh shows both kernels", &top)?;
     // Before its name, both tools show a process's energy.
