@@ -86,6 +86,25 @@ pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     services::whole(rig)
 }
 
+/// Programs that never wait begin while main tries to rest. The attempt ends, and with it the time
+/// that main's second core is off.
+pub fn cores(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
+    programs::ready(rig)?;
+    for round in 0..rounds {
+        rests(rig, 0)?;
+        demand(rig, "aside program tool spin", "begun")?;
+        let busy = programs::pid_on(rig, "main")?;
+        let off = |cpus| programs::wrong(&format!("round {round}: a core stays off"), cpus);
+        programs::awaited(PATIENCE / 20, off, || {
+            let cpus = rig.ask("main", "cpus", PATIENCE)?;
+            let is_on = !cpus.contains("offline");
+            Ok((cpus, is_on))
+        })?;
+        demand(rig, &format!("kill {busy}"), "")?;
+    }
+    services::whole(rig)
+}
+
 /// Fails if main has run since it had started `before` times. Says what the threads of both kernels
 /// do: a thread `stream` or `feeder` serves a stream.
 pub(super) fn still_rests(rig: &mut Rig, before: u64, what: &str) -> Result<(), Failure> {

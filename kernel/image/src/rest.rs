@@ -65,22 +65,35 @@ fn facts(kernel: &Kernel, now: u64) -> Facts {
 /// Makes one attempt to rest, until the next deadline.
 fn rest(kernel: &'static Kernel) -> Outcome {
     // A page under a DMA transfer is not given up before the transfer is done.
-    if has_work(kernel) || !light::before_rest(kernel) || !power::claim() {
+    if has_work(kernel) || !light::before_rest(kernel) {
         return Outcome::Stayed;
     }
+    // All other threads have a higher priority. One that never waits would keep this one from
+    // starting the other cores again. Nor may one use the pages that are given up.
+    kernel.scheduler.unpreempted(|| {
+        if !power::claim() {
+            return Outcome::Stayed;
+        }
+        let outcome = carry_out(kernel);
+        power::release(kernel);
+        outcome
+    })
+}
+
+/// Carries out the steps of an attempt. The cores that it powers off are started by the caller.
+fn carry_out(kernel: &'static Kernel) -> Outcome {
     let (mut rest, mut irqs_on, mut before) = (Rest::default(), false, Moment::now());
     let mut announced = None;
-    let outcome = loop {
+    loop {
         let has_succeeded = match rest.step() {
             Step::Drain => {
-                power::stop_others(kernel) && {
-                    // No other thread may use the pages that are given up.
-                    kernel.scheduler.unpreempted(|| {
-                        let left = light::may_rest() && power::has_handed_over(kernel);
-                        irqs_on = left && arch::cpu::irqs_off();
-                        left
-                    })
-                }
+                // What arrives while the other cores stop is not kept waiting.
+                let left = power::stop_others(kernel)
+                    && !has_work(kernel)
+                    && light::may_rest()
+                    && power::has_handed_over(kernel);
+                irqs_on = left && arch::cpu::irqs_off();
+                left
             }
             Step::Announce => {
                 // The others count a rest from here on, and so does this kernel if it comes to one.
@@ -108,12 +121,10 @@ fn rest(kernel: &'static Kernel) -> Outcome {
                 arch::cpu::irqs_restore(irqs_on);
                 true
             }
-            Step::Over(outcome) => break outcome,
+            Step::Over(outcome) => return outcome,
         };
         rest.done(has_succeeded);
-    };
-    power::release(kernel);
-    outcome
+    }
 }
 
 /// Returns whether something has arrived that a thread of this kernel waits for.

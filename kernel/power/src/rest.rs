@@ -18,8 +18,8 @@
 /// What the kernel does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Stop the other cores, and give up the pages of the shared block. Fails if the domain must
-    /// keep them.
+    /// Stop the other cores, and give up the pages of the shared block. Fails if there is work
+    /// again, or the domain must keep them.
     Drain,
     /// Request REST of the soc.
     Announce,
