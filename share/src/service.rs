@@ -145,6 +145,11 @@ pub trait Effects {
     fn is_near(&self, _token: Token) -> bool {
         true
     }
+    /// Returns whether the kernel that executes this step serves the service's device: what the
+    /// device has is that kernel's, and others need not be woken for it.
+    fn serves(&self) -> bool {
+        false
+    }
     /// Wakes every parked caller, because the state that recorded them is lost.
     fn wake_all(&mut self);
     /// Requests [`Event::Timer`] at `at` (soc ns) or earlier, from the kernel that executes this

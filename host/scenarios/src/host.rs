@@ -78,7 +78,8 @@ fn nothing_half(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-fn at_once(rig: &Rig) -> Result<(), Failure> {
+/// Several clients push and pull files at once.
+pub(super) fn at_once(rig: &Rig) -> Result<(), Failure> {
     let board = &rig.instance;
     let one = |seed: u64| {
         let (bytes, path) = (pattern(seed, 50_000), format!("many{seed}"));

@@ -195,6 +195,7 @@ pub const ALL: &[Scenario] = &[
     on("rest.lost", "duo-rest", |rig| rest::lost(rig, 3)),
     on("rest.killed", "duo-rest", rest::killed),
     on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
+    on("rest.streams", "duo-rest", |rig| rest::streams(rig, 3)),
     on("rest.cores", "duo-rest", |rig| rest::cores(rig, 20)),
     on("rest.timers", "duo-rest", |rig| rest::timers(rig, 2)),
     on("rest.services", "duo-rest", services::shared),

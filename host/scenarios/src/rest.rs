@@ -1,8 +1,9 @@
 //! Domains that rest when they have nothing to do.
 
-use super::host::{pattern, pull, push};
+use super::host::{at_once, pattern, pull, push};
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
+use super::programs::Running;
 use super::{Failure, PATIENCE, Rig, disk, lives, programs, services};
 use abi::soc::{ChipPage, DomainStatus, state};
 use std::mem::offset_of;
@@ -84,6 +85,27 @@ pub fn devices(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         demand(rig, "on shadow random", "")?;
     }
     services::whole(rig)
+}
+
+/// Main serves the stream of a program that runs on. While main rests, the weak kernel serves all
+/// further streams, one after the other and at once. Nothing of that wakes main.
+pub fn streams(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
+    programs::ready(rig)?;
+    // A main that runs serves the device.
+    demand(rig, "aside program tool spin", "begun")?;
+    let busy = programs::pid_on(rig, "main")?;
+    let served = Running::begin(&rig.instance, "shadow", &["zzz"], b"");
+    let sleeps = programs::pid_on(rig, "shadow")?;
+    demand(rig, "threads", "feeder")?;
+    demand(rig, &format!("kill {busy}"), "")?;
+    for round in 0..rounds {
+        let before = rests_long(rig, 0)?;
+        programs::says(rig, "shadow", &["args", "one"], b"", b"one\n")?;
+        at_once(rig)?;
+        still_rests(rig, before, &format!("round {round}"))?;
+    }
+    demand(rig, &format!("kill {sleeps}"), "")?;
+    served.end().map(|_| ())
 }
 
 /// Programs that never wait begin while main tries to rest. The attempt ends, and with it the time

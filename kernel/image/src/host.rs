@@ -48,7 +48,9 @@ fn accept(_: usize) {
     loop {
         let number = host::accept(&session);
         if kernel.spawn("stream", None, serve, number as usize).is_err() {
-            host::Stream { session: &session, number }.close();
+            let stream = host::Stream { session: &session, number };
+            stream.set_single();
+            stream.close();
         }
     }
 }
@@ -57,8 +59,18 @@ fn serve(number: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let stream = Stream { kernel, number: number as u64, session };
+    let mut bytes = Vec::new();
+    let first = stream.receive(&mut bytes);
+    // This kernel keeps its folders to itself, so it must get the streams of their programs.
+    let is_folder = matches!(first, Ok(Kind::Folder));
+    if !is_folder {
+        stream.bytes().set_single();
+    }
     // If the stream is gone, there is nothing to answer.
-    let _ = stream.serve();
+    let _ = stream.serve(first, &mut bytes);
+    if is_folder {
+        stream.bytes().set_single();
+    }
     stream.bytes().close();
 }
 
@@ -101,16 +113,16 @@ struct Stream {
 }
 
 impl Stream {
-    fn serve(&self) -> Result<(), Gone> {
-        let mut bytes = Vec::new();
-        let done = self.receive(&mut bytes).and_then(|kind| match kind {
-            Kind::Push => self.push(&bytes),
-            Kind::Pull => self.pull(&bytes),
-            Kind::Exec | Kind::UseFolder | Kind::Image => self.program(kind, &mut bytes),
-            Kind::Folder => self.folder(&bytes),
+    /// Does what the first frame asks for: its kind, and its `bytes`.
+    fn serve(&self, first: Result<Kind, Trouble>, bytes: &mut Vec<u8>) -> Result<(), Gone> {
+        let done = first.and_then(|kind| match kind {
+            Kind::Push => self.push(bytes),
+            Kind::Pull => self.pull(bytes),
+            Kind::Exec | Kind::UseFolder | Kind::Image => self.program(kind, bytes),
+            Kind::Folder => self.folder(bytes),
             Kind::Sync => self.settle(),
-            Kind::Move => self.move_process(&bytes),
-            Kind::Place => self.place(&bytes),
+            Kind::Move => self.move_process(bytes),
+            Kind::Place => self.place(bytes),
             _ => Err(NONSENSE),
         });
         match done {

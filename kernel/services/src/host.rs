@@ -36,18 +36,18 @@ fn ask(
 /// Time between two attempts while the device does not work, in ns.
 const PAUSE: u64 = 1_000_000_000;
 
-/// Streams that this kernel has accepted and not closed.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Streams that this kernel has accepted and to which others may belong.
+static BINDING: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns whether this kernel asks for streams: it serves the device, or has streams and so gets
-/// the further ones.
+/// Returns whether this kernel asks for streams: it serves the device, or has streams to which the
+/// further ones may belong.
 fn asks(kernel: &Kernel) -> bool {
-    kernel.devices.serves(device::VSOCK) || OPEN.load(Ordering::Relaxed) != 0
+    kernel.devices.serves(device::VSOCK) || BINDING.load(Ordering::Relaxed) != 0
 }
 
 /// Waits for the next stream that the host opens, and returns its number. A kernel that does not
 /// ask for streams does not touch the service's state: if it died with it, all streams would end.
-/// The caller closes the stream.
+/// The caller calls [`Stream::set_single`] once, and closes the stream.
 pub fn accept(session: &Session) -> u64 {
     let kernel = session.kernel;
     let request = Request { kind: kind::ACCEPT, ..Request::default() };
@@ -56,7 +56,7 @@ pub fn accept(session: &Session) -> u64 {
         kernel.devices.await_serving(kernel, || asks(kernel));
         match ask(session, request, &mut [], &Patience::unless(&is_out).idle()) {
             Ok(reply) if reply.told == told::DONE => {
-                OPEN.fetch_add(1, Ordering::Relaxed);
+                BINDING.fetch_add(1, Ordering::Relaxed);
                 return reply.value;
             }
             _ if is_out() => {}
@@ -102,14 +102,21 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Closes it. Called once for each that was accepted.
-    pub fn close(&self) {
+    /// Lets further streams go to other kernels: none of them belongs to this one. Called once for
+    /// each that was accepted.
+    pub fn set_single(&self) {
         // It may be gone already.
-        let _ = self.ask(kind::CLOSE, &mut []);
+        let _ = self.ask(kind::SINGLE, &mut []);
         let kernel = self.session.kernel;
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+        BINDING.fetch_sub(1, Ordering::Relaxed);
         if !asks(kernel) {
             kernel.services.look_at_patience(kernel);
         }
+    }
+
+    /// Closes it.
+    pub fn close(&self) {
+        // It may be gone already.
+        let _ = self.ask(kind::CLOSE, &mut []);
     }
 }

@@ -1,11 +1,13 @@
 //! Streams of bytes to and from the host: the vsock device and [`Streams`] as a service.
 //!
-//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. While a kernel
-//!   has streams, it gets all further ones: a client's streams belong together. When it dies, its
-//!   streams are closed, and the host sees their end.
-//! - A READ of a stream that has ended gets what had come before, then no bytes. A READ, WRITE or
-//!   CLOSE of a stream that is not known, because it was closed or the service has lost its state,
-//!   is answered with [`told::GONE`].
+//! - An ACCEPT gives the next stream that the host opens to the accepting kernel. Others may belong
+//!   to it: until the kernel says SINGLE or closes it, the kernel gets all further streams.
+//! - A stream that is offered waits for an ACCEPT of the kernel that serves the device. It wakes no
+//!   other kernel, which may rest.
+//! - When a kernel dies, its streams are closed, and the host sees their end.
+//! - A READ of a stream that has ended gets what had come before, then no bytes. A request for a
+//!   stream that is not known, because it was closed or the service has lost its state, is answered
+//!   with [`told::GONE`].
 //! - Each step exchanges at most [`PACKETS`] packets with the device in each direction. If there
 //!   are more, a timer continues.
 //! - If the device is opened again all streams end.
@@ -20,6 +22,7 @@ use abi::soc::QueueRegisters;
 use abi::vsock::{DATA, DEVICE_ID};
 use alloc::boxed::Box;
 use alloc::vec;
+use base::id::DomainId;
 use share::{Device, Token};
 use virtio::transport::Needs;
 
@@ -37,13 +40,23 @@ pub enum For {
     Room(Id),
 }
 
+/// An accepted stream and its user.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    id: Id,
+    /// The request that accepted it.
+    token: Token,
+    /// No other stream belongs to it.
+    is_single: bool,
+}
+
 /// The driver's own state.
 #[derive(Debug)]
 pub struct Link {
     vsock: Option<Vsock>,
     streams: Streams,
-    /// The accepted streams, and the requests that accepted them.
-    owners: [Option<(Id, Token)>; STREAMS],
+    /// The owners of the accepted streams.
+    owners: [Option<Owner>; STREAMS],
     /// Of [`DATA`] bytes.
     packet: Box<[u8]>,
 }
@@ -74,33 +87,40 @@ impl Link {
         PACKETS
     }
 
-    /// Returns whether another kernel than the caller's has streams.
-    fn is_taken(&self, token: Token) -> bool {
-        let mut others = self.owners.iter().flatten();
-        others.any(|(id, owner)| self.streams.is_known(*id) && owner.kernel() != token.kernel())
+    /// Returns the kernel that gets all further streams, if there is one.
+    fn taker(&self) -> Option<DomainId> {
+        let mut owners = self.owners.iter().flatten();
+        let taker = owners.find(|owner| !owner.is_single && self.streams.is_known(owner.id));
+        taker.map(|owner| owner.token.kernel())
     }
 
     fn accept(&mut self, token: Token) -> Option<Id> {
-        if self.is_taken(token) {
+        if self.taker().is_some_and(|taker| taker != token.kernel()) {
             return None;
         }
         let Link { streams, owners, .. } = self;
         let id = streams.accept()?;
-        let unused = |owner: &&mut Option<(Id, Token)>| {
-            owner.is_none_or(|(other, _)| !streams.is_known(other))
-        };
+        let unused =
+            |owner: &&mut Option<Owner>| owner.is_none_or(|owner| !streams.is_known(owner.id));
         // There are as many places as streams.
         if let Some(place) = owners.iter_mut().find(unused) {
-            *place = Some((id, token));
+            *place = Some(Owner { id, token, is_single: false });
         }
         Some(id)
     }
 
     fn close(&mut self, id: Id) {
         self.streams.close(id);
-        let own = |owner: &&mut Option<(Id, Token)>| owner.is_some_and(|(other, _)| other == id);
+        let own = |owner: &&mut Option<Owner>| owner.is_some_and(|owner| owner.id == id);
         if let Some(place) = self.owners.iter_mut().find(own) {
             *place = None;
+        }
+    }
+
+    fn set_single(&mut self, id: Id) {
+        let mut owners = self.owners.iter_mut().flatten();
+        if let Some(owner) = owners.find(|owner| owner.id == id) {
+            owner.is_single = true;
         }
     }
 
@@ -112,6 +132,10 @@ impl Link {
             _ if !self.streams.is_known(id) => Ok(gone),
             kind::CLOSE => {
                 self.close(id);
+                Ok(done)
+            }
+            kind::SINGLE => {
+                self.set_single(id);
                 Ok(done)
             }
             _ if bytes == 0 => Ok(done),
@@ -166,7 +190,7 @@ impl Driver for Link {
                 Some(id) => Ok(Reply { value: id.number(), ..Reply::of(told::DONE) }),
                 None => Err(For::Stream),
             },
-            kind::READ | kind::WRITE | kind::CLOSE => {
+            kind::READ | kind::WRITE | kind::CLOSE | kind::SINGLE => {
                 self.use_stream(Id::from_number(call.request.at), call)
             }
             _ => Ok(Reply::of(told::REFUSED)),
@@ -176,8 +200,8 @@ impl Driver for Link {
     fn forget(&mut self, gone: &dyn Fn(Token) -> bool) {
         // An ACCEPT that is cancelled now was answered, but its caller did not get the answer.
         for owner in &mut self.owners {
-            if let Some((id, _)) = owner.filter(|(_, token)| gone(*token)) {
-                self.streams.close(id);
+            if let Some(found) = owner.filter(|found| gone(found.token)) {
+                self.streams.close(found.id);
                 *owner = None;
             }
         }
@@ -185,8 +209,11 @@ impl Driver for Link {
 
     fn ready(&self, token: Token, wait: For) -> Ready {
         match wait {
-            For::Stream if self.is_taken(token) => Ready::No,
-            For::Stream => Ready::Nearest(self.streams.offered()),
+            For::Stream => match self.taker() {
+                None => Ready::Serving(self.streams.offered()),
+                Some(taker) if taker == token.kernel() => Ready::Oldest(self.streams.offered()),
+                Some(_) => Ready::No,
+            },
             For::Bytes(id) | For::Room(id) if !self.streams.is_open(id) => Ready::All,
             For::Bytes(id) => Ready::Nearest(usize::from(self.streams.has_input(id))),
             For::Room(id) => Ready::Oldest(usize::from(self.streams.has_room(id))),

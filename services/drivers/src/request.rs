@@ -20,6 +20,8 @@ pub mod kind {
     pub const ACCEPT: u32 = 5;
     /// Host: closes a stream.
     pub const CLOSE: u32 = 6;
+    /// Host: no other stream belongs to this one, so others may go to another kernel.
+    pub const SINGLE: u32 = 7;
 }
 
 /// What became of a request.

@@ -37,8 +37,21 @@ pub enum Ready {
     All,
     /// It is for this many of those callers, threads of the executing kernel first.
     Nearest(usize),
+    /// The same. But if the executing kernel serves the device, no others are woken: a thread of
+    /// that kernel will come.
+    Serving(usize),
     /// It is for this many of those callers, the first to come first.
     Oldest(usize),
+}
+
+/// Which of the callers that have a wait may be woken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Threads of the executing kernel.
+    Near,
+    /// All, threads of the executing kernel first.
+    NearFirst,
+    All,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,22 +120,23 @@ impl<K: Copy + PartialEq> Waiters<K> {
         let mut woke = false;
         for at in 0..PLACES {
             let Some(waiter) = self.list[at] else { break };
-            let (most, near) = match ready(waiter.token, waiter.wait) {
+            let (most, reach) = match ready(waiter.token, waiter.wait) {
                 _ if waiter.comes(now) => continue,
                 Ready::No => continue,
                 Ready::All => {
                     woke |= self.wake_at(now, at, effects);
                     continue;
                 }
-                Ready::Nearest(most) => (most, true),
-                Ready::Oldest(most) => (most, false),
+                Ready::Serving(most) if effects.serves() => (most, Reach::Near),
+                Ready::Nearest(most) | Ready::Serving(most) => (most, Reach::NearFirst),
+                Ready::Oldest(most) => (most, Reach::All),
             };
             for _ in self.coming(now, waiter.wait, Token::default())..most {
                 let may = |it: &Waiter<K>| {
                     let is_its = it.wait == waiter.wait && !it.comes(now);
                     is_its && ready(it.token, it.wait) != Ready::No
                 };
-                let Some(chosen) = self.choose(may, near, effects) else { break };
+                let Some(chosen) = self.choose(may, reach, effects) else { break };
                 woke |= self.wake_at(now, chosen, effects);
             }
         }
@@ -136,11 +150,12 @@ impl<K: Copy + PartialEq> Waiters<K> {
     fn choose(
         &self,
         may: impl Fn(&Waiter<K>) -> bool,
-        near: bool,
+        reach: Reach,
         effects: &dyn Effects,
     ) -> Option<usize> {
+        let fits = |it: &Waiter<K>| reach == Reach::All || effects.is_near(it.token);
+        let may = |it: &Waiter<K>| may(it) && (reach != Reach::Near || fits(it));
         let waiting = || self.list.iter().flatten().enumerate().filter(|(_, it)| may(it));
-        let fits = |it: &Waiter<K>| !near || effects.is_near(it.token);
         waiting()
             .find(|(_, it)| it.woken.is_none() && fits(it))
             .or_else(|| waiting().find(|(_, it)| it.woken.is_none()))

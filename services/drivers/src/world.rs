@@ -18,6 +18,7 @@ struct Out<'a> {
     timer: Option<u64>,
     device: Option<Device<'a>>,
     kernel: usize,
+    serves: bool,
 }
 
 impl Effects for Out<'_> {
@@ -26,6 +27,9 @@ impl Effects for Out<'_> {
     }
     fn is_near(&self, token: Token) -> bool {
         usize::from(token.kernel) == self.kernel
+    }
+    fn serves(&self) -> bool {
+        self.serves
     }
     fn wake_all(&mut self) {
         self.all = true;
@@ -92,6 +96,8 @@ pub struct World<'a, D: Driver, M: Model> {
     pub memory: usize,
     /// Whether kernels have a device.
     pub has_device: bool,
+    /// The kernel that serves the device.
+    pub server: Option<usize>,
 }
 
 impl<'a, D: Driver, M: Model> World<'a, D, M> {
@@ -112,6 +118,7 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
             ended: Vec::new(),
             memory: D::NEEDS.memory,
             has_device: true,
+            server: None,
         }
     }
 
@@ -126,7 +133,8 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
             }
         };
         let device = self.has_device.then(|| view.device(self.memory, &ring));
-        let mut out = Out { woken: Vec::new(), all: false, timer: None, device, kernel: who };
+        let (woken, serves) = (Vec::new(), self.server == Some(who));
+        let mut out = Out { woken, all: false, timer: None, device, kernel: who, serves };
         let answer = self.state.step(self.now, event, &mut out);
         let Out { woken, all, timer, .. } = out;
         if self.views[who].is_dead() {

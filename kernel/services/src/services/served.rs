@@ -54,6 +54,9 @@ impl Effects for Asked<'_> {
     fn is_near(&self, token: Token) -> bool {
         token.kernel() == self.platform.me
     }
+    fn serves(&self) -> bool {
+        self.drives.is_some_and(|kind| self.platform.devices.serves(kind))
+    }
     fn wake_all(&mut self) {
         self.outbox.wake_all();
     }

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use virtio::fake::{Fake, Model};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod accepting;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Asks,
@@ -186,6 +188,7 @@ impl Users {
         let length = 1 + prng.below(3000) as usize;
         match (prng.below(12), used.peer) {
             (0, _) => drop(world.request(who, request(kind::CLOSE, 0, used.number), Vec::new())),
+            (5, _) => drop(world.request(who, request(kind::SINGLE, 0, used.number), Vec::new())),
             (1..5, Some(peer)) if !used.writes => {
                 used.writes = true;
                 let from = used.wrote;
@@ -217,6 +220,7 @@ impl Users {
         let Some(used) = self.used.iter_mut().find(|used| used.number == asked.at) else { return };
         match asked.kind {
             kind::CLOSE => used.over = true,
+            kind::SINGLE => {}
             _ if reply.told == told::GONE => used.over = true,
             kind::WRITE => {
                 used.wrote += u64::from(reply.taken);
@@ -292,6 +296,7 @@ fn streams_carry_their_bytes_and_end_with_their_kernel() {
                 0 | 1 => random_host(&fake, &mut prng),
                 2 | 3 if world.callers.len() < 12 => users.request(&mut world, &mut prng),
                 4 if harm && prng.chance(1, 9) => world.mischance(&mut prng),
+                5 if prng.chance(1, 9) => serve(&mut world, prng.below(2) as usize),
                 _ => world.chance(&mut prng, true),
             }
             take_ended(&mut world, &mut users);
@@ -342,26 +347,16 @@ fn finish(world: &mut Host<'_>, users: &mut Users) {
     assert_eq!(waiting, 0, "seed {seed}: callers wait for streams that have ended");
 }
 
+/// From now on, a kernel serves the device. It looks once.
+fn serve(world: &mut Host<'_>, who: usize) {
+    world.server = Some(who);
+    world.event(who, Event::Device);
+}
+
 /// Opens `count` streams from the host.
 fn offers(world: &mut Host<'_>, count: usize) {
     (0..count).for_each(|_| world.fake.model.borrow_mut().open());
     world.settle();
-}
-
-#[test]
-fn one_accepting_kernel_is_woken_for_each_stream() {
-    let fake = host();
-    let mut world = Host::new(&fake);
-    let tokens = [0, 1, 1].map(|who| world.request(who, of(kind::ACCEPT), Vec::new()));
-    world.settle();
-    fake.model.borrow_mut().open();
-    fake.turn();
-    world.interrupt(1);
-    assert_eq!(world.woken, [tokens[1]], "the near one that waits longest");
-    world.die(1, false);
-    assert_eq!(world.woken, [tokens[0]], "the stream is not lost");
-    world.deliver();
-    assert!(world.reply(tokens[0]).is_some());
 }
 
 #[test]
