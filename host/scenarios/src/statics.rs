@@ -3,8 +3,9 @@
 //!
 //! Checks every word of the shared block in the RAM file, including stale ones. A word counts if it
 //! is the address of the first byte of a named function or static in some kernel's image; vtables
-//! and literals have no names (docs/design/shadowable.md). Addresses inside a static do not count:
-//! old ones on stacks, partially overwritten, are copied as padding.
+//! and literals have no names (docs/design/shadowable.md). Old addresses on stacks are copied as
+//! padding, with their first bytes overwritten. So addresses inside of an item do not count, and
+//! none whose first byte is 0: a `false` may have been written over it.
 
 use super::{Failure, Rig};
 use abi::boot::{BLOCK, VA_OFFSET};
@@ -73,6 +74,9 @@ pub fn scan(block: &[u8], base: u64, all: &[Static]) -> Vec<String> {
     let words = block.chunks_exact(8).enumerate();
     let found = words.filter_map(|(index, bytes)| {
         let word = u64::from_le_bytes(bytes.try_into().ok()?);
+        if word as u8 == 0 {
+            return None;
+        }
         let behind = all.partition_point(|it| it.start <= word);
         let it = all[..behind].last().filter(|it| word == it.start)?;
         Some(format!("{:#x} holds {word:#x}, {}", base + index as u64 * 8, it.name))
@@ -124,11 +128,11 @@ mod tests {
     #[test]
     fn addresses_of_what_has_a_name_are_found_and_nothing_else() {
         let named = |start, name: &str| Static { start, name: name.to_string() };
-        let all = [named(0x1000, "turn"), named(0x2000, "TABLE")];
-        let words = [0u64, 0x1000, 0x1001, 0xfff, 0x2000, 0x200f, 0x2010, u64::MAX];
+        let all = [named(0x1004, "turn"), named(0x1100, "padding"), named(0x2008, "TABLE")];
+        let words = [0u64, 0x1004, 0x1005, 0x1003, 0x2008, 0x200f, 0x1100, u64::MAX];
         let block: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let found = scan(&block, 0x100, &all);
-        let wanted = ["0x108 holds 0x1000, turn", "0x120 holds 0x2000, TABLE"];
+        let wanted = ["0x108 holds 0x1004, turn", "0x120 holds 0x2008, TABLE"];
         assert_eq!(found, wanted);
     }
 }
