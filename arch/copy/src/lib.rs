@@ -12,14 +12,18 @@
 //! Longer ranges move in steps of 64 bytes, in the direction that overlap permits; the last piece
 //! of that direction is loaded first.
 //!
-//! The contract is that of C. `arch` links this crate into each kernel of an ISA where it is
-//! faster; its symbols are strong, those of `compiler_builtins` weak. Never use it on device
+//! RV64 has aligned accesses only. There, `memcpy` and `memset` move eight aligned words at a time
+//! ([`words`]), and the others are those of `compiler_builtins`.
+//!
+//! The contract is that of C. `arch` links this crate into each kernel; its symbols are strong,
+//! those of `compiler_builtins` weak. Never use it on device
 //! memory. `no_builtins` prevents the compiler from turning these functions into calls of
 //! themselves.
 #![no_std]
 #![no_builtins]
 
 mod unaligned;
+pub mod words;
 
 use unaligned::{Block, Pair, Quad, Unaligned, block, pair, quad};
 
@@ -211,5 +215,26 @@ mod symbols {
     unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
         // SAFETY: the caller's obligation.
         unsafe { super::compare(a, b, n) }
+    }
+}
+
+#[cfg(all(target_os = "none", target_arch = "riscv64"))]
+mod symbols {
+    /// # Safety
+    /// C's.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
+        // SAFETY: the caller's obligation.
+        unsafe { super::words::copy(to, from, n) };
+        to
+    }
+
+    /// # Safety
+    /// C's.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
+        // SAFETY: the caller's obligation.
+        unsafe { super::words::fill(to, byte as u8, n) };
+        to
     }
 }

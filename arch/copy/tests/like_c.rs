@@ -1,9 +1,12 @@
 //! Compares with the standard library for all lengths, distances and overlaps that take different
 //! paths.
 
-use arch_copy::{compare, copy, fill};
+use arch_copy::{compare, copy, fill, words};
 
 const ROOM: usize = 512;
+
+#[repr(align(8))]
+struct Aligned([u8; ROOM]);
 
 fn noise() -> [u8; ROOM] {
     let mut state = 1u32;
@@ -24,6 +27,37 @@ fn ranges_are_copied_whatever_the_overlap() {
                 theirs.copy_within(from..from + n, to);
                 assert_eq!(ours, theirs, "{n} bytes from {from} to {to}");
             }
+        }
+    }
+}
+
+#[test]
+fn words_are_copied_wherever_both_ranges_begin() {
+    for n in (0..=140).chain([191, 192, 193, 255, 256, 257]) {
+        for to in 0..9 {
+            for from in (0..9).map(|from| from + if n > 100 { 260 } else { 150 }) {
+                // Downwards they may overlap.
+                let from = if n > 20 { from - 8 * (n / 16) } else { from };
+                let (mut ours, mut theirs) = (Aligned(noise()), noise());
+                let (at, out) = (ours.0.as_mut_ptr(), ours.0.as_ptr());
+                // SAFETY: both ranges are in the array, and `to` is below `from`.
+                unsafe { words::copy(at.add(to), out.add(from), n) };
+                theirs.copy_within(from..from + n, to);
+                assert_eq!(ours.0, theirs, "{n} bytes from {from} to {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn words_are_filled_wherever_the_range_begins() {
+    for n in 0..200 {
+        for at in 0..20 {
+            let (mut ours, mut theirs) = (Aligned(noise()), noise());
+            // SAFETY: the range is in the array.
+            unsafe { words::fill(ours.0.as_mut_ptr().add(at), 0xa5, n) };
+            theirs[at..at + n].fill(0xa5);
+            assert_eq!(ours.0, theirs, "{n} bytes at {at}");
         }
     }
 }
