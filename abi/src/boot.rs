@@ -37,7 +37,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -80,6 +80,9 @@ pub mod kind {
     /// A disk in memory: the soc copies the disk's image to it before any kernel runs. Cacheable in
     /// every domain; a kernel writes back what it writes, and drops its lines before it reads.
     pub const DISK: u32 = 5;
+    /// Memory that its owner lends to the other kernels for reading: cacheable in every domain. The
+    /// owner writes back what it lends, and a reader drops its lines before it reads.
+    pub const BULK: u32 = 6;
 }
 
 /// How a service is shared.

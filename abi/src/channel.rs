@@ -59,3 +59,21 @@ pub struct FetchBlock {
     /// Offset of the first byte.
     pub at: u64,
 }
+
+/// The request of a kernel that has a message to read the message's block where it is, in the bulk
+/// memory of the sender's kernel. The answer is [`LentAt`], or nothing: it is elsewhere.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct LendBlock {
+    pub id: u64,
+    pub secret: u64,
+}
+
+/// Where a block is: its offset in the bulk memory of its kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct LentAt {
+    pub place: u64,
+    pub length: u64,
+}

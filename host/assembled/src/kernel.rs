@@ -137,7 +137,7 @@ pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
     assembly::start_memory(blob, me, table, image(blob, d));
     raw::use_kernels_heap(true);
     arch::irq::init(blob, me);
-    let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {
+    let Some(kernel) = assembly::assemble(blob, (me, Epoch(epoch as u16)), &STACKS, None) else {
         panic!("a part of the kernel is not in the board's uncached window");
     };
     hooks::up();

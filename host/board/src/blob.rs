@@ -125,6 +125,7 @@ impl Board {
                 Kind::Uncached => boot::kind::UNCACHED,
                 Kind::Local => boot::kind::LOCAL,
                 Kind::Global => boot::kind::GLOBAL,
+                Kind::Bulk => boot::kind::BULK,
                 Kind::Disk => boot::kind::DISK,
             };
             *to = boot::Region {

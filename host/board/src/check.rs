@@ -152,6 +152,7 @@ fn domain(
     reach.check(index, ram)?;
     let (local, _) = memory::only(placed, Kind::Local, Some(index), at, names)?;
     let (staging, _) = memory::only(placed, Kind::Staging, Some(index), at, names)?;
+    memory::at_most_one(placed, Kind::Bulk, Some(index), names)?;
     let image_max = raw.image_max.get_ref().0;
     if image_max == 0 || image_max > local.size || !image_max.is_multiple_of(4096) {
         let shown = crate::units::shown(image_max);

@@ -77,8 +77,9 @@ fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<
         Some(name) => Some(domain_index(name, names)?),
     };
     match (raw.kind, owner) {
-        (Kind::Local | Kind::Staging, None) => {
-            let why = "local and staging memory needs an owner: owner = \"DOMAIN\"; domains: ";
+        (Kind::Local | Kind::Staging | Kind::Bulk, None) => {
+            let why =
+                "local, staging and bulk memory needs an owner: owner = \"DOMAIN\"; domains: ";
             Err((entry.span().start, Reason::Missing(format!("{why}{}", names.join(", ")))))
         }
         (Kind::Uncached | Kind::Global | Kind::Disk, Some(_)) => {
@@ -135,19 +136,35 @@ pub fn only(
     at: usize,
     names: &[String],
 ) -> Place<(Block, usize)> {
+    at_most_one(placed, kind, owner, names)?.ok_or_else(|| {
+        let (shown, whose) = words(kind, owner, names);
+        (at, Reason::Missing(format!("there is no {shown} memory{whose}")))
+    })
+}
+
+/// Returns the region of `kind` that belongs to `owner`, if there is one. A second one is an error.
+pub fn at_most_one(
+    placed: &[Placed],
+    kind: Kind,
+    owner: Option<usize>,
+    names: &[String],
+) -> Place<Option<(Block, usize)>> {
     let mut found = placed.iter().filter(|p| p.region.kind == kind && p.region.owner == owner);
-    let shown = format!("{kind:?}").to_lowercase();
-    let whose = owner.map_or(String::new(), |o| format!(" for domain \"{}\"", names[o]));
-    let Some(first) = found.next() else {
-        return Err((at, Reason::Missing(format!("there is no {shown} memory{whose}"))));
-    };
+    let first = found.next().map(|first| (first.region.block, first.at));
     match found.next() {
         Some(second) => {
+            let (shown, whose) = words(kind, owner, names);
             let why = format!("a second {shown} region{whose}; one is enough");
             Err((second.at, Reason::Conflict(why)))
         }
-        None => Ok((first.region.block, first.at)),
+        None => Ok(first),
     }
+}
+
+/// Returns what a kind of memory, and that of `owner`, is called in messages.
+fn words(kind: Kind, owner: Option<usize>, names: &[String]) -> (String, String) {
+    let whose = owner.map_or(String::new(), |o| format!(" for domain \"{}\"", names[o]));
+    (format!("{kind:?}").to_lowercase(), whose)
 }
 
 /// Checks that the stub is in reserved memory, and where it is linked to run.
@@ -183,7 +200,7 @@ impl Reach<'_> {
     /// Checks that all memory that domain `index` needs is in its window.
     pub fn check(&self, index: usize, window: Block) -> Place<()> {
         let needs = |region: &Region| match region.kind {
-            Kind::Uncached | Kind::Global | Kind::Disk => true,
+            Kind::Uncached | Kind::Global | Kind::Bulk | Kind::Disk => true,
             Kind::Staging if self.twins => true,
             Kind::Local | Kind::Staging => region.owner == Some(index),
             Kind::Reserved => false,

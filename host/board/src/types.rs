@@ -60,6 +60,8 @@ pub enum Kind {
     Local,
     /// 16 MiB blocks whose kind changes at run time.
     Global,
+    /// What its owner lends to the other kernels for reading.
+    Bulk,
     /// A disk in memory ([`Board::set_disk_aside`]).
     #[serde(skip)]
     Disk,

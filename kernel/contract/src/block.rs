@@ -1,32 +1,54 @@
 //! The block of a message, as a kernel keeps it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
-/// Bytes in pieces, so that a large block needs no large gap in memory.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// Memory that other kernels can read. Its contents do not change; it is free when this is dropped.
+pub trait Lent: Send + fmt::Debug {
+    fn bytes(&self) -> &[u8];
+    /// Offset in the memory that its kernel lends.
+    fn place(&self) -> u64;
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// In pieces, so that a large block needs no large gap in memory.
+    Own(Vec<Vec<u8>>),
+    Lent(Box<dyn Lent>),
+}
+
+#[derive(Debug)]
 pub struct Block {
-    pieces: Vec<Vec<u8>>,
+    memory: Memory,
     length: usize,
 }
 
 impl Block {
     /// Returns a block whose pieces `fill` has filled, each with the bytes of this range; or `None`
-    /// without memory.
-    fn filled(length: usize, fill: impl Fn(&mut Vec<u8>, Range<usize>)) -> Option<Block> {
+    /// without memory, or if `fill` has added less.
+    pub fn filled(
+        length: usize,
+        mut fill: impl FnMut(&mut Vec<u8>, Range<usize>),
+    ) -> Option<Block> {
         let mut pieces = Vec::new();
         pieces.try_reserve_exact(length.div_ceil(PIECE)).ok()?;
         for at in (0..length).step_by(PIECE) {
             let range = at..length.min(at + PIECE);
+            let bytes = range.len();
             let mut piece = Vec::new();
-            piece.try_reserve_exact(range.len()).ok()?;
+            piece.try_reserve_exact(bytes).ok()?;
             fill(&mut piece, range);
+            if piece.len() != bytes {
+                return None;
+            }
             pieces.push(piece);
         }
-        Some(Block { pieces, length })
+        Some(Block { memory: Memory::Own(pieces), length })
     }
 
     /// Returns a block of zeros, or `None` without memory.
@@ -40,27 +62,49 @@ impl Block {
         Block::filled(bytes.len(), |piece, range| piece.extend_from_slice(part(range)))
     }
 
+    /// Returns a block in memory that other kernels can read.
+    pub fn lent(memory: Box<dyn Lent>) -> Block {
+        Block { length: memory.bytes().len(), memory: Memory::Lent(memory) }
+    }
+
     #[expect(clippy::len_without_is_empty, reason = "an empty block is a block")]
     pub fn len(&self) -> usize {
         self.length
     }
 
+    /// Returns where other kernels can read it, if they can: its offset in what its kernel lends.
+    pub fn place(&self) -> Option<u64> {
+        match &self.memory {
+            Memory::Own(_) => None,
+            Memory::Lent(memory) => Some(memory.place()),
+        }
+    }
+
+    /// Returns piece `number`; without one, no bytes.
+    fn piece(&self, number: usize) -> &[u8] {
+        match &self.memory {
+            Memory::Own(pieces) => pieces.get(number).map_or(&[], Vec::as_slice),
+            Memory::Lent(memory) => memory.bytes().chunks(PIECE).nth(number).unwrap_or_default(),
+        }
+    }
+
     /// Returns the pieces in order, each with its offset.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        (0..).step_by(PIECE).zip(self.pieces.iter().map(Vec::as_slice))
+        (0..self.length.div_ceil(PIECE)).map(|number| (number * PIECE, self.piece(number)))
     }
 
     /// Returns the bytes from an offset on, at most so many, and at least one unless that is the
     /// end.
     pub fn part(&self, at: usize, most: usize) -> &[u8] {
-        let piece = self.pieces.get(at / PIECE).map_or(&[][..], Vec::as_slice);
-        let rest = piece.get(at % PIECE..).unwrap_or_default();
+        let rest = self.piece(at / PIECE).get(at % PIECE..).unwrap_or_default();
         rest.get(..most).unwrap_or(rest)
     }
 
-    /// Writes bytes at an offset. Returns false if they are outside of the block, or in two pieces.
+    /// Writes bytes at an offset. Returns false if they are outside of the block, or in two pieces,
+    /// or other kernels can read the block.
     pub fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
-        let piece = self.pieces.get_mut(at / PIECE);
+        let Memory::Own(pieces) = &mut self.memory else { return false };
+        let piece = pieces.get_mut(at / PIECE);
         let room = piece.and_then(|piece| piece.get_mut(at % PIECE..)?.get_mut(..bytes.len()));
         room.is_some_and(|room| {
             room.copy_from_slice(bytes);
@@ -69,29 +113,58 @@ impl Block {
     }
 }
 
+impl PartialEq for Block {
+    fn eq(&self, other: &Block) -> bool {
+        self.length == other.length && self.pieces().eq(other.pieces())
+    }
+}
+
+impl Eq for Block {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Debug)]
+    struct Elsewhere(Vec<u8>);
+
+    impl Lent for Elsewhere {
+        fn bytes(&self) -> &[u8] {
+            &self.0
+        }
+
+        fn place(&self) -> u64 {
+            4096
+        }
+    }
+
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at % 251) as u8).collect()
+    }
+
     #[test]
-    fn a_block_is_copied_part_by_part() {
+    fn a_block_is_copied_part_by_part_from_wherever_it_is() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
-            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-            let from = Block::of(&bytes).unwrap();
-            let mut to = Block::zeroed(length).unwrap();
-            let mut at = 0;
-            loop {
-                let part = from.part(at, 4096);
-                if part.is_empty() {
-                    break;
+            let bytes = pattern(length);
+            let own = Block::of(&bytes).unwrap();
+            let lent = Block::lent(Box::new(Elsewhere(bytes.clone())));
+            assert_eq!((own.place(), lent.place()), (None, Some(4096)));
+            for from in [own, lent] {
+                let mut to = Block::zeroed(length).unwrap();
+                let mut at = 0;
+                loop {
+                    let part = from.part(at, 4096);
+                    if part.is_empty() {
+                        break;
+                    }
+                    assert!(to.write(at, part));
+                    at += part.len();
                 }
-                assert!(to.write(at, part));
-                at += part.len();
+                assert_eq!((at, to.len()), (length, length));
+                assert_eq!(from, to);
+                let whole: Vec<u8> = to.pieces().flat_map(|(_, piece)| piece.to_vec()).collect();
+                assert_eq!(whole, bytes);
             }
-            assert_eq!((at, to.len()), (length, length));
-            assert_eq!(from, to);
-            let whole: Vec<u8> = to.pieces().flat_map(|(_, piece)| piece.to_vec()).collect();
-            assert_eq!(whole, bytes);
         }
     }
 
@@ -102,5 +175,12 @@ mod tests {
         assert!(!block.write(usize::MAX, &[0]) && !block.write(2 * PIECE, &[0]));
         assert_eq!(block.part(usize::MAX, 1), []);
         assert_eq!(block.part(PIECE, usize::MAX).len(), 2);
+        let mut lent = Block::lent(Box::new(Elsewhere(pattern(8))));
+        assert!(!lent.write(0, &[1]));
+    }
+
+    #[test]
+    fn a_block_that_is_not_filled_is_none() {
+        assert_eq!(Block::filled(PIECE + 1, |piece, _| piece.resize(PIECE, 0)), None);
     }
 }

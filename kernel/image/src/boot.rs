@@ -15,6 +15,7 @@ use base::id::{DomainId, Epoch};
 use base::port::Stacks;
 use core::sync::atomic::Ordering;
 use kernel_monitor::monitor;
+use kernel_node::bulk::Bulk;
 use kernel_node::memory::{BootFrames, KernelStacks};
 use kernel_node::{blob, log};
 use kernel_services::kernel::{self, Kernel};
@@ -43,7 +44,8 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
     if let Err(why) = arch::doorbell::init(blob) {
         panic!("no doorbells: {why:?}");
     }
-    let Some(kernel) = assembly::assemble(blob, me, Epoch(epoch as u16), &STACKS) else {
+    let (this, bulk) = ((me, Epoch(epoch as u16)), Bulk::take(blob, me));
+    let Some(kernel) = assembly::assemble(blob, this, &STACKS, bulk) else {
         panic!("a part of the kernel is not in the board's uncached window");
     };
     hooks::up();

@@ -2,7 +2,8 @@
 //! any kernel's table against these rules:
 //!
 //! 1. Cacheable mappings show only frames of this domain's regions, of global blocks that are local
-//!    to it, coherent pages that it holds, and a disk in memory.
+//!    to it, coherent pages that it holds, a disk in memory, and, to be read, the bulk memory of
+//!    other kernels.
 //! 2. Nothing is both writable and executable. The kernel's own code is not writable through a
 //!    second mapping either; programs' code is in frames that the linear map shows.
 //! 3. The lowest 2 MiB of virtual memory are not mapped.
@@ -28,8 +29,9 @@ const LOWEST: u64 = 2 << 20;
 
 /// Builds the page table of `domain`'s kernel, with tables from `frames`. Mapped at VA = PA +
 /// constant are the domain's local regions (cacheable; the image section by section, with unmapped
-/// guards between them), a disk in memory, the uncached window, this domain's staging area
-/// (read-only), and the devices. The global region and other domains' memory are not mapped.
+/// guards between them), a disk in memory, the bulk memory of all domains (that of others
+/// read-only), the uncached window, this domain's staging area (read-only), and the devices. The
+/// global region and other domains' memory are not mapped.
 pub fn kernel_table(
     blob: &Blob,
     domain: DomainId,
@@ -47,6 +49,9 @@ pub fn kernel_table(
     }
     if let Some(disk) = disk(blob) {
         map(disk.base, disk.base + disk.size, Memory::Cached, Rights::ReadWrite)?;
+    }
+    for bulk in blob.regions().iter().filter(|region| region.kind == kind::BULK) {
+        map(bulk.base, bulk.base + bulk.size, Memory::Cached, rights_to(bulk, domain))?;
     }
     let window = &blob.window;
     map(window.base, page_up(window.base + window.size), Memory::Uncached, Rights::ReadWrite)?;
@@ -201,6 +206,17 @@ pub fn disk(blob: &Blob) -> Option<&Region> {
     blob.regions().iter().find(|region| region.kind == kind::DISK)
 }
 
+/// Returns the bulk memory of a domain, if it has any.
+pub fn bulk(blob: &Blob, owner: DomainId) -> Option<&Region> {
+    let is_it = |it: &&Region| it.kind == kind::BULK && it.owner == u32::from(owner.0);
+    blob.regions().iter().find(is_it)
+}
+
+/// Returns what a domain may do with bulk memory.
+fn rights_to(bulk: &Region, domain: DomainId) -> Rights {
+    if bulk.owner == u32::from(domain.0) { Rights::ReadWrite } else { Rights::Read }
+}
+
 /// Checks every leaf of `table`, the page table of `domain`'s kernel with the local `blocks`.
 pub fn audit(
     table: &PageTable,
@@ -268,7 +284,9 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn check(&self, leaf: &Mapping) -> Result<(), Violation> {
         let allowed = match leaf.memory {
-            Memory::Cached => self.is_own_memory(leaf) || self.is_disk(leaf),
+            Memory::Cached => {
+                self.is_own_memory(leaf) || self.is_disk(leaf) || self.is_bulk(leaf)
+            }
             Memory::Uncached => {
                 self.is_window(leaf)
                     || is_staging(leaf, self.this)
@@ -322,6 +340,15 @@ impl Rules<'_> {
     fn is_disk(&self, leaf: &Mapping) -> bool {
         let is_data = leaf.rights == Rights::ReadWrite;
         is_data && disk(self.blob).is_some_and(|disk| within(leaf, disk.base, disk.size))
+    }
+
+    /// Returns whether the leaf lies in bulk memory, with no more rights than this domain has there.
+    fn is_bulk(&self, leaf: &Mapping) -> bool {
+        let mut regions = self.blob.regions().iter().filter(|region| region.kind == kind::BULK);
+        regions.any(|region| {
+            let may = leaf.rights == Rights::Read || leaf.rights == rights_to(region, self.domain);
+            may && within(leaf, region.base, region.size)
+        })
     }
 
     fn is_own_block(&self, leaf: &Mapping) -> bool {

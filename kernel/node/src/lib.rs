@@ -9,8 +9,8 @@
 //! - [`Node`]: identity, board, clock and scheduler of this kernel
 //! - [`soc`]: requests to the soc; `hangs`: reports to it
 //! - [`shootdown`]: TLB shootdown
-//! - [`memory`], [`arenas`], [`ram_disk`], [`movable`]: frames, heap and page table; memory for
-//!   services; a disk in memory; movable pages
+//! - [`memory`], [`arenas`], [`ram_disk`], [`bulk`], [`movable`]: frames, heap and page table;
+//!   memory for services; a disk in memory; what kernels lend each other; movable pages
 //! - [`blob`], [`symbols`]: the board's description; symbol tables
 //! - [`print`], [`counts`]: the log; interrupt counts
 //! - [`ranks`]: the order of locks
@@ -23,6 +23,7 @@ extern crate std;
 pub mod arenas;
 pub mod attendance;
 pub mod blob;
+pub mod bulk;
 pub mod counts;
 mod hangs;
 pub mod memory;

@@ -42,6 +42,7 @@ pub use kernel_channel::{BlockName, ContractId, EndId, Life, Listed as End, Plac
 use kernel_channel::{CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError};
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
 use kernel_node::Node;
+use kernel_node::bulk::Bulk;
 use kernel_sched::{Scheduler, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
@@ -186,6 +187,8 @@ impl Effects<Payload> for Follow<'_> {
 pub struct Channels {
     me: DomainId,
     state: Lock<State>,
+    /// What kernels lend each other, if the board has memory for it.
+    bulk: Option<Bulk>,
     /// Processes that wait for ends that were passed to them.
     passed: WaitQueue,
     /// Kernels that the keeper has to wake if they rest, one bit each.
@@ -198,7 +201,7 @@ pub struct Channels {
 impl Channels {
     /// Takes all memory that channels will ever use, without that of blocks. There are so many
     /// other kernels.
-    pub fn new(me: DomainId, epoch: Epoch, peers: usize) -> Channels {
+    pub fn new(me: DomainId, epoch: Epoch, peers: usize, bulk: Option<Bulk>) -> Channels {
         let me_now = Life { kernel: me, epoch };
         let limits = Limits { ends: ENDS, queue: QUEUE, arrivals: ARRIVALS };
         let table = kernel_channel::Channels::new(me_now, limits);
@@ -212,6 +215,7 @@ impl Channels {
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
+            bulk,
             passed: WaitQueue::new(),
             owed: AtomicU64::new(0),
             keeper: AtomicU64::new(0),

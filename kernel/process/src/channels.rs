@@ -38,7 +38,11 @@ fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
 }
 
 /// Returns the block of a message that is sent.
-fn load_block(memory: &GuestMemory<'_>, message: &ChannelMessage) -> Result<Option<Block>, Errno> {
+fn load_block(
+    memory: &GuestMemory<'_>,
+    system: &mut dyn System,
+    message: &ChannelMessage,
+) -> Result<Option<Block>, Errno> {
     let [at, length] = message.block;
     match (message.flags, message.reserved) {
         (0, 0) => return Ok(None),
@@ -50,7 +54,7 @@ fn load_block(memory: &GuestMemory<'_>, message: &ChannelMessage) -> Result<Opti
         return Err(Errno::PROTO);
     }
     let bytes = memory.view(at, length, LONGEST_BLOCK)?;
-    Block::of(&bytes).map(Some).ok_or(Errno::NOBUFS)
+    system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)
 }
 
 /// Returns the name in a range of the program's memory.
@@ -149,7 +153,7 @@ impl Process {
         }
         memory.bytes.read(at, memory.scratch.get_mut(..length).ok_or(Errno::PROTO)?)?;
         let bytes = memory.scratch.get(..length).ok_or(Errno::PROTO)?;
-        let block = load_block(memory, message)?;
+        let block = load_block(memory, system, message)?;
         let held = self.hold_back(message.ends)?;
         let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
         let outgoing = Outgoing { tag: message.tag, bytes, block, ends };

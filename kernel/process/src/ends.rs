@@ -8,7 +8,7 @@ use crate::errno::{Errno, Interrupted};
 use abi::names::Name;
 use alloc::boxed::Box;
 use arch::lock::Once;
-use kernel_contract::Hash;
+use kernel_contract::{Block, Hash};
 use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 
 /// Most contracts of a process.
@@ -95,6 +95,11 @@ pub trait Ends {
     /// Returns what an end is.
     fn about_end(&mut self, _end: u64) -> Result<About, Errno> {
         Err(Errno::BADF)
+    }
+
+    /// Copies the block of a message to memory of the kernel. Returns `None` without memory.
+    fn block(&mut self, bytes: &[u8]) -> Option<Block> {
+        Block::of(bytes)
     }
 
     /// Sends a message. Its block and its ends have left the process afterwards.

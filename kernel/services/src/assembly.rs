@@ -22,6 +22,7 @@ use base::id::{DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::AtomicU64;
 use kernel_node::attendance::Attendances;
+use kernel_node::bulk::Bulk;
 use kernel_node::memory::{FRAMES, HEAP, TABLE};
 use kernel_node::soc::Soc;
 use kernel_node::{Node, blob, log, ranks};
@@ -62,9 +63,9 @@ fn ring_soc() {
 /// not in the board's uncached window.
 pub fn assemble(
     blob: &'static Blob,
-    me: DomainId,
-    epoch: Epoch,
+    (me, epoch): (DomainId, Epoch),
     stacks: &'static (dyn Stacks + Sync),
+    bulk: Option<Bulk>,
 ) -> Option<&'static Kernel> {
     let window = Window::uncached(blob, PhysAddr(blob.window.base), blob.window.size)?;
     let page_bytes = size_of::<DomainPage>() as u64;
@@ -95,7 +96,7 @@ pub fn assemble(
         balloons: Balloons::new(blob, me, epoch),
         coherence: coherence::new(blob, (me, epoch), soc),
         devices: Devices::new(blob, me, |kind| is_driver_shared(blob, kind)),
-        channels: Channels::new(me, epoch, blob.domains().len() - 1),
+        channels: Channels::new(me, epoch, blob.domains().len() - 1, bulk),
         others: kernel_platform::twins::new(blob, me),
     };
     kernel::set(Kernel {

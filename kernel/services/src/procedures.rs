@@ -3,13 +3,13 @@
 
 use crate::kernel::Kernel;
 use crate::power;
-use abi::channel::FetchBlock;
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use kernel_msg::{Refusal, Request};
 use kernel_platform::channels::Life;
-use kernel_platform::peers::Procedure;
-use zerocopy::FromBytes;
+use kernel_platform::peers::{Procedure, with_room};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Executes an urgent request.
 pub fn urgent(
@@ -70,6 +70,14 @@ pub fn blockable(
         Procedure::FetchBlock => {
             let fetch = FetchBlock::read_from_bytes(&payload).map_err(|_| Refusal::Refused)?;
             kernel.channels.part_of_block(&fetch)
+        }
+        Procedure::LendBlock => {
+            let lend = LendBlock::read_from_bytes(&payload).map_err(|_| Refusal::Refused)?;
+            let mut answer = with_room(size_of::<LentAt>())?;
+            if let Some(at) = kernel.channels.lend_block(&lend)? {
+                answer.extend_from_slice(at.as_bytes());
+            }
+            Ok(answer)
         }
         _ => Err(Refusal::Refused),
     }

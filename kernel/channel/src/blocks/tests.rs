@@ -268,3 +268,62 @@ fn a_kernel_that_names_blocks_it_does_not_have_fills_no_memory() {
     let nowhere = BlockName { home: life(3, 1), ..name };
     assert_eq!([&name, &nowhere].map(|name| blocks.may_arrive(name)), [true, false]);
 }
+
+/// A page of memory that home lends, free again when this is dropped.
+struct Page {
+    number: usize,
+    lent: std::rc::Rc<std::cell::RefCell<[bool; 4]>>,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.lent.borrow_mut()[self.number] = false;
+    }
+}
+
+/// A reader copies a block word by word from memory that home lends, while home's other blocks come
+/// and go, and kernels die through which the message has gone.
+#[test]
+fn a_copy_is_the_block_if_home_has_it_afterwards() {
+    const READER: usize = 1;
+    let (mut good, mut stale) = (0, 0);
+    for seed in 0..3000 {
+        let mut random = Prng::new(seed);
+        let mut blocks = Blocks::new(life(0, 1), LIMITS);
+        let lent = std::rc::Rc::new(std::cell::RefCell::new([false; 4]));
+        let mut memory = [[0; 4]; 4];
+        let mut contents = 0;
+        let mut put = |blocks: &mut Blocks<Page>, memory: &mut [[u64; 4]; 4]| {
+            let number = lent.borrow().iter().position(|is_lent| !is_lent)?;
+            lent.borrow_mut()[number] = true;
+            contents += 1;
+            memory[number] = [contents; 4];
+            let page = Page { number, lent: lent.clone() };
+            blocks.put((page, 32), 1, SECRET).ok().map(|name| (name, contents))
+        };
+        let Some((name, expected)) = put(&mut blocks, &mut memory) else { continue };
+        // It came through the third kernel, which may die.
+        let stops = [life(2, 1), life(READER, 1)];
+        blocks.leaves(&name, stops[0]);
+        blocks.hear(BlockNotice { id: name.id, secret: SECRET, fate: Fate::Moved(stops[1]) });
+        let place = blocks.read(name.id, name.secret).map(|page| page.number).unwrap();
+        let mut copy = Vec::new();
+        let mut others = Vec::new();
+        while copy.len() < 4 {
+            match random.below(6) {
+                0 => blocks.died(stops[0]),
+                1 => others.extend(put(&mut blocks, &mut memory)),
+                2 if !others.is_empty() => drop(blocks.take(&others.swap_remove(0).0)),
+                _ => copy.push(memory[place][copy.len()]),
+            }
+        }
+        let is_block = copy == [expected; 4];
+        if blocks.read(name.id, name.secret).is_some() {
+            assert!(is_block, "seed {seed}: {copy:?} instead of {expected}");
+            good += 1;
+        } else if !is_block {
+            stale += 1;
+        }
+    }
+    assert!(good > 500 && stale > 100, "{good} copies were good, {stale} were refused as stale");
+}

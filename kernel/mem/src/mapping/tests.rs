@@ -72,6 +72,30 @@ fn a_disk_in_memory_is_mapped_in_every_kernel_and_never_as_code() {
     assert!(matches!(found, Err(Violation::ForeignCached(_))), "{found:?}");
 }
 
+#[test]
+fn bulk_memory_is_mapped_in_every_kernel_and_written_by_its_owner_only() {
+    let mut blob = blob();
+    for (owner, base) in [(0, 112 * MIB), (1, 114 * MIB)] {
+        let region = Region { base, size: 2 * MIB, kind: kind::BULK, owner };
+        blob.regions[blob.region_count as usize] = region;
+        blob.region_count += 1;
+    }
+    for (domain, expected) in
+        [(OWN, [Rights::ReadWrite, Rights::Read]), (DomainId(1), [Rights::Read, Rights::ReadWrite])]
+    {
+        let table = kernel_table(&blob, domain, &arch::image::layout(), &Tables).unwrap();
+        let rights = [112, 114].map(|at| find(&table, at * MIB).map(|leaf| leaf.rights));
+        assert_eq!(rights, expected.map(Some));
+        audit(&table, &blob, domain, &BlockSet::new()).unwrap();
+    }
+    let mut table = table();
+    let high = VirtAddr(0xffff_c000_0000_0000);
+    let (at, rights) = (PhysAddr(114 * MIB), Rights::ReadWrite);
+    table.map(&Tables, high, at, PAGE, Memory::Cached, rights).unwrap();
+    let found = audit(&table, &blob, OWN, &BlockSet::new());
+    assert!(matches!(found, Err(Violation::ForeignCached(_))), "{found:?}");
+}
+
 fn find(table: &PageTable, at: u64) -> Option<Mapping> {
     let mut found = None;
     table.walk(&mut |leaf| {

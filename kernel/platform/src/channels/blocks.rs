@@ -3,24 +3,29 @@
 //! Contract: in the cells of a message, the name of its block comes before its fields, so it goes
 //! wherever the message goes. Memory for a block is allocated and filled before the lock is taken.
 //! A message whose block is at home on another kernel is received only with a copy of it
-//! ([`Fetched`]), so a receive that cannot get one leaves the message where it is.
+//! ([`Fetched`]), so a receive that cannot get one leaves the message where it is. A block of more
+//! than [`MAX_PAYLOAD`] bytes is in bulk memory, where other kernels can read it, if there is room.
 //!
 //! ```text
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
+//!   fetch:    LendBlock: home writes it back; read it there; FetchBlock of its end: it was there
+//!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
 use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
-use abi::channel::FetchBlock;
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
-use kernel_contract::Block;
 use kernel_contract::exchange::LONGEST_BLOCK;
+use kernel_contract::{Block, Lent};
 use kernel_msg::Refusal;
+use kernel_node::bulk::Loan;
 
 /// The most bytes of all blocks of a kernel.
 const BYTES: usize = 2 * LONGEST_BLOCK;
@@ -37,6 +42,20 @@ pub fn limits(peers: usize) -> BlockLimits {
         bytes: BYTES,
         of_tree: LONGEST_BLOCK,
         peers,
+    }
+}
+
+/// Bytes in this kernel's bulk memory.
+#[derive(Debug)]
+struct InBulk(Loan);
+
+impl Lent for InBulk {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    fn place(&self) -> u64 {
+        self.0.place()
     }
 }
 
@@ -156,6 +175,45 @@ impl Channels {
         let at = usize::try_from(fetch.at).map_err(|_| Refusal::Refused)?;
         part.extend_from_slice(block.part(at, MAX_PAYLOAD));
         Ok(part)
+    }
+
+    /// Copies the block of a message that is to be sent. Returns `None` without memory.
+    pub fn block(&self, bytes: &[u8]) -> Option<Block> {
+        let bulk = self.bulk.as_ref().filter(|_| bytes.len() > MAX_PAYLOAD);
+        match bulk.and_then(|bulk| bulk.lend(bytes)) {
+            Some(loan) => Some(Block::lent(Box::new(InBulk(loan)))),
+            None => Block::of(bytes),
+        }
+    }
+
+    /// Executes a [`LendBlock`] of another kernel: writes the block back, and returns where it is.
+    /// `None`: not in bulk memory.
+    pub fn lend_block(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {
+        let found = self.place_of(lend)?;
+        // Without the lock, as it takes long. If the block is freed meanwhile, what is written back
+        // is of no use, and the reader finds out.
+        if let Some((at, bulk)) = found.zip(self.bulk.as_ref()) {
+            bulk.clean(at.place, at.length as usize);
+        }
+        Ok(found)
+    }
+
+    fn place_of(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {
+        let state = self.state.lock();
+        let block = state.rest.blocks.read(lend.id, lend.secret).ok_or(Refusal::Refused)?;
+        Ok(block.place().map(|place| LentAt { place, length: block.len() as u64 }))
+    }
+
+    /// Copies a block from the bulk memory of another kernel. It is worth something if that kernel
+    /// says afterwards that the block is still there. Returns `None` without memory, or if there is
+    /// no such place.
+    pub fn read_lent(&self, home: DomainId, at: LentAt) -> Option<Block> {
+        let bulk = self.bulk.as_ref()?;
+        Block::filled(usize::try_from(at.length).ok()?, |piece, range| {
+            if let Some(place) = at.place.checked_add(range.start as u64) {
+                bulk.append(home, place, range.len(), piece);
+            }
+        })
     }
 }
 

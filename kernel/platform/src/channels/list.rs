@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn ends_are_listed_with_the_tree_that_holds_them() {
-        let channels = Channels::new(DomainId(0), Epoch(2), 1);
+        let channels = Channels::new(DomainId(0), Epoch(2), 1, None);
         let before = channels.totals();
         assert_eq!((before.ends, before.sent, channels.list().count()), (0, 0, 0));
         let Ok((end, _)) = channels.open_door(7, 1) else { panic!("there is room") };

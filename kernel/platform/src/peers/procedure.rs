@@ -40,6 +40,8 @@ pub enum Procedure {
     Light = 13,
     /// Returns a part of a message's block ([`abi::channel::FetchBlock`]).
     FetchBlock = 14,
+    /// Writes a message's block back, and returns where it is ([`abi::channel::LendBlock`]).
+    LendBlock = 15,
 }
 
 impl Procedure {
@@ -59,6 +61,7 @@ impl Procedure {
         Procedure::ForgetLight,
         Procedure::Light,
         Procedure::FetchBlock,
+        Procedure::LendBlock,
     ];
 
     /// Returns how the procedure is executed.
@@ -123,7 +126,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 15, u16::MAX] {
+        for code in [0, 16, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);

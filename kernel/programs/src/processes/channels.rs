@@ -6,7 +6,7 @@
 
 use super::guest::Guest;
 use ::names::client::Registration;
-use abi::channel::FetchBlock;
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
@@ -55,6 +55,21 @@ fn unreceived(failure: Failure) -> Unreceived {
     }
 }
 
+/// Why there is no copy of a block.
+enum Unfetched {
+    /// Its kernel died, or has freed it.
+    Lost,
+    /// It can be tried again.
+    Failed(Errno),
+    Stopped,
+}
+
+impl From<Errno> for Unfetched {
+    fn from(why: Errno) -> Unfetched {
+        Unfetched::Failed(why)
+    }
+}
+
 impl Guest {
     /// Fails for a process whose threads run on two kernels in turn: its ends would have to move
     /// with each turn.
@@ -62,31 +77,78 @@ impl Guest {
         if self.is_shared() { Err(Errno::NOTSUP) } else { Ok(()) }
     }
 
-    /// Copies a block from the kernel that has it.
+    /// Copies a block from the kernel that has it: from the memory that it lends, or part by part.
     fn fetch(&self, name: BlockName) -> Result<Result<Fetched, Errno>, Interrupted> {
-        let lost = Fetched { name, block: None };
-        let Some(mut block) = Block::zeroed(name.length as usize) else {
-            return Ok(Err(Errno::NOMEM));
+        let block = match self.read_lent(&name) {
+            Ok(Some(block)) => Ok(block),
+            Ok(None) => self.fetch_parts(&name),
+            Err(why) => Err(why),
         };
-        let Ok(mut part) = with_room(MAX_PAYLOAD) else { return Ok(Err(Errno::NOMEM)) };
+        match block {
+            Ok(block) => Ok(Ok(Fetched { name, block: Some(block) })),
+            Err(Unfetched::Lost) => Ok(Ok(Fetched { name, block: None })),
+            Err(Unfetched::Failed(why)) => Ok(Err(why)),
+            Err(Unfetched::Stopped) => Err(Interrupted),
+        }
+    }
+
+    /// Copies a block that its kernel lends. `None`: it does not lend it.
+    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unfetched> {
+        if name.length as usize <= MAX_PAYLOAD {
+            return Ok(None);
+        }
+        let lend = LendBlock { id: name.id, secret: name.secret };
+        let mut at = LentAt::default();
+        if self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0 {
+            return Ok(None);
+        }
+        if at.length != u64::from(name.length) {
+            return Err(Unfetched::Lost);
+        }
+        let Some(block) = self.kernel().channels.read_lent(name.home.kernel, at) else {
+            return Ok(None);
+        };
+        // It was there all the time if it is there now.
+        let end = FetchBlock { id: name.id, secret: name.secret, at: u64::from(name.length) };
+        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
+        Ok(Some(block))
+    }
+
+    /// Copies a block by calls, a part by each.
+    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unfetched> {
+        let mut block = Block::zeroed(name.length as usize).ok_or(Errno::NOMEM)?;
+        let mut part = with_room(MAX_PAYLOAD).map_err(|_| Errno::NOMEM)?;
         part.resize(MAX_PAYLOAD, 0);
         let mut at = 0;
         while at < block.len() {
-            if self.is_stopped() {
-                return Err(Interrupted);
-            }
             let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
-            let home = name.home.kernel;
-            let got = self.session().call(home, Procedure::FetchBlock, fetch.as_bytes(), &mut part);
-            match got {
-                Ok(length) if length > 0 && block.write(at, &part[..length]) => at += length,
-                Err(CallFailure::Refused(Refusal::NoMemory)) => return Ok(Err(Errno::NOMEM)),
-                // It can be tried again.
-                Err(CallFailure::Silent | CallFailure::Limits) => return Ok(Err(Errno::IO)),
-                _ => return Ok(Ok(lost)),
+            let length = self.ask(name, Procedure::FetchBlock, fetch.as_bytes(), &mut part)?;
+            if length == 0 || !block.write(at, &part[..length]) {
+                return Err(Unfetched::Lost);
             }
+            at += length;
         }
-        Ok(Ok(Fetched { block: Some(block), ..lost }))
+        Ok(block)
+    }
+
+    /// Calls the home of a block.
+    fn ask(
+        &self,
+        name: &BlockName,
+        procedure: Procedure,
+        request: &[u8],
+        answer: &mut [u8],
+    ) -> Result<usize, Unfetched> {
+        if self.is_stopped() {
+            return Err(Unfetched::Stopped);
+        }
+        let called = self.session().call(name.home.kernel, procedure, request, answer);
+        called.map_err(|why| match why {
+            CallFailure::Refused(Refusal::NoMemory) => Errno::NOMEM.into(),
+            // It can be tried again.
+            CallFailure::Silent | CallFailure::Limits => Errno::IO.into(),
+            _ => Unfetched::Lost,
+        })
     }
 
     fn secret(&mut self) -> u64 {
@@ -188,6 +250,10 @@ impl Ends for Guest {
         let made = kernel.channels.connect(around, contract, (tree, secret), to);
         idle::to_program(kernel);
         Ok(made.map_err(errno))
+    }
+
+    fn block(&mut self, bytes: &[u8]) -> Option<Block> {
+        self.kernel().channels.block(bytes)
     }
 
     fn send(

@@ -1,0 +1,233 @@
+//! Bulk memory: a region of each kernel, which its owner writes and the other kernels read. A home
+//! of `unsafe`: memory is accessed by its address.
+//!
+//! No two kernels' caches are coherent. So the owner writes back what it lends ([`Bulk::clean`])
+//! before it says where that is, and a reader drops its lines before it loads them
+//! ([`Bulk::append`]). Pages are lent whole, so what is lent shares no line with anything else.
+//!
+//! A reader does not hold what it reads: the owner may have freed the pages, and may write to them,
+//! meanwhile. **So a reader asks the owner afterwards whether they are still lent**, and drops the
+//! copy if not.
+
+#![allow(unsafe_code, reason = "a home of unsafe: the regions are accessed by their addresses")]
+
+use abi::boot::{Blob, MAX_DOMAINS};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use base::addr::{PAGE, PhysAddr};
+use base::id::DomainId;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Bytes of a page.
+const BYTES: usize = PAGE as usize;
+
+/// A region.
+#[derive(Clone, Copy, Debug, Default)]
+struct Area {
+    /// Its virtual address in this kernel.
+    at: usize,
+    bytes: usize,
+}
+
+impl Area {
+    fn of(blob: &Blob, owner: DomainId) -> Area {
+        let region = kernel_mem::mapping::bulk(blob, owner);
+        region.map_or(Area::default(), |region| Area {
+            at: PhysAddr(region.base).to_virt().0 as usize,
+            bytes: region.size as usize,
+        })
+    }
+
+    /// Returns the address of `bytes` bytes from `offset` on, if they are in the region.
+    fn place(&self, offset: u64, bytes: usize) -> Option<usize> {
+        let offset = usize::try_from(offset).ok()?;
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        is_inside.then(|| self.at + offset)
+    }
+}
+
+/// Which pages of this kernel's region are lent.
+struct Pages(Box<[bool]>);
+
+impl Pages {
+    /// Takes so many pages in a row, the first that are free. Returns the number of the first one.
+    fn take(&mut self, count: usize) -> Option<usize> {
+        let mut free = 0;
+        let is_end = |(_, is_lent): &(usize, &bool)| {
+            free = if **is_lent { 0 } else { free + 1 };
+            free == count
+        };
+        let (last, _) = self.0.iter().enumerate().find(is_end)?;
+        let first = last + 1 - count;
+        self.0.get_mut(first..=last)?.fill(true);
+        Some(first)
+    }
+
+    fn free(&mut self, first: usize, count: usize) {
+        if let Some(pages) = self.0.get_mut(first..first + count) {
+            pages.fill(false);
+        }
+    }
+}
+
+/// The regions of all kernels, as one of them uses them.
+pub struct Bulk {
+    me: DomainId,
+    areas: [Area; MAX_DOMAINS],
+    pages: Arc<Lock<Pages>>,
+}
+
+impl Bulk {
+    /// Returns the regions, if this kernel has one and nothing uses it yet. They are mapped.
+    pub fn take(blob: &Blob, me: DomainId) -> Option<Bulk> {
+        let areas = core::array::from_fn(|owner| Area::of(blob, DomainId(owner as u8)));
+        let own = areas.get(me.index()).filter(|own| own.bytes > 0)?;
+        if IS_TAKEN.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let pages = Pages(vec![false; own.bytes / BYTES].into_boxed_slice());
+        let pages = Arc::new(Lock::new(crate::ranks::BULK, pages));
+        Some(Bulk { me, areas, pages })
+    }
+
+    fn own(&self) -> Area {
+        self.areas.get(self.me.index()).copied().unwrap_or_default()
+    }
+
+    /// Copies bytes to where other kernels can read them. Returns `None` if there is no room.
+    pub fn lend(&self, bytes: &[u8]) -> Option<Loan> {
+        let count = bytes.len().div_ceil(BYTES).max(1);
+        let first = self.pages.lock().take(count)?;
+        let place = (first * BYTES) as u64;
+        let at = self.own().at + first * BYTES;
+        // SAFETY: the region has as many pages as there are entries, and is mapped for good. These
+        // pages were free, so nothing of this kernel uses them; other kernels only read them.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        Some(Loan { at, length: bytes.len(), place, pages: self.pages.clone() })
+    }
+
+    /// Writes back `bytes` bytes of this kernel's region, so that other kernels read what was
+    /// written there.
+    pub fn clean(&self, place: u64, bytes: usize) {
+        if let Some(at) = self.own().place(place, bytes) {
+            arch::cache::clean(at, bytes);
+        }
+    }
+
+    /// Appends `bytes` bytes of another kernel's region to a vector that has room for them, whatever
+    /// they are at this moment. Appends nothing if there is no room, or they are not in the region.
+    pub fn append(&self, owner: DomainId, place: u64, bytes: usize, to: &mut Vec<u8>) {
+        let Some(area) = self.areas.get(owner.index()) else { return };
+        let Some(at) = area.place(place, bytes) else { return };
+        let room = to.spare_capacity_mut();
+        if owner == self.me || room.len() < bytes {
+            return;
+        }
+        // The mapping is read-only, so no line is dirty: nothing is written back.
+        arch::cache::clean_invalidate(at, bytes);
+        // SAFETY: the bytes are in a region that is mapped for good. Nothing of this kernel writes
+        // them, and they are in no Rust object: another kernel's stores can only make the copy
+        // worthless. The vector has room for them, and has them afterwards.
+        unsafe {
+            core::ptr::copy_nonoverlapping(at as *const u8, room.as_mut_ptr().cast(), bytes);
+            to.set_len(to.len() + bytes);
+        }
+    }
+}
+
+/// Bytes that other kernels can read. They do not change until this is dropped.
+pub struct Loan {
+    at: usize,
+    length: usize,
+    place: u64,
+    pages: Arc<Lock<Pages>>,
+}
+
+impl Loan {
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `lend` has written these bytes, and their pages are lent until this is dropped.
+        unsafe { core::slice::from_raw_parts(self.at as *const u8, self.length) }
+    }
+
+    /// Their offset in this kernel's region.
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let (first, count) = (self.place as usize / BYTES, self.length.div_ceil(BYTES).max(1));
+        self.pages.lock().free(first, count);
+    }
+}
+
+impl core::fmt::Debug for Loan {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes at {:#x}", self.length, self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_lent_in_rows_to_one_at_a_time() {
+        let mut pages = Pages(vec![false; 8].into_boxed_slice());
+        assert_eq!(pages.take(9), None);
+        assert_eq!((pages.take(3), pages.take(2), pages.take(3)), (Some(0), Some(3), Some(5)));
+        assert_eq!(pages.take(1), None);
+        pages.free(3, 2);
+        assert_eq!((pages.take(3), pages.take(1), pages.take(1)), (None, Some(3), Some(4)));
+        pages.free(0, 3);
+        pages.free(3, 1);
+        assert_eq!(pages.take(4), Some(0));
+    }
+
+    /// A kernel with memory of the host for its region and for that of another one.
+    fn two(own: &mut [u8], other: &[u8]) -> Bulk {
+        let mut areas = [Area::default(); MAX_DOMAINS];
+        areas[0] = Area { at: own.as_mut_ptr() as usize, bytes: own.len() };
+        areas[1] = Area { at: other.as_ptr() as usize, bytes: other.len() };
+        let pages = Pages(vec![false; own.len() / BYTES].into_boxed_slice());
+        let pages = Arc::new(Lock::new(crate::ranks::BULK, pages));
+        Bulk { me: DomainId(0), areas, pages }
+    }
+
+    #[test]
+    fn what_is_lent_stays_until_it_is_dropped() {
+        let (mut own, other) = (vec![0; 3 * BYTES], []);
+        let bulk = two(&mut own, &other);
+        let first = bulk.lend(&[1; BYTES + 1]).unwrap();
+        let second = bulk.lend(&[2; 5]).unwrap();
+        assert!(bulk.lend(&[3]).is_none(), "there is no page left");
+        assert_eq!((first.place(), second.place()), (0, 2 * BYTES as u64));
+        drop(first);
+        let third = bulk.lend(&[3; BYTES]).unwrap();
+        assert_eq!((second.bytes(), third.bytes()), (&[2; 5][..], &[3; BYTES][..]));
+        assert_eq!(third.place(), 0);
+    }
+
+    #[test]
+    fn only_bytes_of_the_region_are_read() {
+        let (mut own, other) = (vec![0; BYTES], [7; 100]);
+        let bulk = two(&mut own, &other);
+        let read = |owner, place, bytes, room| {
+            let mut to = Vec::with_capacity(room);
+            bulk.append(DomainId(owner), place, bytes, &mut to);
+            to
+        };
+        assert_eq!(read(1, 90, 10, 10), [7; 10]);
+        assert_eq!(read(1, 90, 11, 11), []);
+        assert_eq!(read(1, u64::MAX, 1, 1), []);
+        assert_eq!(read(1, 0, 20, 10).len() % 20, 0, "all or nothing");
+        assert_eq!(read(0, 0, 1, 1), [], "its own is no other kernel's");
+        assert_eq!((read(2, 0, 1, 1), read(200, 0, 1, 1)), (vec![], vec![]));
+    }
+}
