@@ -1,15 +1,35 @@
 //! The contracts that a manifest names. A kernel knows them by their hashes, which are computed
-//! from `contracts/NAME.vN.toml` beside the manifest or, if there is none, in the tree.
+//! from `contracts/NAME.vN.toml` beside the manifest or, if there is none, in the tree. And the
+//! other way: the names of hashes.
 
 use anyhow::bail;
 use contract::{Contract, FOLDER};
 use program::{HASH, Manifest};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Looks up the contracts of a manifest, which was read from `file`. `root` is that of the tree.
 pub fn resolve(root: &Path, file: &Path, manifest: &mut Manifest) -> anyhow::Result<()> {
     let beside = file.parent().unwrap_or(Path::new("")).join(FOLDER);
     manifest.resolve(|name| hash(&[beside.clone(), root.join(FOLDER)], file, name))
+}
+
+/// Where contracts of test programs are, in the tree.
+const OF_TESTS: &str = "tests/contracts";
+
+/// Returns the names of contracts by their hashes in hex digits: those in `contracts/` of the
+/// current folder and of the tree, and of the tree's tests. Files that are no contracts are left
+/// out.
+pub fn names(root: &Path) -> BTreeMap<String, String> {
+    let folders = [root.join(OF_TESTS), root.join(FOLDER), PathBuf::from(FOLDER)];
+    let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let paths = files.flatten().map(|entry| entry.path());
+    let named = paths.filter_map(|path| {
+        let contract = Contract::read(&path).ok()?;
+        let hash = contract.hash().0.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some((hash, contract.full_name()))
+    });
+    named.collect()
 }
 
 fn hash(folders: &[PathBuf], file: &Path, name: &str) -> anyhow::Result<[u8; HASH]> {
@@ -56,6 +76,18 @@ mod tests {
         let own = Contract::read(&beside.join("ping.v1.toml")).unwrap().hash().0;
         assert_ne!(own, ping);
         assert_eq!(resolved(tree(), &file, "ping.v1").unwrap(), Some(own));
+    }
+
+    #[test]
+    fn hashes_have_names() {
+        let names = names(tree());
+        for (file, name) in
+            [("contracts/ping.v1.toml", "ping.v1"), ("tests/contracts/echo.v1.toml", "echo.v1")]
+        {
+            let hash = Contract::read(&tree().join(file)).unwrap().hash().0;
+            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(names.get(&hash).map(String::as_str), Some(name));
+        }
     }
 
     #[test]

@@ -11,20 +11,22 @@
 //! - [`system`]  the system's disk; [`ext2`] has its tools
 //! - [`transfer`]  files into a board and out of it
 //! - [`install`]  programs for each ISA of a board
-//! - [`contracts`]  the contracts that manifests name
+//! - [`contracts`]  the contracts that manifests name, and their names by hash
 //! - [`reseal`]  another manifest for an installed program
 //! - [`place`]  where a program would start, and why
 //! - [`exec`]  the execution of a program
 //! - [`moves`]  moves of running processes
+//! - [`record`]  which programs talk to which
 //!
 //! Contract: a program here behaves as on any host; what the board does not answer is an error.
 
-mod contracts;
+pub mod contracts;
 pub mod exec;
 pub mod ext2;
 pub mod install;
 pub mod moves;
 pub mod place;
+pub mod record;
 pub mod reseal;
 pub mod system;
 pub mod transfer;

@@ -166,6 +166,7 @@ fn series(
     let path = folder.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     let network = line.net.clone().or(scenario.network()?).unwrap_or_default();
+    let contracts = deploy::contracts::names(&place.root);
     let (mut agreed, mut found) = (true, 0);
     for &quantum_ns in &scenario.quanta_ns {
         let (no_costs, mode, profile) = (line.no_costs, scenario.mode, line.profile);
@@ -187,7 +188,8 @@ fn series(
             };
             let outcome = bench.run()?;
             step.done();
-            let about = records::About { title, board: &scenario.board, choice, repetition };
+            let (board, contracts) = (scenario.board.as_str(), &contracts);
+            let about = records::About { title, board, choice, repetition, contracts };
             for record in records::of(&about, &outcome) {
                 writeln!(file, "{record}")?;
             }

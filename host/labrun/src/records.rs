@@ -5,6 +5,7 @@ use lab::energy;
 use lab::model::Domain;
 use lab::page::State;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use workbench::model::Choice;
 use workbench::network::Outcome::Right;
 
@@ -18,6 +19,8 @@ pub struct About<'a> {
     pub choice: Choice,
     /// Number of the repetition, from 1.
     pub repetition: u32,
+    /// The names of contracts, by their hashes.
+    pub contracts: &'a BTreeMap<String, String>,
 }
 
 impl About<'_> {
@@ -67,6 +70,8 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
         let (domain, text) = (finding.parties.first(), &finding.text);
         records.push(json!({"kind": "violation", "run": run, "domain": domain, "text": text}));
     }
+    let talks = outcome.traffic.records(&run, &|hash| about.contracts.get(hash).cloned());
+    records.extend(talks.into_iter().map(|record| json!(record)));
     records.push(json!({"kind": "end", "run": run, "at_ns": outcome.end / 1000}));
     records
 }
@@ -114,6 +119,7 @@ pub fn agree(one: &Outcome, other: &Outcome) -> bool {
         && one.counts == other.counts
         && one.changes == other.changes
         && one.answers == other.answers
+        && one.traffic == other.traffic
         && one.end == other.end
 }
 

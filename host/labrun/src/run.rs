@@ -8,6 +8,7 @@ use lab::model::{Domain, Lab, PAGE};
 use lab::page::{Change, Count, Page, State};
 use lab::points::CrashPoint;
 use records::said::{Said, said};
+use records::traffic::Traffic;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tree::interrupt;
@@ -44,6 +45,8 @@ pub struct Outcome {
     pub counts: Vec<[u64; COUNTS.len()]>,
     /// Changes of state.
     pub changes: Vec<Change>,
+    /// What channels have carried, if commands of the run have printed it.
+    pub traffic: Traffic,
     /// Its phases, if energy is measured.
     pub phases: Vec<Phase>,
     /// What the clients of the scripted peer have seen.
@@ -144,6 +147,7 @@ impl Bench<'_> {
         let died = |line: &&str| line.starts_with(SOC) && line.contains(DIED);
         let deaths = text.lines().filter(died).count();
         let mut outcome = Outcome { values, host, deaths, ..Outcome::default() };
+        outcome.traffic.take(&text);
         if self.choice.is_none() {
             return Ok(outcome);
         }

@@ -27,6 +27,7 @@ pub fn series(place: &Place, title: &str, ways: &Ways) -> anyhow::Result<ExitCod
         "{:<8} {:<8} {:>10} {:>10} {:>10} {:>8} {:>12}",
         "way", "domain", "active, s", "idle, s", "at rest, s", "rests", "energy, J"
     );
+    let contracts = deploy::contracts::names(&place.root);
     for way in &ways.way {
         let (_, kernels) = prepare::board_and_kernels(place, &way.board, Profile::KernelTrials)?;
         let kit = Kit { place, kernels: &kernels, folder: folder.join(title) };
@@ -38,6 +39,7 @@ pub fn series(place: &Place, title: &str, ways: &Ways) -> anyhow::Result<ExitCod
             board: &way.board,
             choice: Choice::default(),
             repetition: 1,
+            contracts: &contracts,
         };
         for record in records::of(&about, &outcome) {
             writeln!(file, "{record}")?;

@@ -136,6 +136,8 @@ enum Verb {
     },
     /// Run a scenario in exact chip time and energy; without one, list them.
     Lab(labrun::Line),
+    /// Record which programs of a running board talk to which over channels, for `pen report`.
+    Record(deploy::record::Line),
     /// Make one page from records of measurements.
     Report {
         /// Files of records, and folders whose .jsonl files are read. By default, target/lab.
@@ -225,6 +227,9 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Bench { prefix, profile: true, .. } => bench::profile::bench(&place, &prefix),
         Verb::Bench { prefix, json, .. } => bench::bench(&place, &prefix, json),
         Verb::Figures { files } => figures::figures(&place, &files),
+        Verb::Record(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            deploy::record::record(&place, instance, &line)
+        }),
         Verb::Lab(line) => labrun::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
         Verb::New(line) => new::new(&place, &line),

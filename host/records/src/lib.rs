@@ -6,6 +6,7 @@
 //!   benches/*.toml --benches--> bars, titles --figures--+--> docs/reference/figures.md
 //! ```
 //! - [`said`]  the lines that kernels and programs print
+//! - [`traffic`]  what channels have carried, as kernels print it
 //! - [`record`]  the format of record files
 //! - [`number`]  numbers as people read them
 //! - [`benches`]  the benchmarks that `benches/` defines
@@ -18,3 +19,4 @@ pub mod figures;
 pub mod number;
 pub mod record;
 pub mod said;
+pub mod traffic;

@@ -77,6 +77,13 @@ pub fn energy(uj: f64) -> String {
     format!("{} {unit}", short(uj / size))
 }
 
+/// Formats a number of bytes.
+pub fn bytes(value: u64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
+    let (size, unit) = fitting(units, value as f64);
+    format!("{} {unit}", short(value as f64 / size))
+}
+
 /// Formats a share in percent.
 pub fn share(part: f64, whole: f64) -> String {
     if whole <= 0.0 {

@@ -21,6 +21,8 @@ pub enum Record {
     Residency(Residency),
     /// A counter.
     Count(Count),
+    /// What two programs have sent each other.
+    Talk(Talk),
     /// A violated rule.
     Violation(Violation),
     /// End of a run.
@@ -39,6 +41,8 @@ pub enum Mode {
     Sanitizer,
     /// Time, energy and caches.
     Full,
+    /// Nothing: the board ran outside the lab.
+    Board,
 }
 
 /// Source of the costs of instructions and devices.
@@ -63,10 +67,13 @@ pub struct Run {
     pub board: String,
     /// What the lab measured.
     pub mode: Mode,
-    /// Hash of everything that affects the result: board, kernels, plugin. 16 hex digits.
+    /// Hash of everything that affects the result: board, kernels, plugin. 16 hex digits; none for
+    /// [`Mode::Board`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Source of the costs.
-    pub costs: Costs,
+    /// Source of the costs; none for [`Mode::Board`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
     /// Whether every run gives the same result, bit by bit.
     pub exact: bool,
     /// Number of the repetition, from 1.
@@ -158,6 +165,54 @@ pub struct Count {
     pub value: u64,
 }
 
+/// What two programs have sent each other over channels of one contract.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Talk {
+    /// Name of the run.
+    pub run: String,
+    /// The contract's name; if that is unknown, the beginning of its hash.
+    pub contract: String,
+    /// The program with the clients' ends, and its kernel.
+    pub client: String,
+    pub client_kernel: String,
+    /// The program with the servers' ends, and its kernel.
+    pub server: String,
+    pub server_kernel: String,
+    /// How many channels there were.
+    pub channels: u64,
+    /// Messages that clients have sent, and bytes in them, blocks included.
+    pub client_sent: u64,
+    pub client_bytes: u64,
+    /// The same of servers.
+    pub server_sent: u64,
+    pub server_bytes: u64,
+}
+
+impl Talk {
+    /// Returns whether `other` is about channels of the same contract between the same programs.
+    pub fn is_of_same(&self, other: &Talk) -> bool {
+        let key = |talk: &Talk| {
+            let Talk { contract, client, client_kernel, server, server_kernel, .. } = talk.clone();
+            [contract, client, client_kernel, server, server_kernel]
+        };
+        key(self) == key(other)
+    }
+
+    /// Adds the figures of `other`.
+    pub fn add(&mut self, other: &Talk) {
+        for (sum, more) in [
+            (&mut self.channels, other.channels),
+            (&mut self.client_sent, other.client_sent),
+            (&mut self.client_bytes, other.client_bytes),
+            (&mut self.server_sent, other.server_sent),
+            (&mut self.server_bytes, other.server_bytes),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
 /// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -227,6 +282,9 @@ pub enum RecordError {
     /// The model is not a hash.
     #[error("model is {0:?}, it should be 16 hex digits")]
     Model(String),
+    /// A run of the lab without its costs.
+    #[error("costs are missing: \"board\" or \"zero\"")]
+    Costs,
     /// A negative power or energy.
     #[error("{0} is {1}, it cannot be negative")]
     Negative(&'static str, f64),
@@ -241,6 +299,7 @@ impl Record {
             Record::Power(r) => &r.run,
             Record::Residency(r) => &r.run,
             Record::Count(r) => &r.run,
+            Record::Talk(r) => &r.run,
             Record::Violation(r) => &r.run,
             Record::End(r) => &r.run,
         }
@@ -249,7 +308,9 @@ impl Record {
     /// Checks what the types cannot express.
     fn check(&self) -> Result<(), RecordError> {
         match self {
+            Record::Run(r) if r.mode == Mode::Board && r.model.is_empty() => Ok(()),
             Record::Run(r) if !is_hash(&r.model) => Err(RecordError::Model(r.model.clone())),
+            Record::Run(r) if r.costs.is_none() => Err(RecordError::Costs),
             Record::Power(r) if r.mw < 0.0 => Err(RecordError::Negative("mw", r.mw)),
             Record::Residency(r) if r.uj < 0.0 => Err(RecordError::Negative("uj", r.uj)),
             _ => Ok(()),

@@ -12,6 +12,7 @@ pub fn mode(mode: Mode) -> &'static str {
         Mode::Energy => "time and energy",
         Mode::Sanitizer => "sanitizer",
         Mode::Full => "time, energy and sanitizer",
+        Mode::Board => "outside the lab",
     }
 }
 

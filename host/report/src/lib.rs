@@ -5,17 +5,20 @@
 //! ```text
 //!   files --read--> lines, problems --runs--> setups --page, section, cell--> HTML
 //!                                         \--steps, chart, palette--> SVG in it
+//!                                         \--layout, talks--> the SVG of programs and channels
 //! ```
 //! Contract: the same bytes for the same records.
 
 mod cell;
 mod chart;
+mod layout;
 mod page;
 mod palette;
 mod read;
 mod runs;
 mod section;
 mod steps;
+mod talks;
 
 #[cfg(test)]
 mod tests;

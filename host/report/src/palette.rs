@@ -54,6 +54,11 @@ impl Colour {
         RGBColor(r, g, b)
     }
 
+    /// Returns the value of an attribute for drawing.
+    pub fn attribute(self) -> String {
+        format!("#{:06X}", self.light)
+    }
+
     /// Returns the name of its variable in the style sheet.
     pub fn variable(self) -> String {
         format!("var(--c{:06x})", self.light)

@@ -2,7 +2,7 @@
 
 use super::read::{Input, Problem};
 use super::steps::Steps;
-use records::record::{Bench, Count, Line, Record, Residency, Run as Head, Value, Violation};
+use records::record::{Bench, Count, Line, Record, Residency, Run as Head, Talk, Value, Violation};
 use std::collections::BTreeMap;
 
 /// Everything on the page.
@@ -40,6 +40,8 @@ pub struct Run {
     pub residency: Vec<Residency>,
     /// Counters.
     pub counts: Vec<Count>,
+    /// What programs have sent each other.
+    pub talks: Vec<Talk>,
     /// Violated rules.
     pub violations: Vec<Violation>,
     /// When it ended, if there is a record.
@@ -73,6 +75,7 @@ impl Run {
             power: vec![],
             residency: vec![],
             counts: vec![],
+            talks: vec![],
             violations: vec![],
             end: None,
         }
@@ -84,7 +87,8 @@ impl Run {
         let power = self.power.iter().map(|(domain, _)| domain);
         let residency = self.residency.iter().map(|r| &r.domain);
         let counts = self.counts.iter().map(|c| &c.domain);
-        for domain in power.chain(residency).chain(counts) {
+        let talks = self.talks.iter().flat_map(|t| [&t.client_kernel, &t.server_kernel]);
+        for domain in power.chain(residency).chain(counts).chain(talks) {
             if !all.contains(&domain.as_str()) {
                 all.push(domain);
             }
@@ -124,12 +128,14 @@ impl Run {
             run.values.iter_mut().for_each(|r| r.run.clear());
             run.residency.iter_mut().for_each(|r| r.run.clear());
             run.counts.iter_mut().for_each(|r| r.run.clear());
+            run.talks.iter_mut().for_each(|r| r.run.clear());
             run.violations.iter_mut().for_each(|r| r.run.clear());
             run.values.sort_by(|a, b| a.name.cmp(&b.name));
             run.power.sort_by(|a, b| a.0.cmp(&b.0));
             let key = |r: &Residency| (r.domain.clone(), r.state, r.mhz);
             run.residency.sort_by_key(key);
             run.counts.sort_by_key(|r| (r.domain.clone(), r.what.clone()));
+            run.talks.sort();
             run.violations.sort();
             run
         };
@@ -258,6 +264,7 @@ impl Building {
             }
             Record::Residency(r) => self.reside(r),
             Record::Count(r) => self.count(r),
+            Record::Talk(r) => self.talk(r),
             Record::Violation(r) => self.run.violations.push(r),
             Record::End(r) => {
                 if self.run.end.is_some_and(|end| end != r.at_ns) {
@@ -275,6 +282,14 @@ impl Building {
         match self.run.residency.iter_mut().find(|r| key(r) == key(&new)) {
             Some(old) => (old.ns, old.uj) = (old.ns.saturating_add(new.ns), old.uj + new.uj),
             None => self.run.residency.push(new),
+        }
+    }
+
+    /// Adds the talk to an existing one of the same programs and contract.
+    fn talk(&mut self, new: Talk) {
+        match self.run.talks.iter_mut().find(|old| old.is_of_same(&new)) {
+            Some(old) => old.add(&new),
+            None => self.run.talks.push(new),
         }
     }
 

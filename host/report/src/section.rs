@@ -6,6 +6,7 @@ use super::chart::{self, Bar, ChartError, Part};
 use super::palette::{self, Colour};
 use super::plural;
 use super::runs::{Row, Run, Setup};
+use super::talks::talks;
 use maud::{Markup, PreEscaped, html};
 use records::number;
 use records::record::{Mode, Residency, State};
@@ -47,9 +48,9 @@ fn head(setup: &Setup) -> Markup {
         p.facts {
             span.badge { (head.board) }
             span.badge { (mode(head.mode)) }
-            span.badge { (costs(head.costs)) }
+            @if let Some(source) = head.costs { span.badge { (costs(source)) } }
             @if head.exact { span.badge.good { "exact" } } @else { span.badge { "not exact" } }
-            span.badge { "model " code { (head.model) } }
+            @if !head.model.is_empty() { span.badge { "model " code { (head.model) } } }
             @if setup.runs.len() > 1 {
                 span.badge { (plural(setup.runs.len(), "repetition")) }
                 (agreement(setup))
@@ -131,7 +132,7 @@ fn repetitions(row: &Row, runs: usize) -> Markup {
 }
 
 fn run(run: &Run) -> Result<Markup, ChartError> {
-    Ok(html! { (power(run)?) (residency(run)?) (counts(run)) })
+    Ok(html! { (power(run)?) (residency(run)?) (talks(run)) (counts(run)) })
 }
 
 fn power(run: &Run) -> Result<Markup, ChartError> {

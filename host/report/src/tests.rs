@@ -39,6 +39,14 @@ fn value(run: &str, name: &str, value: f64) -> String {
     format!(r#"{{"kind":"value","run":"{run}","name":"{name}","value":{value},"unit":"ns"}}"#)
 }
 
+/// A record of a talk: its contract, client, the client's kernel, server, the server's kernel.
+fn talk(run: &str, [contract, client, here, server, there]: [&str; 5], sent: u64) -> String {
+    format!(r#"{{"kind":"talk","run":"{run}","contract":"{contract}","client":"{client}","#)
+        + &format!(r#""client_kernel":"{here}","server":"{server}","server_kernel":"{there}","#)
+        + &format!(r#""channels":1,"client_sent":{sent},"client_bytes":{},"#, sent * 1000)
+        + &format!(r#""server_sent":{sent},"server_bytes":{}}}"#, sent * 10)
+}
+
 /// Returns a number as it appears on the page.
 fn shown(number: f64) -> String {
     format!(">{}<", number::full(number))
@@ -66,6 +74,9 @@ fn the_sample_is_complete_on_the_page() {
             for residency in &run.residency {
                 assert!(page.contains(&format!("{} ns", residency.ns)), "{residency:?}");
                 assert!(page.contains(&number::energy(residency.uj)), "{residency:?}");
+            }
+            for talk in &run.talks {
+                assert!(page.contains(&talk.contract) && page.contains(&talk.server));
             }
             for violation in &run.violations {
                 assert!(page.contains(&violation.text));
@@ -100,13 +111,14 @@ fn hostile_names_are_text() {
         r#"{"kind":"residency","run":"E","domain":"E","state":"idle","mhz":1,"ns":10,"uj":1}"#,
         r#"{"kind":"count","run":"E","domain":"E","what":"E","value":12}"#,
         r#"{"kind":"violation","run":"E","domain":"E","text":"E"}"#,
+        &talk("E", ["E"; 5], 1),
         r#"{"kind":"end","run":"E","at_ns":10}"#,
         r#"{"name":"E","value":1,"unit":"E","board":"E","config":"E","linux_what":"E"}"#,
         r#"{"kind":"E"}"#,
     ])
     .replace("\"E\"", &format!("\"{evil}\""));
     let report = of(&all);
-    assert_eq!((report.records, report.problems.len()), (9, 1));
+    assert_eq!((report.records, report.problems.len()), (10, 1));
     let page = page_of(&all);
     assert!(!page.contains("<script"), "{page}");
     assert!(page.matches("&lt;script&gt;alert(1)").count() > 15);
@@ -279,7 +291,7 @@ fn the_manuals_examples_are_records() {
         examples.iter().map(|l| parse(l).unwrap_or_else(|why| panic!("{l}: {why}"))).collect();
     let benches = parsed.iter().filter(|l| matches!(l, Line::Bench(_))).count();
     let runs = parsed.iter().filter(|l| matches!(l, Line::Record(Record::Run(_)))).count();
-    assert_eq!((parsed.len(), runs, benches), (8, 1, 1));
+    assert_eq!((parsed.len(), runs, benches), (9, 1, 1));
     assert_eq!(of(&examples.join("\n")).problems, []);
 }
 
@@ -321,4 +333,56 @@ fn folders_are_searched_and_the_page_lands_in_the_target_folder() {
     let other = folder.path().join("new/page.html");
     report(&place(folder.path()), &[records], Some(&other)).expect("a report");
     assert!(other.exists());
+}
+
+#[test]
+fn talks_are_a_drawing_and_a_table_with_the_same_figures() {
+    let [store, scan] = [
+        ["mail_store.v1", "mail", "main", "mail-store", "main"],
+        ["scan.v1", "mail-store", "main", "mail-scan", "shadow"],
+    ];
+    let end = r#"{"kind":"end","run":"r","at_ns":4000000000}"#;
+    let all = [
+        head("r", 1),
+        talk("r", store, 5),
+        talk("r", scan, 11),
+        talk("r", store, 7),
+        end.to_string(),
+    ];
+    let page = page_of(&all.join("\n"));
+    let drawing = page.split("<svg").nth(1).and_then(|it| it.split("</svg>").next());
+    let drawing = drawing.expect("there is a drawing");
+    assert_eq!(drawing.matches("<rect").count(), 2 + 3, "kernels and programs");
+    assert_eq!(drawing.matches("<path").count(), 2, "talks of the same programs are one");
+    for text in [
+        "role=\"img\"",
+        "3 programs on 2 kernels, with 2 arrows between them",
+        ">mail_store.v1<",
+        ">from mail-store on main<",
+        "> to mail-scan<",
+        ">\u{2192} 12 (12 kB)  \u{2190} 12 (120 B)  6/s<",
+        ">\u{2192} 11 (11 kB)  \u{2190} 11 (110 B)  5.5/s<",
+    ] {
+        assert!(drawing.contains(text), "{text}: {drawing}");
+    }
+    let table = page.split("</svg>").nth(1).expect("there is a table");
+    for cell in [">mail-scan<", ">shadow<", ">scan.v1<", ">12\u{2009}000<", ">110<", ">5.5/s<"] {
+        assert!(table.contains(cell), "{cell}");
+    }
+    let turned: Vec<&str> = all.iter().rev().map(String::as_str).collect();
+    let figures = |page: &str| page.split("<figure").nth(1).map(str::to_owned);
+    assert_eq!(figures(&page_of(&turned.join("\n"))), figures(&page));
+}
+
+#[test]
+fn a_board_outside_the_lab_has_no_model_and_no_costs() {
+    let run = r#"{"kind":"run","run":"b-channels","scenario":"b","board":"b","mode":"board","#;
+    let run = format!(r#"{run}"exact":false,"repetition":1}}"#);
+    let report = of(&run);
+    assert_eq!((report.problems.len(), report.setups.len()), (0, 1));
+    assert!(page_of(&run).contains("outside the lab"));
+    let of_lab = of(&run.replace(r#""mode":"board""#, r#""mode":"time""#));
+    assert!(of_lab.problems[0].reason.starts_with("model is"), "{:?}", of_lab.problems);
+    let costless = head("r", 1).replace(r#""costs":"zero","#, "");
+    assert!(of(&costless).problems[0].reason.starts_with("costs are missing"));
 }

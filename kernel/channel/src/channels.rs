@@ -297,8 +297,8 @@ impl<B> Channels<B> {
         contract: &impl Contract,
         effects: &mut dyn Effects<B>,
     ) -> Result<(), Refused<B>> {
-        let Outgoing { tag, payload, .. } = message;
-        let checked = self.check(end, message.tag, message.bytes, &message.carried, contract);
+        let Outgoing { tag, bytes, payload, .. } = message;
+        let checked = self.check(end, tag, bytes, &message.carried, contract);
         let (index, state, peer) = match checked {
             Ok(checked) => checked,
             Err(error) => return Err(Refused { error, payload }),
@@ -311,6 +311,7 @@ impl<B> Channels<B> {
         };
         let sequence = end.record.sent;
         (end.record.sent, end.record.state) = (sequence.saturating_add(1), state);
+        end.bytes = end.bytes.wrapping_add(bytes.into());
         let entry = Entry { sequence, tag, state, payload, carried, room };
         match peer.filter(|_| end.is_quiet(me)) {
             Some(peer) => {

@@ -65,6 +65,8 @@ pub struct End<B> {
     pub record: Record,
     /// The owner that is charged for the slot; 0: none.
     pub owner: u32,
+    /// Bytes that it has sent from this kernel.
+    pub bytes: u64,
     /// A program waits for it.
     pub is_watched: bool,
     /// Messages to this end: unread ones, or (Away) those to be passed on. Sorted.

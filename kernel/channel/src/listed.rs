@@ -29,6 +29,8 @@ pub struct Listed {
     /// Messages since the channel was created, also through this end on other kernels.
     pub sent: u64,
     pub received: u64,
+    /// Bytes that the end has sent from this kernel: fields, and [blocks](Channels::count_block).
+    pub bytes: u64,
     /// Messages to the end that are here.
     pub unread: usize,
     /// The owner that is charged for the slot.
@@ -59,9 +61,18 @@ impl<B> Channels<B> {
             is_broken: record.is_broken,
             sent: record.sent,
             received: record.read,
+            bytes: end.bytes,
             unread: end.queue.len(),
             owner: end.owner,
         })
+    }
+
+    /// Counts the bytes of a block that an end has sent with a message: the table does not know
+    /// them.
+    pub fn count_block(&mut self, end: EndId, bytes: u64) {
+        if let Some(end) = self.table.get_mut(end.index) {
+            end.bytes = end.bytes.wrapping_add(bytes);
+        }
     }
 
     /// Returns the same of an end that descriptors hold.

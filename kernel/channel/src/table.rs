@@ -90,6 +90,7 @@ impl<B> Table<B> {
             place,
             record,
             owner: 0,
+            bytes: 0,
             is_watched: false,
             queue,
             outgoing,

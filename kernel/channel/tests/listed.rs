@@ -62,7 +62,7 @@ fn create(table: &mut Channels<()>) -> [EndId; 2] {
 }
 
 fn send(table: &mut Channels<()>, end: EndId) {
-    let message = Outgoing { tag: 0, bytes: 0, payload: (), carried: [None; CARRIED] };
+    let message = Outgoing { tag: 0, bytes: 3, payload: (), carried: [None; CARRIED] };
     assert!(table.send(end, message, &Free, &mut Quiet).is_ok());
 }
 
@@ -78,6 +78,7 @@ fn an_end_is_listed_with_its_counts_until_it_is_closed() {
     assert_eq!(table.dup(client), Ok(()));
     send(&mut table, client);
     send(&mut table, client);
+    table.count_block(client, 1284);
     assert!(table.receive(server, &mut Quiet).is_ok());
     let listed = table.listed_end(client).expect("it is held");
     let expected = Listed {
@@ -93,12 +94,14 @@ fn an_end_is_listed_with_its_counts_until_it_is_closed() {
         is_broken: false,
         sent: 2,
         received: 0,
+        bytes: 1290,
         unread: 0,
         owner: 0,
     };
     assert_eq!(listed, expected);
     let peer = table.listed_end(server).expect("it is held");
     assert_eq!((peer.side, peer.sent, peer.received, peer.unread), (Side::Second, 0, 1, 1));
+    assert_eq!(peer.bytes, 0);
     assert_eq!(all(&table), [listed, peer]);
     assert_eq!(table.close(server, &mut Quiet), Ok(()));
     assert_eq!(table.listed_end(server), None);

@@ -15,13 +15,14 @@
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
 //! - [`remote`]: messages to and from other kernels
 //! - [`doors`]: where new channels arrive for a program that serves a name
-//! - [`list`]: what people see
+//! - [`list`]: what people see; [`ended`]: what they see of ends that were closed
 //! - [`words`]: numbers in messages
 
 mod blocks;
 mod cells;
 mod contracts;
 mod doors;
+mod ended;
 mod links;
 mod list;
 mod remote;
@@ -38,6 +39,8 @@ pub use contracts::Find;
 use contracts::{Permitted, Terms, hash_of, how_it_ended, permits, side, terms};
 use core::sync::atomic::AtomicU64;
 use doors::Doors;
+use ended::Log;
+pub use ended::{Ended, Holder};
 pub use kernel_channel::{BlockName, ContractId, EndId, Life, Listed as End, Place, Side};
 use kernel_channel::{CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError};
 use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
@@ -124,6 +127,7 @@ struct Rest {
     links: Links,
     doors: Doors,
     buffers: Buffers,
+    ended: Log,
     /// Messages that programs have sent since boot.
     sent: u64,
 }
@@ -211,7 +215,8 @@ impl Channels {
         let cells = Cells::new(usize::from(ENDS) * 2 * UNREAD + LONGEST);
         let (seats, links) = (Seats::new(ENDS.into()), Links::new(ENDS.into()));
         let (buffers, doors) = (Buffers::new(), Doors::new());
-        let rest = Rest { cells, blocks, seats, links, buffers, doors, sent: 0 };
+        let ended = Log::new();
+        let rest = Rest { cells, blocks, seats, links, buffers, doors, ended, sent: 0 };
         Channels {
             me,
             state: Lock::new(kernel_node::ranks::CHANNELS, State { table, rest }),
@@ -251,11 +256,17 @@ impl Channels {
         self.state.lock().table.dup(self.id(end)?).map_err(|_| Failure::BadEnd)
     }
 
-    /// Closes a descriptor of an end.
-    pub fn close(&self, node: &Node, peers: &Peers, end: u64) -> Result<(), Failure> {
+    /// Closes a descriptor of an end, for a process.
+    pub fn close(
+        &self,
+        (node, peers): (&Node, &Peers),
+        end: u64,
+        holder: Holder<'_>,
+    ) -> Result<(), Failure> {
         let id = self.id(end)?;
         let mut state = self.state.lock();
         let State { table, rest } = &mut *state;
+        rest.ended.note(table.listed_end(id), holder);
         let closed = table.close(id, &mut rest.follow(&node.scheduler));
         closed.map_err(|_| Failure::BadEnd)?;
         self.leave(node, peers, state);
@@ -297,6 +308,9 @@ impl Channels {
         if let Err(refused) = sent {
             rest.free(refused.payload);
             return Err(refusal(refused.error));
+        }
+        if let Some(name) = name {
+            table.count_block(id, name.length.into());
         }
         rest.sent = rest.sent.wrapping_add(1);
         self.leave(node, peers, state);

@@ -117,7 +117,7 @@ pub fn head(title: &str, run: &str, lab: &Lab, no_costs: bool, config: &str) -> 
         board: BOARD.to_string(),
         mode: Mode::Energy,
         model: lab.hash.clone(),
-        costs: if no_costs { Costs::Zero } else { Costs::Board },
+        costs: Some(if no_costs { Costs::Zero } else { Costs::Board }),
         exact: true,
         repetition: 1,
         config: config.to_string(),

@@ -11,8 +11,11 @@ use crate::threads::put;
 use crate::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use deploy::exec::{Captured, Line};
+use deploy::record::Recording;
+use records::record::{Line as Recorded, Record, Talk, parse};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use tree::place::Place;
 
 /// Programs of apps/corpus.toml: SMTP, which starts with a listener; what keeps mails; what looks
 /// for viruses.
@@ -26,6 +29,12 @@ const SENDER: &str = "ada@host.example";
 const FOLDER: &str = "/mail";
 /// Mails at the same time.
 const CLIENTS: usize = 8;
+/// Mails that SMTP gives to the store, for each kernel: one too early, [`letters`], and the virus.
+const GIVEN: u64 = 1 + 2 + CLIENTS as u64 + 1;
+/// All but the first one come to the scanner.
+const SCANNED: u64 = GIVEN - 1;
+/// The run of the record of channels, and its file's name.
+const RECORD: &str = "servers.mail";
 /// Exit code of swaks if no recipient is accepted.
 const NO_RECIPIENT: i32 = 24;
 
@@ -172,6 +181,8 @@ fn ended(found: Captured, out: &str) -> Result<(), Failure> {
 /// the board is off.
 pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
     install(rig)?;
+    let failed = |why: anyhow::Error| wrong("the record of channels", format!("{why:#}"));
+    let mut recording = Recording::begin(&rig.instance).map_err(failed)?;
     let mut all = vec![];
     for kernel in ["main", "shadow"] {
         let office = Office::open(rig, kernel)?;
@@ -179,7 +190,13 @@ pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
         refusals(&office.mailer)?;
         office.mailer.is_refused("virus", &EICAR.concat(), &infected())?;
         office.close(rig)?;
+        // The programs have ended; their kernels still know what they have sent.
+        recording.sample(&rig.instance).map_err(failed)?;
     }
+    let place = Place::find()?;
+    let file = place.target.join("lab").join(format!("{RECORD}.jsonl"));
+    recording.write(&place, RECORD, &file).map_err(failed)?;
+    talked(&std::fs::read_to_string(&file)?, all.iter().map(Vec::len).sum())?;
     let names = names(rig, "new")?;
     compare(&all, names.iter().map(|name| pull(&rig.instance, name)))?;
     if !self::names(rig, "tmp")?.is_empty() {
@@ -188,6 +205,38 @@ pub fn mail(rig: &mut Rig) -> Result<(), Failure> {
     off_and_clean(rig)?;
     let contents = names.iter().map(|name| content(&rig.instance, name));
     compare(&all, contents.map(|found| found.map_err(|why| why.to_string())))
+}
+
+/// Checks the record: on each kernel SMTP has talked to the store, and that to the scanner on the
+/// other kernel. `bytes` are those of all mails that are kept.
+fn talked(text: &str, bytes: usize) -> Result<(), Failure> {
+    let talks = text.lines().filter_map(|line| match parse(line) {
+        Ok(Recorded::Record(Record::Talk(talk))) => Some(talk),
+        _ => None,
+    });
+    let talks: Vec<Talk> = talks.collect();
+    let messages = |(contract, client, on): (&str, &str, &str), (server, at): (&str, &str)| {
+        let is_it = |talk: &&Talk| {
+            (talk.contract.as_str(), talk.client.as_str(), talk.client_kernel.as_str())
+                == (contract, client, on)
+                && (talk.server.as_str(), talk.server_kernel.as_str()) == (server, at)
+        };
+        talks.iter().find(is_it).map(|talk| (talk.client_sent, talk.server_sent))
+    };
+    for (kernel, other) in [("main", "shadow"), ("shadow", "main")] {
+        let mails = messages(("mail_store.v1", FRONT, kernel), (STORE, kernel));
+        let scans = messages(("scan.v1", STORE, kernel), (SCANNER, other));
+        if (mails, scans) != (Some((GIVEN, GIVEN)), Some((SCANNED, SCANNED))) {
+            return Err(wrong("the arrows of the record", text));
+        }
+    }
+    // Mails go to the store, and from there to the scanner; answers are short.
+    let sum = |bytes: fn(&Talk) -> u64| talks.iter().map(bytes).sum::<u64>();
+    let (there, back) = (sum(|talk| talk.client_bytes), sum(|talk| talk.server_bytes));
+    match there >= 2 * bytes as u64 && (1..bytes as u64 / 10).contains(&back) {
+        true => Ok(()),
+        false => Err(wrong("the bytes of the record", text)),
+    }
 }
 
 fn infected() -> String {

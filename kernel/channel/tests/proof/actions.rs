@@ -97,7 +97,7 @@ impl World {
         let carries = cargo.and_then(|it| self.who(state, k, it)).map(|(a, b)| (a as u8, b as u8));
         let number = state.tracked[channel].ends[side].sent;
         let payload = Token { channel: channel as u8, side: side as u8, number, carries };
-        let message = Outgoing { tag: 0, bytes: 1, payload, carried: [cargo, None] };
+        let message = Outgoing { tag: 0, bytes: 0, payload, carried: [cargo, None] };
         let mut log = Log::default();
         let kernel = &mut state.kernels[k];
         if kernel.channels.send(end, message, &Free, &mut log).is_ok() {

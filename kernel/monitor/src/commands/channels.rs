@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The names of kernels, by their numbers.
-type Names<'a> = &'a dyn Fn(usize) -> &'static str;
+pub(super) type Names<'a> = &'a dyn Fn(usize) -> &'static str;
 
 fn channels(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let channels = &session.kernel.channels;
@@ -91,13 +91,17 @@ fn place(out: &mut dyn Write, place: Place, names: Names<'_>) -> fmt::Result {
 }
 
 /// Writes the name of a channel: the kernel that created it, its epoch, and the channel's number.
-fn channel(out: &mut dyn Write, Listed { end, .. }: &Listed, names: Names<'_>) -> fmt::Result {
+pub(super) fn channel(
+    out: &mut dyn Write,
+    Listed { end, .. }: &Listed,
+    names: Names<'_>,
+) -> fmt::Result {
     let Life { kernel, epoch } = end.creator;
     write!(out, "{}.{}.{}", names(kernel.index()), epoch.0, end.number)
 }
 
 /// The side of an end; of a door, whether it is the program's or the kernel's.
-fn side(listed: &Listed) -> &'static str {
+pub(super) fn side(listed: &Listed) -> &'static str {
     match (listed.is_door(), listed.end.side) {
         (true, Side::First) => "kernel",
         (true, Side::Second) => "door",
@@ -164,15 +168,15 @@ fn end(out: &mut dyn Write, listed: &Listed, names: Names<'_>) -> fmt::Result {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use alloc::string::String;
     use base::id::{DomainId, Epoch};
     use kernel_platform::channels::{ContractId, End, EndId};
 
-    const NAMES: Names<'_> = &|kernel| ["main", "shadow"].get(kernel).copied().unwrap_or("?");
+    pub const NAMES: Names<'_> = &|kernel| ["main", "shadow"].get(kernel).copied().unwrap_or("?");
 
-    fn listed() -> Listed {
+    pub fn listed() -> Listed {
         let life = |kernel| Life { kernel: DomainId(kernel), epoch: Epoch(3) };
         let end = End {
             id: EndId::of_word(0),
@@ -187,6 +191,7 @@ mod tests {
             is_broken: false,
             sent: 5,
             received: 4,
+            bytes: 70,
             unread: 1,
             owner: 70,
         };

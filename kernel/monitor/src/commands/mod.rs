@@ -7,7 +7,8 @@
 //! - [`files`], [`disks`]: services and file systems
 //! - [`network`]: the interface to the outside, sockets
 //! - [`tasks`][]: processes
-//! - [`channels`]: ends of channels, and descriptors; [`names`]: names of channels
+//! - [`channels`]: ends of channels, and descriptors; [`names`]: names of channels; [`traffic`]:
+//!   what programs have sent through them, for tools
 //! - [`watts`]: frequency, idle state, energy
 //! - [`balloon`]: memory blocks
 //! - [`records`]: measurements of boot time and memory
@@ -22,6 +23,7 @@ mod names;
 mod network;
 mod records;
 mod tasks;
+mod traffic;
 mod watts;
 
 use alloc::vec::Vec;
@@ -61,6 +63,7 @@ const OURS: &[&[Command]] = &[
     network::COMMANDS,
     tasks::COMMANDS,
     channels::COMMANDS,
+    traffic::COMMANDS,
     names::COMMANDS,
     watts::COMMANDS,
     balloon::COMMANDS,

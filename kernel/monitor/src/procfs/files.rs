@@ -88,6 +88,7 @@ pub const FILES: &[File] = &[
     shows("tasks", |session, out| print_command(session, out, "tasks")),
     shows("threads", |session, out| print_command(session, out, "threads")),
     shows("trace", |session, out| print_command(session, out, "log 200")),
+    shows("traffic", |session, out| print_command(session, out, "traffic")),
     shows("uptime", uptime),
     shows("version", version),
 ];

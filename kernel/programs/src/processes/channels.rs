@@ -15,7 +15,7 @@ use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, is_ticket};
+use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -151,6 +151,11 @@ impl Guest {
         })
     }
 
+    /// Its process, for what is kept of an end that it closes.
+    fn holder(&self) -> Holder<'_> {
+        Holder { pid: self.life().pid, name: &self.life().name }
+    }
+
     fn secret(&mut self) -> u64 {
         let mut secret = [0; 8];
         self.random(&mut secret);
@@ -191,7 +196,7 @@ impl Ends for Guest {
 
     fn close_end(&mut self, end: u64) -> Result<(), Errno> {
         let kernel = self.kernel();
-        kernel.channels.close(kernel, &kernel.peers, end).map_err(errno)
+        kernel.channels.close((kernel, &kernel.peers), end, self.holder()).map_err(errno)
     }
 
     fn serve(&mut self, name: &Name, contract: &Known) -> Result<Result<u64, Errno>, Interrupted> {
@@ -210,7 +215,7 @@ impl Ends for Guest {
         idle::to_program(kernel);
         if served.is_err() {
             // It is there, and closes the door.
-            let _ = kernel.channels.close(kernel, &kernel.peers, end);
+            let _ = kernel.channels.close((kernel, &kernel.peers), end, self.holder());
         }
         match served {
             Err(_) if is_stopped() => Err(Interrupted),

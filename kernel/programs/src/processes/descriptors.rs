@@ -34,6 +34,32 @@ pub struct Open {
     pub kind: Kind,
 }
 
+/// A descriptor of an end of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub pid: u32,
+    /// The name of the process.
+    pub name: Box<[u8]>,
+    pub handle: u64,
+}
+
+/// Returns the descriptors of ends, or `None` without memory for the list.
+pub fn ends() -> Option<Vec<Holding>> {
+    let (all, mut found) = (all()?, Vec::new());
+    let Some(processes) = get() else { return Some(found) };
+    for life in processes.own() {
+        for open in all.iter().filter(|open| open.pid == life.pid) {
+            let Kind::End(handle) = open.kind else { continue };
+            found.try_reserve(1).ok()?;
+            let mut name = Vec::new();
+            name.try_reserve(life.name.len()).ok()?;
+            name.extend_from_slice(&life.name);
+            found.push(Holding { pid: life.pid, name: name.into(), handle });
+        }
+    }
+    Some(found)
+}
+
 /// Returns all of them, or `None` without memory for the list.
 pub fn all() -> Option<Vec<Open>> {
     let mut found = Vec::new();
