@@ -77,11 +77,9 @@ pub mod kind {
     pub const LOCAL: u32 = 3;
     /// The global region: 16 MiB blocks whose kind changes at run time.
     pub const GLOBAL: u32 = 4;
-    /// A disk in memory: the soc copies the disk's image to it before any kernel runs. Cacheable in
-    /// every domain; a kernel writes back what it writes, and drops its lines before it reads.
+    /// A disk in memory, filled before any kernel runs. Cacheable in every domain.
     pub const DISK: u32 = 5;
-    /// Memory that its owner lends to the other kernels for reading: cacheable in every domain. The
-    /// owner writes back what it lends, and a reader drops its lines before it reads.
+    /// Memory that its owner lends to other kernels for reading. Cacheable in every domain.
     pub const BULK: u32 = 6;
 }
 
@@ -436,11 +434,8 @@ impl Blob {
         let devices = self.devices().iter().all(|d| {
             d.home < self.domain_count && d.vector < self.vectors && d.kick < self.vectors
         });
-        if vectors < self.vectors && domains && devices {
-            Ok(())
-        } else {
-            Err(BlobError::Reference)
-        }
+        let is_good = vectors < self.vectors && domains && devices;
+        is_good.then_some(()).ok_or(BlobError::Reference)
     }
 
     fn check_regions(&self) -> Result<(), BlobError> {
@@ -495,9 +490,9 @@ impl Blob {
 
     /// Returns the local region that contains all of `[base, base + size)`.
     pub fn local_region(&self, base: u64, size: u64) -> Option<&Region> {
-        self.regions().iter().find(|r| {
+        self.regions().iter().filter(|r| r.kind == kind::LOCAL).find(|r| {
             let rest = base.checked_sub(r.base).and_then(|at| r.size.checked_sub(at));
-            r.kind == kind::LOCAL && rest.is_some_and(|rest| size <= rest)
+            rest.is_some_and(|rest| size <= rest)
         })
     }
 }

@@ -71,8 +71,9 @@ pub struct LendBlock {
 
 /// Where a block is: its offset in the bulk memory of its kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct LentAt {
     pub place: u64,
     pub length: u64,

@@ -284,9 +284,7 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn check(&self, leaf: &Mapping) -> Result<(), Violation> {
         let allowed = match leaf.memory {
-            Memory::Cached => {
-                self.is_own_memory(leaf) || self.is_disk(leaf) || self.is_bulk(leaf)
-            }
+            Memory::Cached => self.is_own_memory(leaf) || self.is_disk(leaf) || self.is_bulk(leaf),
             Memory::Uncached => {
                 self.is_window(leaf)
                     || is_staging(leaf, self.this)
@@ -342,7 +340,7 @@ impl Rules<'_> {
         is_data && disk(self.blob).is_some_and(|disk| within(leaf, disk.base, disk.size))
     }
 
-    /// Returns whether the leaf lies in bulk memory, with no more rights than this domain has there.
+    /// Returns whether the leaf lies in bulk memory, with no more rights than this domain has.
     fn is_bulk(&self, leaf: &Mapping) -> bool {
         let mut regions = self.blob.regions().iter().filter(|region| region.kind == kind::BULK);
         regions.any(|region| {

@@ -8,8 +8,8 @@ use crate::errno::{Errno, Interrupted};
 use abi::names::Name;
 use alloc::boxed::Box;
 use arch::lock::Once;
-use kernel_contract::{Block, Hash};
 use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+use kernel_contract::{Block, Hash};
 
 /// Most contracts of a process.
 const CONTRACTS: usize = 16;
