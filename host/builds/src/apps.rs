@@ -408,6 +408,9 @@ mod tests {
             "mail",
             "mail-store",
             "mail-scan",
+            "sat",
+            "index",
+            "offload",
             "folder",
         ];
         let ours = [

@@ -290,6 +290,7 @@ pub const ALL: &[Scenario] = &[
     attached("servers.go", "duo", servers::files_of_go),
     attached("servers.mail", "duo", servers::mail),
     attached("servers.mail-lost", "duo-delegated", servers::mail_lost),
+    on("servers.index", "duo", servers::index),
     attached("servers.store", "duo", servers::store),
     attached("servers.wrk", "duo", servers::loaded),
     attached_nightly("servers.browser", "duo", BROWSER, servers::browser),

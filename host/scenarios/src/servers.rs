@@ -1,11 +1,13 @@
 //! Servers that others wrote, on each kernel, with programs of the host as their clients.
 //!
-//! Each scenario has a board with an ext2 root, which is attached to the host's network. A
-//! [`Serving`] is a server there, with its port published at a free port of the host.
+//! Each scenario has a board with an ext2 root. It is attached to the host's network, except for
+//! [`index`], whose server has clients on the board. A [`Serving`] is a server there, with its port
+//! published at a free port of the host.
 
 mod browser;
 mod curl;
 mod go;
+mod index;
 mod killed;
 mod lighttpd;
 mod load;
@@ -20,6 +22,7 @@ use super::{Failure, PATIENCE, Rig};
 pub use browser::browser;
 use deploy::exec::{Captured, Line};
 pub use go::files_of_go;
+pub use index::index;
 pub use killed::{killed, killed_often};
 use lighttpd::LIGHTTPD;
 pub use lighttpd::lighttpd;
@@ -72,6 +75,18 @@ fn begin(rig: &mut Rig, bytes: Option<u64>) -> Result<(), Failure> {
 fn terminate(rig: &mut Rig, kernel: &str, program: &str) -> Result<(), Failure> {
     let pid = pid_of(rig, kernel, program)?;
     rig.ask("main", &format!("kill {pid} TERM"), PATIENCE).map(|_| ())
+}
+
+/// A program that serves a name, and its kernel.
+type Started = (Running, String);
+
+/// Starts a program that serves a name.
+fn serves(rig: &mut Rig, line: Line, name: &str) -> Result<Started, Failure> {
+    let running = Running::of(&rig.instance, line, b"");
+    let said = until(rig, "names", &format!("  {name}\r\n"))?;
+    let listed = said.lines().find(|it| it.ends_with(&format!(" {name}")));
+    let kernel = listed.and_then(|it| it.split_whitespace().next()).unwrap_or_default();
+    Ok((running, kernel.to_string()))
 }
 
 /// A server that runs on a kernel and is published at the host.

@@ -28,7 +28,7 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 9] = [
+const PROGRAMS: [(&str, Option<&str>); 10] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
@@ -38,7 +38,10 @@ const PROGRAMS: [(&str, Option<&str>); 9] = [
     ("light-threads", None),
     ("moves", None),
     ("channels-c", None),
+    ("offload", None),
 ];
+/// Programs that others start.
+const STARTED: [(&str, &[&str]); 1] = [("offload", &["sat", "index"])];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
@@ -50,8 +53,9 @@ const NATIVE: (&str, &str) = ("native.mark", "native.sum");
 pub fn start(place: &Place, group: &[Bench], options: Options) -> anyhow::Result<(Rig, Board)> {
     let first = &group[0];
     let is_used = |name: &str| group.iter().any(|bench| program(bench) == name);
-    let used = PROGRAMS.iter().filter(|(name, _)| is_used(name));
-    let programs = used.map(|(name, _)| apps::build_for_test(place, name));
+    let used = PROGRAMS.iter().map(|(name, _)| name).filter(|name| is_used(name));
+    let started = STARTED.iter().filter(|(name, _)| is_used(name)).flat_map(|(_, all)| *all);
+    let programs = used.chain(started).map(|name| apps::build_for_test(place, name));
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let (board, kernels) =
         prepare::board_and_kernels(place, &first.board, kernels::Profile::Kernel)?;

@@ -1,12 +1,11 @@
 //! A mail server in three programs that talk over channels: SMTP by the crate `mailin`, a store,
 //! and a virus scanner, which wants to be on another kernel. swaks and nc are its clients.
 
-use super::{Serving, TERMINATED, begin, nc, needs, terminate};
+use super::{Serving, Started, TERMINATED, begin, nc, needs, serves, terminate};
 use crate::disk::{content, off_and_clean};
 use crate::host::{pattern, pull, push};
-use crate::machine::until;
 use crate::peers::wait_for;
-use crate::programs::{LOST, Running, wrong};
+use crate::programs::{LOST, wrong};
 use crate::threads::put;
 use crate::{Failure, PATIENCE, Rig};
 use abi::soc::state;
@@ -94,9 +93,6 @@ fn kept(text: &str, to: &[&str]) -> Vec<u8> {
     format!("Return-Path: <{SENDER}>\n{to}{text}\n").replace('\n', "\r\n").into_bytes()
 }
 
-/// A program that serves a name, and its kernel.
-type Started = (Running, String);
-
 /// The three programs of the mail server.
 struct Office {
     store: Started,
@@ -129,15 +125,6 @@ fn install(rig: &mut Rig) -> Result<(), Failure> {
     [FRONT, STORE, SCANNER].iter().try_for_each(|program| put(rig, program))?;
     let pushed = push(&rig.instance, signatures().as_bytes(), SIGNATURES);
     pushed.map(|_| ()).map_err(|why| wrong("push", why))
-}
-
-/// Starts a program that serves a name.
-fn serves(rig: &mut Rig, line: Line, name: &str) -> Result<Started, Failure> {
-    let running = Running::of(&rig.instance, line, b"");
-    let said = until(rig, "names", &format!("  {name}\r\n"))?;
-    let listed = said.lines().find(|it| it.ends_with(&format!(" {name}")));
-    let kernel = listed.and_then(|it| it.split_whitespace().next()).unwrap_or_default();
-    Ok((running, kernel.to_string()))
 }
 
 impl Office {
