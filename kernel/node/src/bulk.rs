@@ -119,8 +119,8 @@ impl Bulk {
         }
     }
 
-    /// Appends `bytes` bytes of another kernel's region to a vector that has room, whatever they are
-    /// now. Appends nothing if there is no room, or they are not in the region.
+    /// Appends bytes of another kernel's region, as they are now, to a vector that has room for
+    /// them. Appends nothing if there is no room, or they are not in the region.
     pub fn append(&self, owner: DomainId, place: u64, bytes: usize, to: &mut Vec<u8>) {
         let Some(area) = self.areas.get(owner.index()) else { return };
         let Some(at) = area.place(place, bytes) else { return };
