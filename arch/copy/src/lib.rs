@@ -12,8 +12,8 @@
 //! Longer ranges move in steps of 64 bytes, in the direction that overlap permits; the last piece
 //! of that direction is loaded first.
 //!
-//! RV64 has aligned accesses only. There, `memcpy` and `memset` move eight aligned words at a time
-//! ([`words`]), and the others are those of `compiler_builtins`.
+//! RV64 has aligned accesses only. There, `memcpy` and `memset` move aligned words ([`words`]), and
+//! the others are those of `compiler_builtins`.
 //!
 //! The contract is that of C. `arch` links this crate into each kernel; its symbols are strong,
 //! those of `compiler_builtins` weak. Never use it on device

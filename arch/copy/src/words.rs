@@ -1,5 +1,5 @@
 //! Copies for a machine that loads and stores words at aligned addresses only: the most of a range
-//! moves as words, eight at a time. If the two ranges are not aligned alike, each word that is
+//! moves as words, eight at a time if the two ranges are aligned alike. Otherwise each word that is
 //! stored is made of two that are loaded:
 //!
 //! ```text
@@ -48,7 +48,7 @@ unsafe fn copy_bytes(to: *mut u8, from: *const u8, n: usize) {
 
 /// # Safety
 /// As [`copy`], for `n` words at aligned addresses.
-#[inline(always)]
+#[inline(never)] // It needs many registers, which short copies need not save.
 unsafe fn copy_words(mut to: *mut u64, mut from: *const u64, n: usize) {
     // SAFETY: all words are among the `n`. A step loads before it stores.
     unsafe {

@@ -9,7 +9,7 @@
 //! ```text
 //!   home                        kernel that has the message
 //!   put ------ name, in Data -----> arrives
-//!   read <---- a call ------------- a program receives it
+//!   read <---- calls -------------- a program receives it
 //!   hear <---- Release ------------ take: received, or dropped
 //!   hear <---- Moved -------------- leaves: the message went on to a third kernel
 //! ```

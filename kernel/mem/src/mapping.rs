@@ -9,8 +9,9 @@
 //! 3. The lowest 2 MiB of virtual memory are not mapped.
 //! 4. No frame is mapped with two memory types: an uncached or device mapping shows the uncached
 //!    window, this domain's staging area (read-only), or a device outside all memory regions.
-//! 5. Nothing of another kernel is mapped, except on boards with twins: its staging area is mapped
-//!    read-only and uncached, both there and at the addresses of that kernel's code and constants.
+//! 5. Nothing else of another kernel is mapped, except on boards with twins: its staging area is
+//!    mapped read-only and uncached, both there and at the addresses of that kernel's code and
+//!    constants.
 
 use abi::boot::{BLOCK, Blob, Domain, IMAGE_OFFSET, MAINTENANCE_OFFSET, Region, kind};
 use arch::mmu::{DEVICE_RANGES, PageTable};
@@ -31,7 +32,7 @@ const LOWEST: u64 = 2 << 20;
 /// constant are the domain's local regions (cacheable; the image section by section, with unmapped
 /// guards between them), a disk in memory, the bulk memory of all domains (that of others
 /// read-only), the uncached window, this domain's staging area (read-only), and the devices. The
-/// global region and other domains' memory are not mapped.
+/// global region and other domains' local memory are not mapped.
 pub fn kernel_table(
     blob: &Blob,
     domain: DomainId,
@@ -345,7 +346,8 @@ impl Rules<'_> {
         let mut regions = self.blob.regions().iter().filter(|region| region.kind == kind::BULK);
         regions.any(|region| {
             let may = leaf.rights == Rights::Read || leaf.rights == rights_to(region, self.domain);
-            may && within(leaf, region.base, region.size)
+            let is_there = leaf.virt == leaf.phys.to_virt();
+            may && is_there && within(leaf, region.base, region.size)
         })
     }
 

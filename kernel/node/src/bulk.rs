@@ -7,7 +7,7 @@
 //!
 //! A reader does not hold what it reads: the owner may have freed the pages, and may write to them,
 //! meanwhile. **So a reader asks the owner afterwards whether they are still lent**, and drops the
-//! copy if not.
+//! copy if not. The barrier before a message is published separates the copy from that question.
 
 #![allow(unsafe_code, reason = "a home of unsafe: the regions are accessed by their addresses")]
 
@@ -83,11 +83,11 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Returns the regions, if this kernel has one and nothing uses it yet. They are mapped.
+    /// Returns the regions, if the board has any and nothing uses them yet. They are mapped.
     pub fn take(blob: &Blob, me: DomainId) -> Option<Bulk> {
         let areas = core::array::from_fn(|owner| Area::of(blob, DomainId(owner as u8)));
-        let own = areas.get(me.index()).filter(|own| own.bytes > 0)?;
-        if IS_TAKEN.swap(true, Ordering::Relaxed) {
+        let own = areas.get(me.index())?;
+        if areas.iter().all(|area| area.bytes == 0) || IS_TAKEN.swap(true, Ordering::Relaxed) {
             return None;
         }
         let pages = Pages(vec![false; own.bytes / BYTES].into_boxed_slice());
@@ -99,7 +99,8 @@ impl Bulk {
         self.areas.get(self.me.index()).copied().unwrap_or_default()
     }
 
-    /// Copies bytes to where other kernels can read them. Returns `None` if there is no room.
+    /// Copies bytes to where other kernels can read them. Returns `None` if there is no room. Memory
+    /// of a program must have been touched: a fault while this owns pages would lose them.
     pub fn lend(&self, bytes: &[u8]) -> Option<Loan> {
         let count = bytes.len().div_ceil(BYTES).max(1);
         let first = self.pages.lock().take(count)?;
@@ -128,7 +129,8 @@ impl Bulk {
         if owner == self.me || room.len() < bytes {
             return;
         }
-        // The mapping is read-only, so no line is dirty: nothing is written back.
+        // No line is dirty, so nothing is written back. An instruction that only invalidates needs
+        // the right to write on AArch64.
         arch::cache::clean_invalidate(at, bytes);
         // SAFETY: the bytes are in a region that is mapped for good. Nothing of this kernel writes
         // them, and they are in no Rust object: another kernel's stores can only make the copy

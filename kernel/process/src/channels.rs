@@ -53,6 +53,7 @@ fn load_block(
     if length as usize > LONGEST_BLOCK {
         return Err(Errno::PROTO);
     }
+    memory.touch(at, length)?;
     let bytes = memory.view(at, length, LONGEST_BLOCK)?;
     system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)
 }

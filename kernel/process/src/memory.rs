@@ -36,6 +36,20 @@ pub trait SharedMemory {
     fn store(&self, at: usize, from: &[u8]);
 }
 
+/// Bytes of the smallest page.
+const PAGE: usize = 4096;
+
+/// Loads a byte of each page of a range. A page of a program is there from its first access on.
+#[inline]
+fn load_pages(range: &[u8]) {
+    let mut at = 0;
+    while let Some(byte) = range.get(at) {
+        core::hint::black_box(*byte);
+        at += PAGE;
+    }
+    core::hint::black_box(range.last().copied());
+}
+
 /// The bytes of a program's memory.
 pub enum Bytes<'a> {
     /// Only the caller accesses them meanwhile.
@@ -89,13 +103,16 @@ impl Bytes<'_> {
         bounds(self.size(), at, length as usize).map(|_| ())
     }
 
-    /// Makes sure that what is stored to a range is not lost for want of memory.
+    /// Makes sure that a range has memory, so that no access to it fails while the caller owns what
+    /// it has to give back. Without memory it fails, or the program ends here.
     pub fn touch(&self, at: u32, length: u32) -> Result<(), Errno> {
         let (from, to) = bounds(self.size(), at, length as usize)?;
         match self {
-            Bytes::Shared(memory) if !memory.touch(from, to - from) => Err(Errno::NOMEM),
-            _ => Ok(()),
+            Bytes::Own(bytes) => load_pages(bytes.get(from..to).ok_or(Errno::FAULT)?),
+            Bytes::Shared(memory) if memory.touch(from, to - from) => {}
+            Bytes::Shared(_) => return Err(Errno::NOMEM),
         }
+        Ok(())
     }
 
     /// Copies a range to `into`.
