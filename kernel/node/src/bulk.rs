@@ -99,8 +99,8 @@ impl Bulk {
         self.areas.get(self.me.index()).copied().unwrap_or_default()
     }
 
-    /// Copies bytes to where other kernels can read them. Returns `None` if there is no room. Memory
-    /// of a program must have been touched: a fault while this owns pages would lose them.
+    /// Copies bytes to where other kernels can read them. Returns `None` if there is no room. A
+    /// program's memory must have been touched: a fault while this owns pages would lose them.
     pub fn lend(&self, bytes: &[u8]) -> Option<Loan> {
         let count = bytes.len().div_ceil(BYTES).max(1);
         let first = self.pages.lock().take(count)?;
