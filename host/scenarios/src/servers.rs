@@ -1,8 +1,8 @@
 //! Servers that others wrote, on each kernel, with programs of the host as their clients.
 //!
 //! Each scenario has a board with an ext2 root. It is attached to the host's network, except for
-//! [`index`], whose server has clients on the board. A [`Serving`] is a server there, with its port
-//! published at a free port of the host.
+//! [`mod@index`], whose server has clients on the board. A [`Serving`] is a server there, with its
+//! port published at a free port of the host.
 
 mod browser;
 mod curl;
