@@ -9,9 +9,9 @@
 //! error.
 //!
 //! - [`words`]: the words of a text
-//! - [`add`]: an index in memory
-//! - [`file`]: its file on the disk
-//! - [`find`]: ranks of files
+//! - [`mod@add`]: an index in memory
+//! - [`mod@file`]: its file on the disk
+//! - [`mod@find`]: ranks of files
 
 mod add;
 mod file;
