@@ -16,9 +16,8 @@
 //! the others are those of `compiler_builtins`.
 //!
 //! The contract is that of C. `arch` links this crate into each kernel; its symbols are strong,
-//! those of `compiler_builtins` weak. Never use it on device
-//! memory. `no_builtins` prevents the compiler from turning these functions into calls of
-//! themselves.
+//! those of `compiler_builtins` weak. Never use it on device memory. `no_builtins` prevents the
+//! compiler from turning these functions into calls of themselves.
 #![no_std]
 #![no_builtins]
 

@@ -26,6 +26,11 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Bytes of a page.
 const BYTES: usize = PAGE as usize;
 
+/// Returns the number of pages that hold so many bytes; no loan is without one.
+fn pages_of(bytes: usize) -> usize {
+    bytes.div_ceil(BYTES).max(1)
+}
+
 /// A region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Area {
@@ -102,8 +107,7 @@ impl Bulk {
     /// Copies bytes to where other kernels can read them. Returns `None` if there is no room. A
     /// program's memory must have been touched: a fault while this owns pages would lose them.
     pub fn lend(&self, bytes: &[u8]) -> Option<Loan> {
-        let count = bytes.len().div_ceil(BYTES).max(1);
-        let first = self.pages.lock().take(count)?;
+        let first = self.pages.lock().take(pages_of(bytes.len()))?;
         let place = (first * BYTES) as u64;
         let at = self.own().at + first * BYTES;
         // SAFETY: the region has as many pages as there are entries, and is mapped for good. These
@@ -164,8 +168,8 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        let (first, count) = (self.place as usize / BYTES, self.length.div_ceil(BYTES).max(1));
-        self.pages.lock().free(first, count);
+        let first = self.place as usize / BYTES;
+        self.pages.lock().free(first, pages_of(self.length));
     }
 }
 

@@ -53,7 +53,6 @@ fn load_block(
     if length as usize > LONGEST_BLOCK {
         return Err(Errno::PROTO);
     }
-    memory.touch(at, length)?;
     let bytes = memory.view(at, length, LONGEST_BLOCK)?;
     system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)
 }

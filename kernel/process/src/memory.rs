@@ -170,14 +170,18 @@ impl Bytes<'_> {
     }
 
     /// Returns a range of at most `most` bytes that does not change any more: in place, or a copy.
-    /// A longer one fails with [`Errno::TOOBIG`].
+    /// It is [touched](Bytes::touch). A longer one fails with [`Errno::TOOBIG`].
     pub fn view(&self, at: u32, length: u32, most: usize) -> Result<Cow<'_, [u8]>, Errno> {
         let (from, to) = bounds(self.size(), at, length as usize)?;
         if to - from > most {
             return Err(Errno::TOOBIG);
         }
         match self {
-            Bytes::Own(bytes) => Ok(Cow::Borrowed(bytes.get(from..to).ok_or(Errno::FAULT)?)),
+            Bytes::Own(bytes) => {
+                let range = bytes.get(from..to).ok_or(Errno::FAULT)?;
+                load_pages(range);
+                Ok(Cow::Borrowed(range))
+            }
             Bytes::Shared(_) => {
                 let mut copy = buffer(to - from)?;
                 self.read(at, &mut copy)?;
