@@ -3,15 +3,20 @@
 use super::{Host, host, of, offers, request, serve};
 use crate::request::{Reply, kind, told};
 
+/// Opens a stream from the host, whose interrupt a kernel handles.
+fn opens(world: &mut Host<'_>, who: usize) {
+    world.fake.model.borrow_mut().open();
+    world.fake.turn();
+    world.interrupt(who);
+}
+
 #[test]
 fn one_accepting_kernel_is_woken_for_each_stream() {
     let fake = host();
     let mut world = Host::new(&fake);
     let tokens = [0, 1, 1].map(|who| world.request(who, of(kind::ACCEPT), Vec::new()));
     world.settle();
-    fake.model.borrow_mut().open();
-    fake.turn();
-    world.interrupt(1);
+    opens(&mut world, 1);
     assert_eq!(world.woken, [tokens[1]], "the near one that waits longest");
     world.die(1, false);
     assert_eq!(world.woken, [tokens[0]], "the stream is not lost");
@@ -26,15 +31,11 @@ fn a_stream_waits_for_the_kernel_that_serves_the_device() {
     let resting = world.request(0, of(kind::ACCEPT), Vec::new());
     world.settle();
     serve(&mut world, 1);
-    fake.model.borrow_mut().open();
-    fake.turn();
-    world.interrupt(1);
+    opens(&mut world, 1);
     assert_eq!(world.woken, [], "the other kernel may rest");
     assert!(world.call(1, of(kind::ACCEPT), Vec::new()).reply.is_some());
     world.die(1, false);
-    fake.model.borrow_mut().open();
-    fake.turn();
-    world.interrupt(1);
+    opens(&mut world, 1);
     assert_eq!(world.woken, []);
     serve(&mut world, 0);
     assert_eq!(world.woken, [resting], "the stream is not lost");
@@ -49,9 +50,7 @@ fn further_streams_go_to_any_kernel_once_a_stream_is_single() {
     let tokens = [0, 1].map(|who| world.request(who, of(kind::ACCEPT), Vec::new()));
     world.settle();
     serve(&mut world, 1);
-    fake.model.borrow_mut().open();
-    fake.turn();
-    world.interrupt(1);
+    opens(&mut world, 1);
     assert_eq!(world.woken, [tokens[0]], "it may belong to the first one");
     world.woken.clear();
     world.cancel(tokens[0]);
