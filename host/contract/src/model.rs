@@ -145,6 +145,11 @@ impl Contract {
     pub fn hash(&self) -> Hash {
         self.automaton.hash()
     }
+
+    /// Returns the hash in hex digits, as kernels show it.
+    pub fn digits(&self) -> String {
+        self.hash().0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl Type {

@@ -23,7 +23,6 @@ pub fn page(contract: &Contract, source: &str, drawing: &str) -> String {
 
 /// Returns a line with the size and the bounds of a contract.
 pub fn summary(contract: &Contract) -> String {
-    let hash: String = contract.hash().0.iter().map(|byte| format!("{byte:02x}")).collect();
     let bound = |from: Side| {
         let Bound { messages, inline, block, .. } = contract.automaton.bound(from);
         let blocks = if block > 0 { format!(" and {block} of blocks") } else { String::new() };
@@ -35,12 +34,13 @@ pub fn summary(contract: &Contract) -> String {
         level => format!("; level {level}"),
     };
     format!(
-        "{}: {} states, {} messages; most unreceived messages {}, {}{level}; hash {hash}",
+        "{}: {} states, {} messages; most unreceived messages {}, {}{level}; hash {}",
         contract.full_name(),
         contract.states.len(),
         contract.messages.len(),
         bound(Side::Client),
-        bound(Side::Server)
+        bound(Side::Server),
+        contract.digits()
     )
 }
 

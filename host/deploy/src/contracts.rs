@@ -26,8 +26,7 @@ pub fn names(root: &Path) -> BTreeMap<String, String> {
     let paths = files.flatten().map(|entry| entry.path());
     let named = paths.filter_map(|path| {
         let contract = Contract::read(&path).ok()?;
-        let hash = contract.hash().0.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some((hash, contract.full_name()))
+        Some((contract.digits(), contract.full_name()))
     });
     named.collect()
 }
@@ -84,8 +83,7 @@ mod tests {
         for (file, name) in
             [("contracts/ping.v1.toml", "ping.v1"), ("tests/contracts/echo.v1.toml", "echo.v1")]
         {
-            let hash = Contract::read(&tree().join(file)).unwrap().hash().0;
-            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = Contract::read(&tree().join(file)).unwrap().digits();
             assert_eq!(names.get(&hash).map(String::as_str), Some(name));
         }
     }

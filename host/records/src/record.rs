@@ -190,17 +190,22 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Returns whether `other` is about channels of the same contract between the same programs.
-    pub fn is_of_same(&self, other: &Talk) -> bool {
-        let key = |talk: &Talk| {
-            let Talk { contract, client, client_kernel, server, server_kernel, .. } = talk.clone();
-            [contract, client, client_kernel, server, server_kernel]
-        };
-        key(self) == key(other)
+    /// Returns the contract, and the programs with their kernels.
+    fn key(&self) -> [&str; 5] {
+        let Talk { contract, client, client_kernel, server, server_kernel, .. } = self;
+        [contract, client_kernel, client, server_kernel, server].map(String::as_str)
+    }
+
+    /// Adds it to that of the same contract and programs in a list, or to the list.
+    pub fn add_to(self, all: &mut Vec<Talk>) {
+        match all.iter_mut().find(|old| old.key() == self.key()) {
+            Some(old) => old.add(&self),
+            None => all.push(self),
+        }
     }
 
     /// Adds the figures of `other`.
-    pub fn add(&mut self, other: &Talk) {
+    fn add(&mut self, other: &Talk) {
         for (sum, more) in [
             (&mut self.channels, other.channels),
             (&mut self.client_sent, other.client_sent),

@@ -209,26 +209,18 @@ impl Traffic {
     /// Returns what programs have sent each other: channels of one contract between the same two
     /// programs are added. `names` returns the name of a contract by its hash in hex digits.
     pub fn talks(&self, run: &str, names: &dyn Fn(&str) -> Option<String>) -> Vec<Talk> {
-        let mut all: BTreeMap<[String; 5], Talk> = BTreeMap::new();
+        let mut all = vec![];
         let mut channels: Vec<&String> = self.ends.keys().map(|(channel, _)| channel).collect();
         channels.dedup();
         for channel in channels {
             let side = |side| self.ends.get(&(channel.clone(), side));
             let both = [side(Side::Client), side(Side::Server)];
-            let Some(talk) = talk(run, both, names) else { continue };
-            let key = [
-                &talk.contract,
-                &talk.client_kernel,
-                &talk.client,
-                &talk.server_kernel,
-                &talk.server,
-            ];
-            match all.get_mut(&key.map(String::clone)) {
-                Some(sum) => sum.add(&talk),
-                None => drop(all.insert(key.map(String::clone), talk)),
+            if let Some(talk) = talk(run, both, names) {
+                talk.add_to(&mut all);
             }
         }
-        all.into_values().collect()
+        all.sort();
+        all
     }
 
     /// Returns the same as records of a run, with what was missed.

@@ -264,7 +264,7 @@ impl Building {
             }
             Record::Residency(r) => self.reside(r),
             Record::Count(r) => self.count(r),
-            Record::Talk(r) => self.talk(r),
+            Record::Talk(r) => r.add_to(&mut self.run.talks),
             Record::Violation(r) => self.run.violations.push(r),
             Record::End(r) => {
                 if self.run.end.is_some_and(|end| end != r.at_ns) {
@@ -282,14 +282,6 @@ impl Building {
         match self.run.residency.iter_mut().find(|r| key(r) == key(&new)) {
             Some(old) => (old.ns, old.uj) = (old.ns.saturating_add(new.ns), old.uj + new.uj),
             None => self.run.residency.push(new),
-        }
-    }
-
-    /// Adds the talk to an existing one of the same programs and contract.
-    fn talk(&mut self, new: Talk) {
-        match self.run.talks.iter_mut().find(|old| old.is_of_same(&new)) {
-            Some(old) => old.add(&new),
-            None => self.run.talks.push(new),
         }
     }
 
