@@ -11,6 +11,7 @@
 //! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
 //! | Sync | flush all writes to the disks | Done, or Failed: why |
 //! | Move, a [`Move`] | move a running process to a kernel | Done, or Failed: why |
+//! | MoveService, a [`MoveService`] and a name | move a service to a kernel | Done, or Failed: why |
 //! | Place, the path of a program | explain where it would start | Data ..., End; or Failed: why |
 //!
 //! Strings that do not fit into the frame of Exec follow in frames of Data. While a program runs,
@@ -76,6 +77,8 @@ crate::codes::codes! {
         Move = 20,
         /// Where a program would start, and why: its path. Nothing is started.
         Place = 21,
+        /// Move a shadowed service: a [`MoveService`] and the service's name.
+        MoveService = 22,
     }
 }
 
@@ -114,6 +117,17 @@ pub struct Exit {
 pub struct Move {
     pub pid: U32,
     /// Index of the kernel.
+    pub kernel: U32,
+}
+
+/// Start of a [`Kind::MoveService`] frame.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct MoveService {
+    /// Index of the kernel that is to execute it, or [`crate::program::ANY_KERNEL`]: each kernel
+    /// executes its own requests.
     pub kernel: U32,
 }
 

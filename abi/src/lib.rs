@@ -13,6 +13,7 @@ pub mod dsm;
 pub mod ethernet;
 pub mod fs;
 pub mod hang;
+pub mod homes;
 pub mod host;
 pub mod light;
 pub mod memory;

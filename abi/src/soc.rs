@@ -195,7 +195,9 @@ pub struct DomainPage {
     /// Per service of [`crate::service::ALL`]: the time of its timer that this domain left to
     /// others when it began its present rest; `u64::MAX` if it left none.
     pub left_timers: [u64; SERVICES],
-    pub rest: [u64; 512 - 14 - 4 * MAX_CORES - SPINLOCKS - SERVICES - size_of::<PowerSample>() / 8],
+    /// The homes of shadowed services, as this domain knows them ([`crate::homes::Homes`]).
+    pub homes: u64,
+    pub rest: [u64; 512 - 15 - 4 * MAX_CORES - SPINLOCKS - SERVICES - size_of::<PowerSample>() / 8],
 }
 
 pub const SPINLOCKS: usize = 32;

@@ -63,7 +63,7 @@ fn driver(service: &Service, all: &[Service], devices: &[Device]) -> Result<(), 
     let is_its = |device: &&Device| device.kind.code() == kind && device.kind != DeviceKind::Dma;
     let Some(device) = devices.iter().find(is_its) else { return Ok(()) };
     let Device { name, home, .. } = device;
-    if service.home.is_some_and(|other| other != *home) {
+    if service.mode == Mode::Delegated && service.home.is_some_and(|other| other != *home) {
         let why = format!("the driver of \"{name}\" runs in another domain than the device's home");
         return Err(Reason::Conflict(why));
     }
@@ -93,19 +93,23 @@ fn one(
     if !known.modes.contains(&service.mode) {
         return Err((entry.span().start, refused(&known, service.mode)));
     }
+    if home.is_some() && !known.modes.contains(&Mode::Delegated) {
+        let why = format!("{text} cannot have a home: {}", known.why);
+        return Err((entry.span().start, Reason::Conflict(why)));
+    }
     Ok(Service { name: text.clone(), mode: service.mode, home })
 }
 
 fn home(entry: &Spanned<file::Service>, domains: &[String]) -> Place<Option<usize>> {
     let service = entry.get_ref();
     match (&service.home, service.mode) {
-        (Some(home), Mode::Delegated) => Ok(Some(domain_index(home, domains)?)),
+        (Some(home), Mode::Delegated | Mode::Shadowed) => Ok(Some(domain_index(home, domains)?)),
         (None, Mode::Delegated) => {
             let why = "a delegated service needs a home: home = \"DOMAIN\"; domains: ";
             Err((entry.span().start, Reason::Missing(format!("{why}{}", domains.join(", ")))))
         }
         (Some(home), _) => {
-            let why = "home is for delegated services only".to_string();
+            let why = "home is for delegated and shadowed services only".to_string();
             Err((home.span().start, Reason::Conflict(why)))
         }
         (None, _) => Ok(None),

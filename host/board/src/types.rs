@@ -322,7 +322,8 @@ pub struct Service {
     pub name: String,
     /// How it is shared.
     pub mode: Mode,
-    /// Index of the owner of a delegated service.
+    /// Index of the domain that executes all requests: always of a delegated service, at first of
+    /// a shadowed one.
     pub home: Option<usize>,
 }
 

@@ -255,7 +255,7 @@ fn services_costs_and_power_say_where_they_come_from() {
         "{ mode = \"independent\" }",
         "{ mode = \"private\", home = \"main\" }",
         "private",
-        "delegated services only",
+        "delegated and shadowed services only",
     );
     check("mailbox_ns = {", "postbox_ns = {", "postbox_ns", "unknown cost");
     check(

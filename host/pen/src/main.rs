@@ -75,7 +75,7 @@ enum Verb {
     Manifest(reseal::Line),
     /// Run a program on a board, with this terminal's input and output, and exit with its code.
     Exec(exec::Line),
-    /// Move a running process to another kernel of a board, without interrupting it.
+    /// Move a running process or a shadowed service to another kernel, without interrupting it.
     Move(moves::Line),
     /// Say on which kernel of a board a program would start now, and why.
     Place(deploy::place::Line),
@@ -207,7 +207,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }),
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Move(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
-            moves::move_process(instance, &line)
+            moves::move_one(instance, &line)
         }),
         Verb::Place(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
             deploy::place::place(instance, &line)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Maximum bandwidth of every board's engine, in tenths of MB/s.
 const TENTHS: u64 = 490;
 /// Reported by a kernel that may use all channels.
-const ALL: &str = "our channels 0 1 2 3";
+pub const ALL: &str = "our channels 0 1 2 3";
 /// Number of invalid transfers in `dma faults`, and of those where other domains have memory.
 const FAULTS: usize = 16;
 const FAULTS_OF_OTHERS: usize = 2;
@@ -45,11 +45,16 @@ pub fn apart(rig: &mut Rig) -> Result<(), Failure> {
     duo(rig, ["our channels 0 2", "our channels 1 3"], 1600)
 }
 
+/// Each kernel copies with the channels that it should have.
+pub fn each(rig: &mut Rig, [here, there]: [&str; 2]) -> Result<(), Failure> {
+    exercise(rig, "", here)?;
+    exercise(rig, "on shadow ", there)
+}
+
 /// Both kernels copy, also concurrently; one dies during its transfers, sleeps, and comes back.
 fn duo(rig: &mut Rig, [here, there]: [&str; 2], fills: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    exercise(rig, "", here)?;
-    exercise(rig, "on shadow ", there)?;
+    each(rig, [here, there])?;
     // Two threads per core with a full batch each, in both kernels.
     let right = |fills| format!("{fills} of {fills} fills were right");
     demand(rig, "on shadow aside dma crowd 50", "begun")?;

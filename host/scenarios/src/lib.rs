@@ -43,6 +43,7 @@ mod forged;
 mod found;
 mod generated;
 mod hangs;
+mod homes;
 mod host;
 mod hostile;
 mod left;
@@ -183,6 +184,10 @@ pub const ALL: &[Scenario] = &[
     on("services.delegated", "duo-delegated", services::together),
     on("services.shadowed", "duo", services::shared),
     on("services.harts", "duo-1x3", services::shared),
+    on("services.placed", "duo", homes::placed),
+    on("services.delegated-stays", "duo-delegated", homes::impossible),
+    on("services.moved", "duo", |rig| homes::under_load(rig, 2)),
+    on("services.home-lost", "duo", |rig| homes::lost(rig, 4)),
     on("services.overlap", "duo", overlap::explained),
     on("services.overlap-delegated", "duo-delegated", overlap::explained),
     on("services.death", "duo-delegated", services::survives),

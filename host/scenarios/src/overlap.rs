@@ -18,6 +18,11 @@ const STEPS: u64 = 2_000_000;
 /// Checks one history; no file may exist before.
 pub fn explained(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
+    history(rig)
+}
+
+/// The same at the prompt.
+pub fn history(rig: &mut Rig) -> Result<(), Failure> {
     let text = rig.ask("main", &format!("overlap 1 {CALLS}"), PATIENCE)?;
     let wrong = |line: &str| Failure::Wrong(format!("not a line that describes a call: {line}"));
     let lines = text.lines().filter(|line| line.starts_with("call "));

@@ -15,15 +15,17 @@ mod full;
 mod images;
 
 use abi::fs::{Errno, Reply, flag};
-use abi::host::{Frame, Kind, LARGEST, Move};
-use abi::program::FOLDER;
+use abi::host::{Frame, Kind, LARGEST, Move, MoveService};
+use abi::program::{ANY_KERNEL, FOLDER};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use base::id::DomainId;
 use fs::client::Client;
 use kernel_msg::Level;
 use kernel_programs::processes::{self, explain_move, move_to};
 use kernel_services::files::{self, explain};
+use kernel_services::homes;
 use kernel_services::host::{self, Gone};
 use kernel_services::kernel::Kernel;
 use kernel_services::session::{Failure, Session};
@@ -122,6 +124,7 @@ impl Stream {
             Kind::Folder => self.folder(bytes),
             Kind::Sync => self.settle(),
             Kind::Move => self.move_process(bytes),
+            Kind::MoveService => self.move_service(bytes),
             Kind::Place => self.place(bytes),
             _ => Err(NONSENSE),
         });
@@ -224,6 +227,17 @@ impl Stream {
         let wanted = Move::read_from_bytes(bytes).map_err(|_| NONSENSE)?;
         let kernel = u16::try_from(wanted.kernel.get()).map_err(|_| NONSENSE)?;
         move_to(&self.session, wanted.pid.get(), kernel).map_err(explain_move)?;
+        Ok(self.send(Kind::Done, &[])?)
+    }
+
+    fn move_service(&self, bytes: &[u8]) -> Result<(), Trouble> {
+        let (wanted, name) = MoveService::read_from_prefix(bytes).map_err(|_| NONSENSE)?;
+        let name = core::str::from_utf8(name).map_err(|_| NONSENSE)?;
+        let to = match wanted.kernel.get() {
+            ANY_KERNEL => None,
+            kernel => Some(DomainId(u8::try_from(kernel).map_err(|_| NONSENSE)?)),
+        };
+        homes::move_service(&self.session, name, to)?;
         Ok(self.send(Kind::Done, &[])?)
     }
 

@@ -65,6 +65,8 @@ pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
 pub const PROMISES: Rank = Rank::new(51, "promises");
 /// The initiator of a TLB shootdown.
 pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
+/// The homes of services.
+pub const HOMES: Rank = Rank::leaf(64, "homes");
 /// Pages of bulk memory.
 pub const BULK: Rank = Rank::leaf(63, "bulk memory");
 /// A private pipe.

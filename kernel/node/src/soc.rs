@@ -4,6 +4,7 @@
 //! timeout. The caller waits in `attend`, so its core serves others meanwhile.
 
 use abi::boot::MAX_DOMAINS;
+use abi::homes::Homes;
 use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, state, unpack_state};
 use arch::lock::{Guard, Lock};
 use arch::shared::Window;
@@ -182,6 +183,22 @@ impl Soc {
         let page = self.page_of(domain);
         let field = offset_of!(DomainPage, left_timers);
         core::array::from_fn(|index| page.load(field + 8 * index))
+    }
+
+    /// Returns the newest word of those that the domains which can have one have published
+    /// ([`DomainPage::homes`]).
+    pub fn newest_homes(&self, domains: impl Iterator<Item = DomainId>) -> Homes {
+        let published = |domain: DomainId| {
+            let (_, found) = self.state(domain);
+            let has_one = !state::is_over(found) && found != state::BOOTING;
+            has_one.then(|| Homes(self.page_of(domain).load(offset_of!(DomainPage, homes))))
+        };
+        domains.filter_map(published).max().unwrap_or_default()
+    }
+
+    /// Publishes the homes that this domain knows.
+    pub fn publish_homes(&self, homes: Homes) {
+        self.set_own(offset_of!(DomainPage, homes), homes.0);
     }
 
     /// Returns how often a domain had started to run, and its state, read in this order: a domain

@@ -19,7 +19,7 @@ use base::id::{DomainId, Vector};
 use base::port::{Trace, Words};
 use core::fmt;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
@@ -73,8 +73,8 @@ fn kinds<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
 /// The devices of this kernel.
 pub struct Devices {
     places: Vec<Place>,
-    /// Whether this kernel serves the devices that it shares; changed under the lock.
-    serves_shared: AtomicBool,
+    /// Kinds of the devices that it shares and serves, one bit each; changed under the lock.
+    serves_shared: AtomicU64,
     deciding: Lock<()>,
     /// Kinds of devices whose drivers are to look, one bit each.
     news: AtomicU64,
@@ -98,7 +98,7 @@ impl Devices {
         let is_ours = |place: &Place| place.is_shared || place.found.home == u32::from(me.0);
         Devices {
             places: all.filter(is_ours).collect(),
-            serves_shared: AtomicBool::new(false),
+            serves_shared: AtomicU64::new(0),
             deciding: Lock::new(kernel_node::ranks::DEVICE, ()),
             news: AtomicU64::new(0),
             waiting: WaitQueue::new(),
@@ -136,27 +136,25 @@ impl Devices {
         self.unmask(node);
     }
 
-    /// Decides whether this kernel serves the devices that it shares. Returns whether that has
-    /// changed. From any context; of several cores that decide at once, the last one counts.
-    pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> bool) -> bool {
+    /// Decides which of the devices that it shares this kernel serves, by their kinds. Returns
+    /// whether that has changed. From any context; of several cores that decide at once, the last
+    /// one counts.
+    pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> u64) -> bool {
         let deciding = self.deciding.lock();
-        let shared = || self.places.iter().filter(|place| place.is_shared);
-        let serves = decide();
-        let before = self.serves_shared.swap(serves, Ordering::AcqRel);
-        let kinds = match (before, serves) {
-            (false, true) => {
-                self.taken_over.store(arch::time::soc_time(), Ordering::Relaxed);
-                take_over(shared())
-            }
-            (true, false) => {
-                shared().for_each(|place| arch::irq::mask(place.vector()));
-                0
-            }
-            _ => 0,
+        let shared = |among: u64| {
+            let is_among = move |place: &&Place| place.is_shared && among >> place.found.kind & 1 != 0;
+            self.places.iter().filter(is_among)
         };
+        let serves = decide() & kinds(shared(u64::MAX));
+        let before = self.serves_shared.swap(serves, Ordering::AcqRel);
+        if serves & !before != 0 {
+            self.taken_over.store(arch::time::soc_time(), Ordering::Relaxed);
+        }
+        shared(before & !serves).for_each(|place| arch::irq::mask(place.vector()));
+        let kinds = take_over(shared(serves & !before));
         drop(deciding);
         if before != serves {
-            node.trace.event("devices", serves.into(), 0);
+            node.trace.event("devices", serves, 0);
             self.serving.wake_all(&node.scheduler);
         }
         self.note(node, kinds);
@@ -172,7 +170,7 @@ impl Devices {
 
     fn served(&self) -> impl Iterator<Item = &Place> {
         let serves = self.serves_shared.load(Ordering::Acquire);
-        self.places.iter().filter(move |place| serves || !place.is_shared)
+        self.places.iter().filter(move |place| !place.is_shared || serves >> place.found.kind & 1 != 0)
     }
 
     /// Returns whether this kernel serves the device of a kind.

@@ -2,7 +2,8 @@
 //!
 //! Contract: the *server* is the first domain that is RUNNING. If none is, it is the last one that
 //! is RESTING, which the soc wakes when a device rings. So the strong domain, the first one, is
-//! not woken while another one can serve.
+//! not woken while another one can serve. A device whose driver has a *home* is served by that
+//! while it is RUNNING.
 //!
 //! A device stores its completions before it rings. All kernels look at the same completions.
 //! - A kernel that becomes the server unmasks the devices' interrupts, **then** looks for
@@ -47,9 +48,10 @@ impl Look {
     }
 }
 
-/// Returns the domain that serves the devices, if any can.
-pub fn server(states: &[State]) -> Option<usize> {
-    chosen(states.iter().copied())
+/// Returns the domain that serves a device whose driver may have a home, if any can.
+pub fn server(states: &[State], home: Option<usize>) -> Option<usize> {
+    let is_awake = |home: &usize| states.get(*home) == Some(&State::Running);
+    home.filter(is_awake).or_else(|| chosen(states.iter().copied()))
 }
 
 /// Returns whether domain `me` is the server during the rest that it begins: the devices must end
@@ -122,9 +124,19 @@ mod tests {
             ([Other, Running, Resting], Some(1)),
             ([Other, Other, Other], None),
         ] {
-            assert_eq!(server(&states), expected, "{states:?}");
+            assert_eq!(server(&states, None), expected, "{states:?}");
         }
-        assert_eq!(server(&[]), None);
+        assert_eq!(server(&[], None), None);
+    }
+
+    #[test]
+    fn the_home_of_a_driver_serves_while_it_runs() {
+        assert_eq!(server(&[Running, Running], Some(1)), Some(1));
+        assert_eq!(server(&[Running, Resting], Some(1)), Some(0));
+        assert_eq!(server(&[Resting, Running], Some(0)), Some(1));
+        assert_eq!(server(&[Resting, Resting], Some(0)), Some(1));
+        assert_eq!(server(&[Running, Other], Some(1)), Some(0));
+        assert_eq!(server(&[Running, Running], Some(7)), Some(0), "there is no such domain");
     }
 
     #[test]

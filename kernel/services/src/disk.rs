@@ -101,13 +101,19 @@ impl Disk<'_> {
         }
     }
 
-    /// Makes requests for all of `data`, from `sector` on.
-    fn each(&self, kind: u32, sector: u64, data: &mut [u8]) -> Result<(), DiskError> {
-        data.chunks_mut(BUFFER).enumerate().try_for_each(|(place, piece)| {
-            let at = sector + (place * BUFFER / SECTOR) as u64;
-            let length = piece.len() as u32;
-            self.ask(Request { kind, length, at, ..Request::default() }, piece).map(|_| ())
-        })
+    /// Makes requests for all of `data`, from sector `at` on. A driver that another kernel executes
+    /// moves as much at once as a message carries.
+    fn each(&self, kind: u32, mut at: u64, mut data: &mut [u8]) -> Result<(), DiskError> {
+        while !data.is_empty() {
+            let piece = data.len().min(BUFFER);
+            let request = Request { kind, length: piece as u32, at, ..Request::default() };
+            let reply = self.ask(request, &mut data[..piece])?;
+            // A reply that did not fit in its message may end within a sector.
+            let moved = reply.filled.max(reply.taken) as usize / SECTOR * SECTOR;
+            data = data.get_mut(moved..).filter(|_| moved > 0).ok_or(DiskError::Device)?;
+            at += (moved / SECTOR) as u64;
+        }
+        Ok(())
     }
 
     /// Returns the number of sectors, and whether the disk is read-only.

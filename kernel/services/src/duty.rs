@@ -38,7 +38,8 @@ pub struct Announcement {
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
-    let serves = || duty::server(&states(kernel)) == Some(kernel.me.index());
+    let _ = kernel.services.look_at_homes(kernel);
+    let serves = || served_kinds(kernel);
     let serves_other = kernel.devices.are_shared() && kernel.devices.serve_shared(kernel, serves);
     let has_changed = {
         // Of several cores that look at once, the last one counts.
@@ -55,6 +56,15 @@ pub fn look(kernel: &Kernel) {
     if timers::takes(&states(kernel), kernel.me.index()) {
         take_timers(kernel);
     }
+}
+
+/// Returns the kinds of shared devices that this kernel serves, one bit each.
+fn served_kinds(kernel: &Kernel) -> u64 {
+    let states = states(kernel);
+    let home = |kind| kernel.services.home_of_driver(kind).map(DomainId::index);
+    let is_ours = |kind: &u32| duty::server(&states, home(*kind)) == Some(kernel.me.index());
+    let kinds = abi::service::ALL.into_iter().filter_map(|service| service.drives);
+    kinds.filter(is_ours).fold(0, |kinds, kind| kinds | 1 << kind)
 }
 
 /// Returns whether this kernel reads the console: runs the monitor, and programs at the terminal.

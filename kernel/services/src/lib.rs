@@ -14,6 +14,7 @@
 //! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`duty`]: whether this kernel serves the interrupts of shared devices
+//! - [`homes`]: moves a shadowed service to another kernel
 //! - [`power`]: what this kernel counts of its domain's time and energy, and what others have
 //! - [`files`], [`names`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of
 //!   the services of files and names, and of the drivers
@@ -30,6 +31,7 @@ pub mod disk;
 pub mod duty;
 pub mod files;
 pub mod hangs;
+pub mod homes;
 pub mod hooks;
 pub mod host;
 pub mod idle;

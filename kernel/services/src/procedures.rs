@@ -2,7 +2,7 @@
 //! power states are executed elsewhere.
 
 use crate::kernel::Kernel;
-use crate::power;
+use crate::{duty, power};
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
@@ -64,6 +64,11 @@ pub fn blockable(
         }
         Procedure::CountPower => {
             power::publish(kernel);
+            payload.clear();
+            Ok(payload)
+        }
+        Procedure::LookAtHomes => {
+            duty::look(kernel);
             payload.clear();
             Ok(payload)
         }

@@ -15,7 +15,8 @@
 //! A wake can be lost if the kernel that sends it dies. All parked callers are woken then. A wake
 //! that finds no room in the ring is sent later, to all parked callers of that kernel.
 //!
-//! - [`served`]: one service: requests, steps, counters
+//! - [`served`]: one service: steps, counters; [`requests`]: requests to it
+//! - [`homes`]: which kernel executes the requests to a shadowed service that was moved
 //! - [`guard`]: its arena, with lock and marks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
 //! - [`wakes`]: wakes of parked callers, here and on other kernels; `woken`: which of them count
@@ -23,37 +24,43 @@
 //!   from them
 //! - `cancels`: requests that fail are not parked
 //! - [`any`]: one wait for several requests; [`polling`]: polls of files and sockets
-//! - [`frames`]: the service of shared frames
+//! - [`board`]: modes and arenas of all services; [`frames`]: the service of shared frames
 //! - `longest`: the longest step, for measurements
 
 mod alone;
 mod any;
+mod board;
 mod caller;
 mod cancels;
 mod frames;
 mod guard;
+mod homes;
 mod lives;
 #[cfg(feature = "trials")]
 mod longest;
 mod patience;
 mod polling;
+mod requests;
 mod served;
 mod timers;
 mod wakes;
 mod woken;
 
 use ::processes::Processes;
-use abi::boot::{BLOCK, Blob};
+use abi::boot::Blob;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::Once;
 use base::id::{DomainId, Epoch};
+pub use board::{at, is_driver_shared, mode};
+use board::{mode_of, share_of, unowned};
 pub use caller::Caller;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use frames::SharedFrames;
 pub use frames::kind as frames_kind;
 pub use guard::ArenaGuard;
+pub use homes::NotMoved;
 use kernel_msg::{Refusal, Request};
 use kernel_node::Node;
 use kernel_platform::Platform;
@@ -65,7 +72,7 @@ pub use longest::{longest_ns, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
-use share::{Mailboxes, Mode, Token, codec};
+use share::{Mailboxes, Token, codec};
 pub use timers::{ALL_DUE, NONE_DUE, Timers};
 use woken::Woken;
 
@@ -172,6 +179,11 @@ pub struct Services {
     /// Kernels that a wake could not be sent to, one bit each.
     owed: AtomicU64,
     given: Mailboxes,
+    homes: homes::Known,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns the index of the token's thread in this kernel's tables of threads.
@@ -214,6 +226,7 @@ impl Services {
             all_woken: AtomicU64::new(0),
             owed: AtomicU64::new(0),
             given: Mailboxes::new(MAX_THREADS),
+            homes: homes::Known::new(blob),
         }
     }
 
@@ -229,6 +242,7 @@ impl Services {
 
     /// Attaches this kernel to the services that are shared with other kernels.
     pub fn start(&self, platform: &'static Platform) {
+        self.begin_homes(platform);
         self.all().into_iter().for_each(|service| service.share(platform));
     }
 
@@ -396,58 +410,15 @@ impl Services {
     }
 }
 
-/// Returns whether kernels share the driver of a kind of device.
-pub fn is_driver_shared(blob: &Blob, device: u32) -> bool {
-    let mut drivers = abi::service::ALL.into_iter().filter(|kind| kind.drives == Some(device));
-    drivers.any(|kind| mode_of(blob, kind.name).1.is_shared())
-}
-
-/// The arenas of all services in the shared block: name, offset and size.
-fn arenas_of(blob: &Blob) -> impl Iterator<Item = (&'static str, u64, u64)> {
-    let mode = |kind: &abi::service::Kind| mode_of(blob, kind.name).1;
-    abi::service::arenas(BLOCK, move |kind| mode(kind).is_shared())
-}
-
-/// The parts of the shared block that no service with shared state has: offset and size.
-fn unowned(blob: &Blob) -> impl Iterator<Item = (u64, u64)> {
-    let unused = arenas_of(blob).filter(|arena| !mode_of(blob, arena.0).1.is_shared());
-    let tests = (BLOCK - abi::service::SELF_TESTS, abi::service::SELF_TESTS);
-    unused.map(|(_, offset, bytes)| (offset, bytes)).chain([tests])
-}
-
-/// Returns offset and size of a service's arena in the shared block.
-fn share_of(blob: &Blob, service: &str) -> Option<(u64, u64)> {
-    arenas_of(blob).find(|arena| arena.0 == service).map(|(_, offset, bytes)| (offset, bytes))
-}
-
-/// Returns the name of the service whose arena contains byte `offset` of the shared block.
-pub fn at(blob: &Blob, offset: u64) -> &'static str {
-    let mut all = arenas_of(blob);
-    let holds = |&(_, from, bytes): &(_, u64, u64)| (from..from + bytes).contains(&offset);
-    all.find(holds).map_or("(self-tests)", |arena| arena.0)
-}
-
-/// Returns the mode that the board picks for a service.
-pub fn mode(blob: &Blob, name: &str) -> Mode {
-    mode_of(blob, name).1
-}
-
-/// Returns index and mode of a service in the board's list.
-fn mode_of(blob: &Blob, name: &str) -> (u32, Mode) {
-    let place = blob.services().iter().position(|s| abi::boot::text(&s.name) == name);
-    let mode = place.and_then(|at| Mode::from_blob(&blob.services()[at]));
-    (place.map_or(u32::MAX, |at| at as u32), mode.unwrap_or(Mode::Independent))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use abi::boot::mode;
-    use abi::service::{ALL, Arena, FRAMES, FS, SELF_TESTS};
+    use abi::service::ALL;
     use std::boxed::Box;
     use std::vec::Vec;
 
-    fn blob(services: &[(&str, u32)]) -> Box<Blob> {
+    pub(super) fn blob(services: &[(&str, u32)]) -> Box<Blob> {
         let mut blob: Box<Blob> = Box::new(zerocopy::FromZeros::new_zeroed());
         for (entry, (name, mode)) in blob.services.iter_mut().zip(services) {
             entry.name[..name.len()].copy_from_slice(name.as_bytes());
@@ -464,35 +435,5 @@ mod tests {
         let mut indices: Vec<u32> = registry.all().map(Registered::index).into();
         indices.sort_unstable();
         assert!(indices.into_iter().eq(0..ALL.len() as u32));
-    }
-
-    #[test]
-    fn an_offset_in_the_shared_block_names_its_service() {
-        let blob = blob(&[("frames", mode::SHADOWED)]);
-        for kind in ALL {
-            let (offset, bytes) = share_of(&blob, kind.name).unwrap();
-            assert_eq!(at(&blob, offset), kind.name);
-            assert_eq!(at(&blob, offset + bytes - 1), kind.name);
-        }
-        assert_eq!(at(&blob, BLOCK - SELF_TESTS), "(self-tests)");
-        assert_eq!(share_of(&blob, "no such service"), None);
-    }
-
-    #[test]
-    fn frames_take_their_arena_from_the_files_and_only_where_they_are_shared() {
-        let (without, with) = (blob(&[]), blob(&[("frames", mode::SHADOWED)]));
-        let bytes = |blob: &Blob, name| share_of(blob, name).map(|share| share.1);
-        assert_eq!(bytes(&without, FRAMES.name), None);
-        let frames = bytes(&with, FRAMES.name).unwrap();
-        assert_eq!(Arena::Bytes(frames), FRAMES.arena);
-        let files = |blob| bytes(blob, FS.name).unwrap();
-        assert_eq!(files(&without) - files(&with), frames);
-    }
-
-    #[test]
-    fn a_service_that_the_board_does_not_name_is_independent() {
-        let blob = blob(&[("net", mode::PRIVATE), ("frames", mode::SHADOWED)]);
-        assert_eq!(mode_of(&blob, "frames"), (1, Mode::Shadowed));
-        assert_eq!(mode_of(&blob, "fs"), (u32::MAX, Mode::Independent));
     }
 }

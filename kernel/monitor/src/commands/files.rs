@@ -5,11 +5,13 @@ use abi::fs::{Errno, flag, kind};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use base::id::DomainId;
 use core::fmt::Write;
 use fs::client::Client;
 use fs::exercise::PIECE;
 use kernel_programs::processes::{self, Processes};
 use kernel_services::files::with_client;
+use kernel_services::homes;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::{Failure, Outcome, Session};
 use share::Mode;
@@ -49,7 +51,8 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "  {:<12} {:<20} {:<20} {}", head[0], head[1], head[2], head[3])?;
     for chosen in kernel.blob.services() {
         let name = abi::boot::text(&chosen.name);
-        let mode = Mode::from_blob(chosen).map_or(String::from("?"), |mode| called(kernel, mode));
+        let home = kernel.services.home_of(name);
+        let mode = Mode::from_blob(chosen).map_or("?".into(), |mode| called(kernel, mode, home));
         write!(out, "  {name:<12} {mode:<20} ")?;
         let Some(line) = lines.iter().find(|line| line.name == name) else {
             writeln!(out, "-")?;
@@ -71,13 +74,12 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn called(kernel: &Kernel, mode: Mode) -> String {
-    match mode {
-        Mode::Delegated(home) => {
-            let home = kernel.blob.domains().get(home.index());
-            format!("delegated to {}", home.map_or("?", |home| abi::boot::text(&home.name)))
-        }
-        mode => String::from(mode.name()),
+fn called(kernel: &Kernel, mode: Mode, home: Option<DomainId>) -> String {
+    let name = |home| homes::called(kernel, Some(home));
+    match (mode, home) {
+        (Mode::Delegated(home), _) => format!("delegated to {}", name(home)),
+        (Mode::Shadowed, Some(home)) => format!("shadowed, at {}", name(home)),
+        (mode, _) => String::from(mode.name()),
     }
 }
 

@@ -8,6 +8,7 @@ use base::id::DomainId;
 use core::fmt::Write;
 use kernel_programs::lights::{frames, list};
 use kernel_programs::processes::{describe, explain, explain_move, move_to, tasks, with_table};
+use kernel_services::homes::{EACH, move_service};
 use kernel_services::power;
 use kernel_services::services::Patience;
 
@@ -26,9 +27,9 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "move",
-        arguments: "PID KERNEL",
-        help: "move a running process to another kernel (name); its program must be movable",
-        run: move_process,
+        arguments: "PID KERNEL | service NAME KERNEL|each",
+        help: "move a running process (its program must be movable) or a shadowed service",
+        run: move_one,
     },
     Command {
         name: "place",
@@ -133,11 +134,19 @@ fn number_of(name: &str) -> Option<u16> {
     named.map(|&(_, number)| number).or_else(|| name.parse().ok())
 }
 
-fn move_process(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let &[pid, name] = arguments else { return Err(Failure::Usage) };
-    let pid = pid.parse().map_err(|_| Failure::Usage)?;
-    let kernel = find(session.kernel, name)?;
-    move_to(session, pid, kernel.0.into()).map_err(explain_move)
+fn move_one(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    match *arguments {
+        ["service", service, EACH] => move_service(session, service, None),
+        ["service", service, kernel] => {
+            move_service(session, service, Some(find(session.kernel, kernel)?))
+        }
+        [pid, name] => {
+            let pid = pid.parse().map_err(|_| Failure::Usage)?;
+            let kernel = find(session.kernel, name)?;
+            move_to(session, pid, kernel.0.into()).map_err(explain_move)
+        }
+        _ => Err(Failure::Usage),
+    }
 }
 
 fn place(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {

@@ -42,6 +42,9 @@ pub enum Procedure {
     FetchBlock = 14,
     /// Writes a message's block back, and returns where it is ([`abi::channel::LendBlock`]).
     LendBlock = 15,
+    /// Answered when this kernel knows the homes that the caller has published
+    /// ([`abi::homes::Homes`]).
+    LookAtHomes = 16,
 }
 
 impl Procedure {
@@ -62,6 +65,7 @@ impl Procedure {
         Procedure::Light,
         Procedure::FetchBlock,
         Procedure::LendBlock,
+        Procedure::LookAtHomes,
     ];
 
     /// Returns how the procedure is executed.
@@ -126,7 +130,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 16, u16::MAX] {
+        for code in [0, 17, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);

@@ -1,11 +1,12 @@
-//! One service as this kernel reaches it: requests, which are executed here or sent to the home,
-//! and counters.
+//! One service as this kernel reaches it: its steps, what it executes for others, and counters.
+//! [`super::requests`] makes requests to it.
 
 use super::alone::{device_of, exists, has_device, start};
 use super::guard::ArenaGuard;
-use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
+use super::{Line, ServiceFailure, count, Services, at, mode_of, share_of};
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
+use abi::service::ALL;
 use alloc::vec::Vec;
 use arch::lock::Once;
 use arch::shared::HwLock;
@@ -16,7 +17,7 @@ use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::{self, Coherence};
-use kernel_platform::peers::{Procedure, with_room};
+use kernel_platform::peers::with_room;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, codec,
@@ -27,7 +28,7 @@ use share::{
 const FIRST_LOCK: usize = 8;
 
 /// How often a step is repeated that the service's restarts abort.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
 /// A service whose steps this kernel executes.
 pub(super) type Local<S> = Instance<S, ArenaGuard, CoreHeap>;
@@ -77,20 +78,18 @@ impl Effects for Asked<'_> {
 /// A service, in the mode that the board picks.
 pub struct Served<S> {
     pub(super) index: u32,
-    mode: Mode,
+    /// Its place in [`ALL`].
+    pub(super) place: usize,
+    pub(super) mode: Mode,
     /// The kind of device that it drives.
     drives: Option<u32>,
     instance: Once<Local<S>>,
-    here: AtomicU64,
-    away: AtomicU64,
-    for_others: AtomicU64,
-    parked: AtomicU64,
+    pub(super) here: AtomicU64,
+    pub(super) away: AtomicU64,
+    pub(super) for_others: AtomicU64,
+    pub(super) parked: AtomicU64,
     /// The earliest time at which the service wants [`Event::Timer`]; `u64::MAX` if it does not.
     timer: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl<S: Service + Shareable> Served<S> {
@@ -108,7 +107,8 @@ impl<S: Service + Shareable> Served<S> {
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
         let timer = AtomicU64::new(u64::MAX);
-        Served { index, mode, drives, instance, here, away, for_others, parked, timer }
+        let place = ALL.iter().position(|kind| kind.name == S::NAME).unwrap_or(ALL.len());
+        Served { index, place, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
     fn guard(&self, platform: &'static Platform) -> Option<ArenaGuard> {
@@ -142,126 +142,7 @@ impl<S: Service + Shareable> Served<S> {
         self.instance.get().map(|instance| instance.custody().lives())
     }
 
-    /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
-    pub fn ask(
-        &self,
-        caller: &Caller,
-        request: S::Request,
-        bulk: &mut [u8],
-    ) -> Result<S::Reply, ServiceFailure> {
-        let answer = self.request_until(caller, request, bulk, &Patience::ENDLESS)?;
-        answer.ok_or(ServiceFailure::Nonsense)
-    }
-
-    /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
-    /// the request is cancelled then.
-    pub fn request_until(
-        &self,
-        caller: &Caller,
-        request: S::Request,
-        bulk: &mut [u8],
-        patience: &Patience<'_>,
-    ) -> Result<Option<S::Reply>, ServiceFailure> {
-        let (platform, services) = (caller.platform, caller.services);
-        let token = services.token(platform);
-        let mut again = false;
-        loop {
-            let all_woken = services.expect_wake(token);
-            match self.try_once(caller, (token, again), request, bulk) {
-                Ok(Answer::Done(reply)) => return Ok(Some(reply)),
-                Ok(Answer::Parked) => {}
-                Ok(Answer::NoReply) => return Err(ServiceFailure::Nonsense),
-                Err(why) => return Err(self.failed(caller, token, request, why)),
-            }
-            services.sleep(platform, token, all_woken, patience);
-            if let Some(length) = services.take_given(token, bulk) {
-                let reply = S::given(&request, length);
-                return reply.map(Some).ok_or(ServiceFailure::Nonsense);
-            }
-            if patience.is_over() {
-                return self.cancel(caller, token, request).map(|()| None);
-            }
-            again = true;
-        }
-    }
-
-    /// Makes or repeats a request, which may be parked.
-    #[inline]
-    pub(super) fn try_once(
-        &self,
-        caller: &Caller,
-        (token, again): (Token, bool),
-        request: S::Request,
-        bulk: &mut [u8],
-    ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let (platform, services) = (caller.platform, caller.services);
-        let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
-            Route::Local => {
-                count(&self.here);
-                self.step(services, platform, event(again, token, request, bulk))?
-            }
-            Route::Remote(home) => {
-                count(&self.away);
-                self.send(caller, home, (again, token), request, bulk)?
-            }
-        };
-        if matches!(answer, Answer::Parked) {
-            count(&self.parked);
-        }
-        Ok(answer)
-    }
-
-    /// Makes a request that may be executed twice: again, if the service restarts without its
-    /// state, at most [`TRIES`] times.
-    pub fn ask_again(
-        &self,
-        caller: &Caller,
-        request: S::Request,
-        bulk: &mut [u8],
-        patience: &Patience<'_>,
-    ) -> Result<Option<S::Reply>, ServiceFailure> {
-        for _ in 1..TRIES {
-            match self.request_until(caller, request, bulk, patience) {
-                Err(ServiceFailure::Restarted) => {}
-                answered => return answered,
-            }
-        }
-        self.request_until(caller, request, bulk, patience)
-    }
-
-    /// Cancels the request parked under `token`.
-    pub(super) fn cancel(
-        &self,
-        caller: &Caller,
-        token: Token,
-        request: S::Request,
-    ) -> Result<(), ServiceFailure> {
-        let platform = caller.platform;
-        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
-            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
-            Route::Remote(home) => self.send_cancel(caller, home, token, &request),
-        }
-    }
-
-    /// Runs `work` with a function that makes requests. If a request fails, its reply is `lost`,
-    /// and the failure is returned beside `work`'s result.
-    pub fn asking<R>(
-        &self,
-        caller: &Caller,
-        lost: S::Reply,
-        work: impl FnOnce(&mut dyn FnMut(S::Request, &mut [u8]) -> S::Reply) -> R,
-    ) -> (R, Option<ServiceFailure>) {
-        let mut failed = None;
-        let result = work(&mut |request, bulk| {
-            self.ask(caller, request, bulk).unwrap_or_else(|why| {
-                failed = Some(why);
-                lost
-            })
-        });
-        (result, failed)
-    }
-
-    fn step(
+    pub(super) fn step(
         &self,
         services: &Services,
         platform: &'static Platform,
@@ -298,24 +179,6 @@ impl<S: Service + Shareable> Served<S> {
         if self.take_timer(at) {
             services.look_at_timers(platform);
         }
-    }
-
-    fn send(
-        &self,
-        caller: &Caller,
-        home: DomainId,
-        (again, token): (bool, Token),
-        request: S::Request,
-        bulk: &mut [u8],
-    ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let kind = if again { codec::kind::AGAIN } else { codec::kind::REQUEST };
-        let mut message = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
-        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
-        let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
-        let mut back = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
-        let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
-        let answered = answered.map_err(ServiceFailure::Home)?;
-        codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
 }
 
@@ -434,7 +297,10 @@ impl<S: Service + Shareable> Registered for Served<S> {
             codec::kind::CANCEL => Event::Cancel(head.token),
             kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
-        let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
+        let answer = self.step(services, platform, event).map_err(|why| match why {
+            ServiceFailure::Restarted => Refusal::Fault,
+            _ => Refusal::NoSuchProc,
+        })?;
         let mut back = zeroed(MAX_PAYLOAD)?;
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
@@ -483,7 +349,7 @@ pub fn shared_arena(
     ArenaGuard::shared(platform, coherence, between, index, arena)
 }
 
-fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {
+pub(super) fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {
     match again {
         false => Event::Request { token, request, bulk },
         true => Event::Again { token, request, bulk },
@@ -491,7 +357,7 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
 }
 
 /// Returns `bytes` zeroes. Without memory, the error is the refusal of the request.
-fn zeroed(bytes: usize) -> Result<Vec<u8>, Refusal> {
+pub(super) fn zeroed(bytes: usize) -> Result<Vec<u8>, Refusal> {
     let mut room = with_room(bytes)?;
     room.resize(bytes, 0);
     Ok(room)

@@ -1,0 +1,68 @@
+//! Moves a shadowed service to another kernel, for a user (docs/design/services.md). The mechanism
+//! is in `services::homes`.
+
+use crate::kernel::Kernel;
+use crate::duty;
+use crate::services::NotMoved;
+use crate::session::{Failure, Session};
+use abi::boot::text;
+use abi::soc::state;
+use base::id::DomainId;
+use kernel_platform::peers::{CallFailure, Procedure};
+
+/// How often a change is made again because another kernel has made one at the same time.
+const TRIES: usize = 8;
+
+/// What a user writes instead of a kernel's name: each kernel executes its own requests.
+pub const EACH: &str = "each";
+
+/// Has kernel `to` execute the requests of all kernels to a service; `None`: each kernel executes
+/// its own. Returns when all kernels that run know that. Those that are asleep learn of it when
+/// they wake.
+pub fn move_service(session: &Session, name: &str, to: Option<DomainId>) -> Result<(), Failure> {
+    let kernel = session.kernel;
+    for _ in 0..TRIES {
+        let place = match kernel.services.set_home(kernel, name, to) {
+            Err(NotMoved::Busy) => continue,
+            other => other.map_err(explain)?,
+        };
+        duty::look(kernel);
+        kernel.others().try_for_each(|peer| tell(session, peer))?;
+        if kernel.services.home(place) == to {
+            kernel_node::log!("service {name}: executed by {}", called(kernel, to));
+            return Ok(());
+        }
+    }
+    Err(explain(NotMoved::Busy))
+}
+
+/// Has a peer that runs look at the homes.
+fn tell(session: &Session, peer: DomainId) -> Result<(), Failure> {
+    if session.kernel.soc.state(peer).1 != state::RUNNING {
+        return Ok(());
+    }
+    match session.call(peer, Procedure::LookAtHomes, &[], &mut []) {
+        // If it starts again, it takes the homes from the others.
+        Ok(_) | Err(CallFailure::PeerLost | CallFailure::Busy) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Returns the name of a home.
+pub fn called(kernel: &Kernel, home: Option<DomainId>) -> &'static str {
+    let found = home.and_then(|home| kernel.blob.domains().get(home.index()));
+    found.map_or("each kernel", |found| text(&found.name))
+}
+
+fn explain(why: NotMoved) -> Failure {
+    Failure::Failed(match why {
+        NotMoved::Unknown => "no such service; `services` lists them",
+        NotMoved::NotShadowed => {
+            "only a shadowed service can move while the board runs; the board file gives this one \
+             its mode and home"
+        }
+        NotMoved::Stays(why) => why,
+        NotMoved::NoKernel => "that kernel does not run; `peers` shows the kernels' states",
+        NotMoved::Busy => "other kernels move services at the same time; try again",
+    })
+}

@@ -1,0 +1,164 @@
+//! Requests to one service by threads of this kernel: executed here, or sent to the kernel that
+//! executes them.
+
+use super::served::{TRIES, event, zeroed};
+use super::{Caller, Patience, Served, ServiceFailure, count};
+use abi::msg::MAX_PAYLOAD;
+use base::id::DomainId;
+use kernel_msg::Refusal;
+use kernel_platform::peers::{CallFailure, Procedure};
+use share::{Answer, Event, Route, Service, Shareable, Token, codec};
+
+impl<S: Service + Shareable> Served<S> {
+    /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
+    pub fn ask(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<S::Reply, ServiceFailure> {
+        let answer = self.request_until(caller, request, bulk, &Patience::ENDLESS)?;
+        answer.ok_or(ServiceFailure::Nonsense)
+    }
+
+    /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
+    /// the request is cancelled then.
+    pub fn request_until(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
+        let (platform, services) = (caller.platform, caller.services);
+        let token = services.token(platform);
+        let mut again = false;
+        loop {
+            let all_woken = services.expect_wake(token);
+            match self.try_once(caller, (token, again), request, bulk) {
+                Ok(Answer::Done(reply)) => return Ok(Some(reply)),
+                Ok(Answer::Parked) => {}
+                Ok(Answer::NoReply) => return Err(ServiceFailure::Nonsense),
+                Err(why) => return Err(self.failed(caller, token, request, why)),
+            }
+            services.sleep(platform, token, all_woken, patience);
+            if let Some(length) = services.take_given(token, bulk) {
+                let reply = S::given(&request, length);
+                return reply.map(Some).ok_or(ServiceFailure::Nonsense);
+            }
+            if patience.is_over() {
+                return self.cancel(caller, token, request).map(|()| None);
+            }
+            again = true;
+        }
+    }
+
+    /// Makes or repeats a request, which may be parked.
+    #[inline]
+    pub(super) fn try_once(
+        &self,
+        caller: &Caller,
+        (token, again): (Token, bool),
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let (platform, services) = (caller.platform, caller.services);
+        let sent = match self.route(services, platform) {
+            Route::Local => None,
+            Route::Remote(home) => {
+                count(&self.away);
+                let answer = self.send(caller, home, (again, token), request, bulk);
+                Some(answer).filter(|answer| !self.is_left_to_caller(answer))
+            }
+        };
+        let here = || {
+            count(&self.here);
+            self.step(services, platform, event(again, token, request, bulk))
+        };
+        let answer = sent.unwrap_or_else(here)?;
+        if matches!(answer, Answer::Parked) {
+            count(&self.parked);
+        }
+        Ok(answer)
+    }
+
+    /// Returns whether the home of a shadowed service has not executed a request, and so the
+    /// caller's kernel does.
+    fn is_left_to_caller(&self, answer: &Result<Answer<S::Reply>, ServiceFailure>) -> bool {
+        let refused = CallFailure::Refused(Refusal::NoMemory);
+        self.mode.is_shared()
+            && matches!(answer, Err(ServiceFailure::Home(why))
+                if [CallFailure::Busy, refused].contains(why))
+    }
+
+    /// Makes a request that may be executed twice: again, if the service restarts without its
+    /// state, at most [`TRIES`] times.
+    pub fn ask_again(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
+        for _ in 1..TRIES {
+            match self.request_until(caller, request, bulk, patience) {
+                Err(ServiceFailure::Restarted) => {}
+                answered => return answered,
+            }
+        }
+        self.request_until(caller, request, bulk, patience)
+    }
+
+    /// Cancels the request parked under `token`.
+    pub(super) fn cancel(
+        &self,
+        caller: &Caller,
+        token: Token,
+        request: S::Request,
+    ) -> Result<(), ServiceFailure> {
+        let platform = caller.platform;
+        match self.route(caller.services, platform) {
+            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
+            Route::Remote(home) => self.send_cancel(caller, home, token, &request),
+        }
+    }
+
+    /// Runs `work` with a function that makes requests. If a request fails, its reply is `lost`,
+    /// and the failure is returned beside `work`'s result.
+    pub fn asking<R>(
+        &self,
+        caller: &Caller,
+        lost: S::Reply,
+        work: impl FnOnce(&mut dyn FnMut(S::Request, &mut [u8]) -> S::Reply) -> R,
+    ) -> (R, Option<ServiceFailure>) {
+        let mut failed = None;
+        let result = work(&mut |request, bulk| {
+            self.ask(caller, request, bulk).unwrap_or_else(|why| {
+                failed = Some(why);
+                lost
+            })
+        });
+        (result, failed)
+    }
+
+    fn send(
+        &self,
+        caller: &Caller,
+        home: DomainId,
+        (again, token): (bool, Token),
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let kind = if again { codec::kind::AGAIN } else { codec::kind::REQUEST };
+        let mut message = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
+        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
+        let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
+        let mut back = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
+        let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
+        let answered = answered.map_err(|why| match why {
+            CallFailure::Refused(Refusal::Fault) => ServiceFailure::Restarted,
+            why => ServiceFailure::Home(why),
+        })?;
+        codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
+    }
+}
