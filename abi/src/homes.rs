@@ -53,7 +53,77 @@ impl Homes {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use std::vec::Vec;
+
+    const KERNELS: usize = 3;
+    const FIRST: Homes = Homes(0x20);
+
+    /// Kernels that know homes and publish them; `None`: it boots, and nobody reads its page.
+    struct World([Option<Homes>; KERNELS]);
+
+    impl World {
+        /// Kernel `at` takes over what is newest.
+        fn look(&mut self, at: usize) {
+            let newest = self.0.iter().flatten().max().copied();
+            self.0[at] = self.0[at].map(|known| known.max(newest.unwrap_or_default()));
+        }
+
+        /// All that run look, as when the state of one has changed.
+        fn look_all(&mut self) {
+            (0..KERNELS).for_each(|at| self.look(at));
+        }
+    }
+
+    /// Three kernels change homes, look, die and start again in any order. All that run come to
+    /// know the same, and a change that was confirmed is kept as long as one of them lives.
+    #[test]
+    fn kernels_come_to_know_the_same_homes() {
+        let mut seed = 1u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % below
+        };
+        let (mut confirmed_changes, mut ties) = (0, 0);
+        for _ in 0..20_000 {
+            let (mut world, mut confirmed) = (World([Some(FIRST); KERNELS]), FIRST);
+            for _ in 0..random(30) {
+                let at = random(KERNELS as u64) as usize;
+                let home = Some(random(KERNELS as u64) as u8).filter(|home| *home != 2);
+                match (random(6), world.0[at]) {
+                    (0, Some(_)) => world.0[at] = None,
+                    (0 | 1, None) => {
+                        world.0[at] = Some(FIRST);
+                        world.look(at);
+                    }
+                    (2 | 3, Some(known)) => {
+                        // Published, and not yet confirmed by the others.
+                        world.0[at] = known.with(random(3) as usize, home);
+                    }
+                    (4, Some(known)) => {
+                        let others = world.0.iter().flatten();
+                        ties += others
+                            .filter(|it| **it != known && it.0 >> 40 == known.0 >> 40)
+                            .count();
+                        world.look_all();
+                        confirmed = world.0[at].unwrap().max(confirmed);
+                        confirmed_changes += 1;
+                    }
+                    _ => world.look(at),
+                }
+                match world.0.iter().flatten().max() {
+                    Some(newest) => assert!(*newest >= confirmed),
+                    None => confirmed = FIRST,
+                }
+            }
+            world.look_all();
+            let mut known: Vec<Homes> = world.0.iter().flatten().copied().collect();
+            known.dedup();
+            assert!(known.len() <= 1, "{known:x?}");
+        }
+        assert!(confirmed_changes > 10_000 && ties > 1000, "{confirmed_changes} {ties}");
+    }
 
     #[test]
     fn each_service_has_its_own_home() {

@@ -3,7 +3,7 @@
 use super::host::{pattern, pull, push};
 use super::machine::{demand, until};
 use super::peers::wait_for;
-use super::{Failure, PATIENCE, Rig};
+use super::{Failure, PATIENCE, Rig, homes};
 use abi::soc::state;
 use deploy::ext2;
 use serde_json::json;
@@ -165,6 +165,23 @@ fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<String, Failure> {
 /// Files written by the kernels exist after a power-off, for the kernels and for other tools; the
 /// kernels see files of other tools.
 pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+    let bytes = written(rig, block)?;
+    idle(rig)?;
+    found(rig, &bytes)
+}
+
+/// The same while services move.
+pub fn kept_while_moved(rig: &mut Rig) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    homes::while_moved(rig, |rig| {
+        bytes = written(rig, 1024)?;
+        Ok(())
+    })?;
+    found(rig, &bytes)
+}
+
+/// Both kernels and the host write files. Returns the contents of the large one.
+fn written(rig: &mut Rig, block: u64) -> Result<Vec<u8>, Failure> {
     rig.expect("main> ", PATIENCE)?;
     // A disk without a file system.
     demand(rig, "disk", "wrote, flushed and read back")?;
@@ -184,7 +201,11 @@ pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     demand(rig, "on shadow fs stat disk/d/large", "300000 bytes")?;
     together(rig)?;
     done(rig, "fs sync")?;
-    idle(rig)?;
+    Ok(bytes)
+}
+
+/// The files exist after a power-off.
+fn found(rig: &mut Rig, bytes: &[u8]) -> Result<(), Failure> {
     done(rig, "on shadow fs append disk/d/main and more")?;
     poweroff(rig)?;
     let written = b"of the strong kernel\nand more\n";
@@ -193,7 +214,7 @@ pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
         recent(board, "d/main")?;
         same("main's file", &content(board, "d/main")?, written)?;
         same("shadow's file", &content(board, "d/shadow")?, b"of the weak kernel\n")?;
-        same("the large file", &content(board, "d/large")?, &bytes)
+        same("the large file", &content(board, "d/large")?, bytes)
     })?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")?;

@@ -108,21 +108,43 @@ pub fn impossible(rig: &mut Rig) -> Result<(), Failure> {
 /// Services move all the time while both kernels use them: a history of overlapping requests is
 /// linearizable, and exercises have the results of one kernel alone.
 pub fn under_load(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
-    rig.expect("main> ", PATIENCE)?;
-    let (board, over) = (Instance::at(rig.instance.folder.clone()), AtomicBool::new(false));
-    let moves = std::thread::scope(|threads| {
-        let mover = threads.spawn(|| restless(&board, &over));
-        let first = overlap::history(rig);
-        let used = first.and_then(|()| (0..rounds).try_for_each(|round| used(rig, round)));
-        over.store(true, Ordering::Relaxed);
-        let moved = mover.join().unwrap_or_else(|_| Err(Failure::Wrong("the mover died".into())));
-        used.and(moved)
+    // With the sanitizer, each round takes ten seconds or more.
+    let rounds = if rig.watched { rounds.min(5) } else { rounds };
+    let moves = during(rig, |rig| {
+        overlap::explained(rig)?;
+        (0..rounds).try_for_each(|round| used(rig, round))
     })?;
     // Otherwise it has shown nothing.
     if moves < 20 * rounds {
         return Err(Failure::Wrong(format!("only {moves} moves in {rounds} rounds")));
     }
     whole(rig)
+}
+
+/// Runs another scenario while services move all the time.
+pub fn while_moved(
+    rig: &mut Rig,
+    scenario: impl FnOnce(&mut Rig) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match during(rig, scenario)? {
+        0 => Err(Failure::Wrong("nothing has moved".into())),
+        _ => whole(rig),
+    }
+}
+
+/// Runs `work` while services move. Returns how many moves there were.
+fn during(
+    rig: &mut Rig,
+    work: impl FnOnce(&mut Rig) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let (board, over) = (Instance::at(rig.instance.folder.clone()), AtomicBool::new(false));
+    std::thread::scope(|threads| {
+        let mover = threads.spawn(|| restless(&board, &over));
+        let worked = work(rig);
+        over.store(true, Ordering::Relaxed);
+        let moved = mover.join().unwrap_or_else(|_| Err(Failure::Wrong("the mover died".into())));
+        worked.and(moved)
+    })
 }
 
 /// Moves services until `over`. Returns how many moves there were.

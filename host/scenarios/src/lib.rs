@@ -122,6 +122,8 @@ const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
 const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
+const MOVED_ALSO: &str = "another scenario, while services move";
+const MOVED: &str = "200 rounds instead of 5";
 const STOPPED: &str = "200 rounds instead of 6";
 const TRIO_LOST: &str = "200 rounds instead of 3";
 const REST: &str = "100 rounds instead of 3, and 50 kills";
@@ -186,7 +188,20 @@ pub const ALL: &[Scenario] = &[
     on("services.harts", "duo-1x3", services::shared),
     on("services.placed", "duo", homes::placed),
     on("services.delegated-stays", "duo-delegated", homes::impossible),
-    on("services.moved", "duo", |rig| homes::under_load(rig, 2)),
+    on("services.moved", "duo", |rig| homes::under_load(rig, 5)),
+    on("services.moved-programs", "duo", |rig| {
+        homes::while_moved(rig, |rig| programs::exec(rig, &["main", "shadow"]))
+    }),
+    on("services.moved-host", "duo", |rig| homes::while_moved(rig, host::files)),
+    on("services.moved-net", "duo", |rig| homes::while_moved(rig, net::shared)),
+    on("services.moved-disk", "duo", disk::kept_while_moved),
+    nightly("services.moved-sockets", "duo", MOVED_ALSO, |rig| {
+        homes::while_moved(rig, sockets::together)
+    }),
+    nightly("services.moved-channels", "duo", MOVED_ALSO, |rig| {
+        homes::while_moved(rig, channels::across)
+    }),
+    nightly("services.moved-often", "duo", MOVED, |rig| homes::under_load(rig, 200)),
     on("services.home-lost", "duo", |rig| homes::lost(rig, 4)),
     on("services.overlap", "duo", overlap::explained),
     on("services.overlap-delegated", "duo-delegated", overlap::explained),
