@@ -165,27 +165,33 @@ fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<String, Failure> {
 /// Files written by the kernels exist after a power-off, for the kernels and for other tools; the
 /// kernels see files of other tools.
 pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
-    let bytes = written(rig, block)?;
+    started(rig, block)?;
+    let bytes = written(rig)?;
     idle(rig)?;
     found(rig, &bytes)
 }
 
 /// The same while services move.
 pub fn kept_while_moved(rig: &mut Rig) -> Result<(), Failure> {
+    started(rig, 1024)?;
     let mut bytes = Vec::new();
     homes::while_moved(rig, |rig| {
-        bytes = written(rig, 1024)?;
+        bytes = written(rig)?;
         Ok(())
     })?;
     found(rig, &bytes)
 }
 
-/// Both kernels and the host write files. Returns the contents of the large one.
-fn written(rig: &mut Rig, block: u64) -> Result<Vec<u8>, Failure> {
+/// Starts the board, and starts it again with a file system on its disk.
+fn started(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     // A disk without a file system.
     demand(rig, "disk", "wrote, flushed and read back")?;
-    begin(rig, block)?;
+    begin(rig, block)
+}
+
+/// Both kernels and the host write files. Returns the contents of the large one.
+fn written(rig: &mut Rig) -> Result<Vec<u8>, Failure> {
     demand(rig, "disk", "a file system has the disk")?;
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}fs cat disk/{}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
