@@ -7,7 +7,7 @@ use crate::file::{self, File};
 use crate::memory::{self, Reach, range};
 use crate::power;
 use crate::service;
-use crate::types::{Board, Cost, Costs, Domain, Fabric, Isa, Kind, Role};
+use crate::types::{Board, Cost, Costs, Domain, Fabric, Isa, Kind, Role, Start};
 use crate::value::{between, count, name_of, sourced, take, unique};
 use crate::window::Layout;
 use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, TWINS, options};
@@ -108,6 +108,18 @@ fn domain_names(raw: &File) -> Place<Vec<String>> {
     Ok(names)
 }
 
+/// Returns when a domain starts. The main one has to start the others.
+fn start(raw: &file::Domain) -> Place<Start> {
+    match &raw.start {
+        None => Ok(Start::default()),
+        Some(when) if *raw.role.get_ref() == Role::Main && *when.get_ref() == Start::OnDemand => {
+            let why = "the main domain starts with the board: no other kernel could start it";
+            Err((when.span().start, Reason::Conflict(why.to_string())))
+        }
+        Some(when) => Ok(*when.get_ref()),
+    }
+}
+
 fn one_main(domains: &[Spanned<file::Domain>]) -> Place<()> {
     let mut mains = domains.iter().filter(|d| *d.get_ref().role.get_ref() == Role::Main);
     if mains.next().is_none() {
@@ -170,6 +182,7 @@ fn domain(
         image: Block { base: local.base, size: image_max },
         staging,
         restart: raw.restart,
+        start: start(raw)?,
         rest_after_ms: rest_after(raw)?,
         frequencies_mhz: raw.frequencies_mhz.get_ref().clone(),
         nominal_mhz: frequency(raw)?,

@@ -3,7 +3,7 @@
 //! Unknown keys are rejected. [`Spanned`] keeps the offset of a value so that later checks can
 //! report its line. Keep in step with `docs/reference/boards.md`.
 
-use crate::types::{DeviceKind, Isa, Kind, Mode, Restart, Role};
+use crate::types::{DeviceKind, Isa, Kind, Mode, Restart, Role, Start};
 use crate::units::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -61,6 +61,8 @@ pub struct Domain {
     pub qemu: Option<Spanned<String>>,
     #[serde(default)]
     pub restart: Restart,
+    #[serde(default)]
+    pub start: Option<Spanned<Start>>,
     #[serde(default)]
     pub rest_after_ms: Option<Spanned<u32>>,
     #[serde(default = "none")]

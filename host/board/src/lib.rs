@@ -27,7 +27,7 @@ pub use error::{BoardError, Reason};
 pub use ram_disk::ram_disk;
 pub use types::{
     Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode, Net,
-    Network, Point, Power, Region, Restart, Role, Service,
+    Network, Point, Power, Region, Restart, Role, Service, Start,
 };
 pub use window::Layout;
 

@@ -151,6 +151,17 @@ pub enum Restart {
     Always,
 }
 
+/// When a domain's kernel starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// With the board.
+    #[default]
+    AtOnce,
+    /// When another kernel needs it: for a program that requires its platform, or at a call.
+    OnDemand,
+}
+
 /// A cost of the timing model, with its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
@@ -221,6 +232,8 @@ pub struct Domain {
     pub staging: Block,
     /// Reaction to its death.
     pub restart: Restart,
+    /// When its kernel starts.
+    pub start: Start,
     /// Time without work after which it rests; `None`: never.
     pub rest_after_ms: Option<u32>,
     /// Supported frequencies.

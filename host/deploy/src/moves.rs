@@ -42,7 +42,7 @@ pub fn move_one(instance: &Instance, line: &Line) -> anyhow::Result<()> {
             done(instance, (Kind::MoveService, &frame))
         }
         [pid, to] => {
-            let pid: u32 = pid.parse().with_context(|| {
+            let pid: u32 = pid.parse().ok().with_context(|| {
                 format!("{pid}: a process has a number; pen move service NAME KERNEL for a service")
             })?;
             let to = kernel(&instance.board()?, Some(to))?;

@@ -1,8 +1,12 @@
 //! The kernel on which a program starts by its manifest: what a board says, and what it does. One
 //! installed program is given one manifest after another.
 
+use super::machine::demand;
+use super::peers::wait_for;
 use super::programs::{Running, install_as, ready, wrong};
+use super::services::{exercised, whole};
 use super::{Failure, Rig};
+use abi::soc::state;
 use deploy::exec::Line;
 use deploy::install::Grants;
 use deploy::place::{Answer, ask};
@@ -31,12 +35,44 @@ pub fn platforms(rig: &mut Rig) -> Result<(), Failure> {
         if answer.kernel.as_deref() != Some(name) {
             return Err(wrong(manifest, answer));
         }
-        let found = Running::of(&rig.instance, Line::anywhere(NAME, &["self"]), b"").end()?;
-        if String::from_utf8_lossy(&found.out).lines().nth(3) != Some(number) {
-            return Err(wrong(manifest, found));
-        }
+        runs_on(rig, number, manifest)?;
     }
     missing(rig)
+}
+
+/// A kernel that starts on demand does so for a program that requires its platform, and for nothing
+/// else.
+pub fn on_demand(rig: &mut Rig) -> Result<(), Failure> {
+    ready(rig)?;
+    install_as(rig, None, NAME)?;
+    let is_off = |rig: &mut Rig| demand(rig, "peers", "off").map(|_| ());
+    for manifest in ["", "class = \"light\"", "platforms = { preferred = [\"weak\"] }"] {
+        give(rig, manifest)?;
+        runs_on(rig, "0", manifest)?;
+        is_off(rig)?;
+    }
+    demand(rig, "exercise 1 500", "digest")?;
+    demand(rig, "ps", "")?;
+    let requires = "platforms = { required = [\"riscv64\"] }";
+    give(rig, requires)?;
+    let answer = place(rig)?;
+    if answer.kernel.as_deref() != Some("shadow") || !answer.explanation.contains("it starts") {
+        return Err(wrong(requires, answer));
+    }
+    is_off(rig)?;
+    runs_on(rig, "1", requires)?;
+    wait_for(rig, "started", |epoch, now| (epoch, now) == (1, state::RUNNING))?;
+    exercised(rig, "on shadow ", 1)?;
+    whole(rig)
+}
+
+/// Runs the program where its manifest says: on the kernel of this number.
+fn runs_on(rig: &Rig, number: &str, manifest: &str) -> Result<(), Failure> {
+    let found = Running::of(&rig.instance, Line::anywhere(NAME, &["self"]), b"").end()?;
+    match String::from_utf8_lossy(&found.out).lines().nth(3) == Some(number) {
+        true => Ok(()),
+        false => Err(wrong(manifest, found)),
+    }
 }
 
 /// A platform that no kernel has is named by both answers. A requested kernel overrides it.

@@ -284,6 +284,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
     on("programs.platforms", "duo", affinity::platforms),
+    on("programs.on-demand", "duo-on-demand", affinity::on_demand),
     on("programs.allowed", "duo", allowed::manifests),
     on("programs.authority", "duo", allowed::authority),
     on("programs.stack", "duo", edge::of_stack),

@@ -8,7 +8,7 @@ use crate::model::Choice;
 use crate::network::{self, Network};
 use crate::processes;
 use crate::run_files::{CONSOLE, VSOCK};
-use board::{Board, DeviceKind, Domain, Isa, Restart};
+use board::{Board, DeviceKind, Domain, Isa, Restart, Start};
 use lab::model::Mode;
 use lab::points::CrashPoint;
 use soc::config;
@@ -199,7 +199,10 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
         staging_size: d.staging.size,
         restart: d.restart == Restart::Always,
         essential: d.restart == Restart::Never,
-        start: config::Start::On,
+        start: match d.start {
+            Start::AtOnce => config::Start::On,
+            Start::OnDemand => config::Start::Off,
+        },
     });
     let devices = board.devices.iter().map(|d| config::Device {
         name: d.name.clone(),

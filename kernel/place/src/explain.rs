@@ -37,6 +37,9 @@ impl Explanation<'_> {
         write!(out, "  {} (", (self.name)(at))?;
         write_names(out, facts.platforms())?;
         out.write_char(')')?;
+        if facts.is_on_demand {
+            return writeln!(out, ": starts when it is needed");
+        }
         if !facts.is_available {
             return writeln!(out, ": does not run, or has a process table of its own");
         }
@@ -84,7 +87,7 @@ impl Explanation<'_> {
             Reason::Caller => out.write_str("Where the request was made")?,
             Reason::First => out.write_str("The first of the board")?,
             // These are no steps.
-            Reason::Requested | Reason::Only => {}
+            Reason::Requested | Reason::Only | Reason::Starts => {}
         }
         self.left(out, step.left)
     }
@@ -125,6 +128,7 @@ fn why(reason: Reason) -> &'static str {
         Reason::Requested => "it was requested",
         Reason::Only => "no other kernel runs",
         Reason::Required => "no other kernel has the platform that it requires",
+        Reason::Starts => "it starts, as no kernel that runs has the platform that it requires",
         Reason::Memory => "the others are short of memory",
         Reason::Preferred(_) => "no other kernel has the platform that it prefers",
         Reason::Near => "it is nearest to its servers there",

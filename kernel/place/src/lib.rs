@@ -4,7 +4,8 @@
 //! ```text
 //!   the caller requested a kernel ----> that kernel, or an error
 //!   otherwise: all kernels that are available; each line keeps some of those that are left
-//!      must   1. those of the platforms that the program requires; none: an error
+//!      must   1. those of the platforms that the program requires; none: one that has them and
+//!                starts on demand, else an error
 //!      if any 2. those with memory
 //!             3. those of the first platform that it prefers and a kernel has
 //!      best   4. those with the servers that it wants to be near to
@@ -13,7 +14,7 @@
 //!      best   7. the least busy   8. fewest processes per core
 //!             9. the caller's kernel   10. the first on the board
 //! ```
-//! Contract: an unavailable kernel is never chosen, nor, unless the caller requested it, one that
+//! Contract: an unavailable kernel is chosen only if it starts on demand, and none, unless the caller requested it, one that
 //! lacks a required platform. The choice is a function of the facts alone.
 #![cfg_attr(not(test), no_std)]
 
@@ -36,6 +37,8 @@ pub struct Facts {
     /// Whether it can run processes: its domain is running or asleep, and it shares the process
     /// table.
     pub is_available: bool,
+    /// Whether it has not started yet, and starts when it is needed.
+    pub is_on_demand: bool,
     /// Whether its cores are strong.
     pub is_strong: bool,
     /// One of [`abi::boot::isa`].
@@ -62,6 +65,10 @@ pub const BUSY_STEP: u32 = 10;
 impl Facts {
     fn platforms(&self) -> u8 {
         platform::of_kernel(self.isa, self.is_strong)
+    }
+
+    fn has(&self, platforms: u8) -> bool {
+        self.platforms() & platforms == platforms
     }
 
     fn is_low_on_memory(&self) -> bool {
@@ -126,6 +133,8 @@ pub enum Reason {
     Only,
     /// It has the required platforms.
     Required,
+    /// It starts, because no available kernel has the required platforms.
+    Starts,
     /// It has memory.
     Memory,
     /// It has this preferred platform.
@@ -204,9 +213,16 @@ pub fn choose(
         let at = usize::try_from(requested).map_err(|_| Refused::NoSuchKernel)?;
         let facts = kernels.get(at).ok_or(Refused::NoSuchKernel)?;
         let chosen = Decision::at_once(at, Reason::Requested);
-        return if facts.is_available { Ok(chosen) } else { Err(Refused::Unavailable) };
+        let can_run = facts.is_available || facts.is_on_demand;
+        return if can_run { Ok(chosen) } else { Err(Refused::Unavailable) };
     }
-    let mut narrowing = by_preferences(preferences, kernels)?;
+    let narrowing = by_preferences(preferences, kernels);
+    if let Err(Refused::NoPlatform { required, .. }) = narrowing
+        && let Some(at) = kernels.iter().position(|it| it.is_on_demand && it.has(required))
+    {
+        return Ok(Decision::at_once(at, Reason::Starts));
+    }
+    let mut narrowing = narrowing?;
     narrowing
         .keep_least(Reason::Busy, |facts| u64::from(facts.busy.unwrap_or_default() / BUSY_STEP));
     narrowing.keep_least(Reason::Processes, Facts::load);
@@ -232,14 +248,13 @@ fn by_preferences<'a>(
         return Err(Refused::Unavailable);
     }
     let required = preferences.required;
-    let has = |platforms: u8| move |facts: &Facts| facts.platforms() & platforms == platforms;
-    if !narrowing.keep(Reason::Required, |_, facts| has(required)(facts)) {
-        let is_on_board = kernels.iter().any(has(required));
+    if !narrowing.keep(Reason::Required, |_, facts| facts.has(required)) {
+        let is_on_board = kernels.iter().any(|facts| facts.has(required));
         return Err(Refused::NoPlatform { required, is_on_board });
     }
     narrowing.keep(Reason::Memory, |_, facts| !facts.is_low_on_memory());
     for platform in platform::unpack(preferences.preferred) {
-        if narrowing.keep(Reason::Preferred(platform), |_, facts| has(platform)(facts)) {
+        if narrowing.keep(Reason::Preferred(platform), |_, facts| facts.has(platform)) {
             break;
         }
     }

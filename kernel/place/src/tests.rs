@@ -11,6 +11,7 @@ use abi::program::class::{LIGHT, NORMAL};
 
 const STRONG: Facts = Facts {
     is_available: true,
+    is_on_demand: false,
     is_strong: true,
     isa: isa::AARCH64,
     cores: 2,
@@ -116,4 +117,17 @@ fn without_memory_the_other_class_is_chosen() {
     assert_eq!(requested.map(|it| it.kernel), Ok(0), "a request overrides");
     let must = requiring(platform::WEAK);
     assert_eq!(chosen(&must, 0, &[STRONG, short(WEAK)]), (1, Reason::Required));
+}
+
+#[test]
+fn a_kernel_starts_on_demand_for_a_required_platform_only() {
+    let duo = [STRONG, Facts { is_on_demand: true, ..GONE }];
+    assert_eq!(chosen(&requiring(platform::RISCV64), 0, &duo), (1, Reason::Starts));
+    assert_eq!(chosen(&requiring(platform::AARCH64), 0, &duo).0, 0);
+    assert_eq!(any(LIGHT, 0, &duo), 0, "a preference starts nothing");
+    assert_eq!(chosen(&preferring(&[platform::WEAK]), 0, &duo).0, 0);
+    let requested = choose(Some(1), &class(NORMAL), 0, &duo).unwrap();
+    assert_eq!((requested.kernel, requested.reason), (1, Reason::Requested));
+    let lacking = choose(None, &requiring(platform::RISCV64 | platform::STRONG), 0, &duo);
+    assert!(matches!(lacking, Err(Refused::NoPlatform { is_on_board: false, .. })));
 }

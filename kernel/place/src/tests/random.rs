@@ -5,8 +5,10 @@ use crate::{BUSY_STEP, Decision};
 use base::prng::Prng;
 
 fn random(random: &mut Prng) -> Facts {
+    let is_available = random.chance(3, 4);
     Facts {
-        is_available: random.chance(3, 4),
+        is_available,
+        is_on_demand: !is_available && random.chance(1, 2),
         is_strong: random.chance(1, 2),
         isa: [isa::AARCH64, isa::RISCV64][random.below(2) as usize],
         cores: random.below(5) as u32,
@@ -71,16 +73,22 @@ fn the_rules_hold_on_random_boards() {
             Err(Refused::Unavailable) => assert!(!kernels.iter().any(|it| it.is_available)),
             Err(Refused::NoPlatform { required, is_on_board }) => {
                 assert!(candidates().next().is_none() && required == preferences.required);
+                assert!(!kernels.iter().any(|it| it.is_on_demand && has(it)));
                 assert_eq!(is_on_board, kernels.iter().any(has));
             }
             Err(Refused::NoSuchKernel) => panic!("no kernel was requested"),
+            Ok(decision) if decision.reason == Reason::Starts => {
+                let first = kernels.iter().position(|it| it.is_on_demand && has(it));
+                assert!(candidates().next().is_none() && first == Some(decision.kernel));
+                reasons.insert("Starts".to_string());
+            }
             Ok(decision) => {
                 reasons.insert(format!("{:?}", decision.reason).replace(char::is_numeric, ""));
                 check(&preferences, here, &kernels, &decision);
             }
         }
     }
-    assert_eq!(reasons.len(), 11, "not every reason came up: {reasons:?}");
+    assert_eq!(reasons.len(), 12, "not every reason came up: {reasons:?}");
 }
 
 /// Checks a decision against all other kernels.
@@ -120,7 +128,7 @@ fn requests_decide_on_random_boards() {
         let kernels: Vec<_> = (0..prng.below(9)).map(|_| random(&mut prng)).collect();
         let (preferences, requested) = (preferences(&mut prng), prng.below(10) as u32);
         let wanted = match kernels.get(requested as usize) {
-            Some(facts) if facts.is_available => Ok(requested as usize),
+            Some(facts) if facts.is_available || facts.is_on_demand => Ok(requested as usize),
             Some(_) => Err(Refused::Unavailable),
             None => Err(Refused::NoSuchKernel),
         };

@@ -189,6 +189,7 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     let is_me = id == kernel.me;
     Facts {
         is_available: is_me || !apart && epoch != 0 && state != state::DEAD,
+        is_on_demand: !apart && epoch == 0 && state == state::OFF,
         is_strong: domain.role == role::MAIN,
         isa: domain.isa,
         cores: domain.cores,
@@ -197,8 +198,8 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     }
 }
 
-/// Wakes a kernel that is asleep: otherwise it does not learn of work in the table. Returns whether
-/// it runs.
+/// Wakes a kernel that is asleep, or starts it: otherwise it does not learn of work in the table.
+/// Returns whether it runs.
 fn wake(session: &Session, id: DomainId) -> bool {
     !state::is_asleep(session.kernel.soc.state(id).1)
         || session.call(id, Procedure::SlowEcho, &[], &mut []).is_ok()
