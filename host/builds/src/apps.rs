@@ -408,6 +408,8 @@ mod tests {
             "mail",
             "mail-store",
             "mail-scan",
+            "png",
+            "upload",
             "sat",
             "index",
             "offload",
