@@ -403,6 +403,7 @@ mod tests {
             "sqlite",
             "varisat",
             "lighttpd",
+            "postmark",
             "files-go",
             "store",
             "mail",

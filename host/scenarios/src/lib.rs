@@ -259,6 +259,7 @@ pub const ALL: &[Scenario] = &[
     nightly("programs.hostile-often", "duo", HOSTILE, |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
+    on("corpus.postmark", "duo", corpus::postmark),
     on("corpus.generated", "duo", |rig| generated::agree(rig, 24)),
     nightly("corpus.generated-often", "duo", GENERATED, |rig| generated::agree(rig, 500)),
     nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),

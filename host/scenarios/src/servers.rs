@@ -38,7 +38,7 @@ pub use store::store;
 const TERMINATED: u8 = 128 + 15;
 
 /// Leaves the scenario out unless the host has these programs.
-fn needs(programs: &[&str]) -> Result<(), Failure> {
+pub(super) fn needs(programs: &[&str]) -> Result<(), Failure> {
     let is_there = |program: &&str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", "command -v \"$1\"", "sh", program]).stdout(Stdio::null());
