@@ -411,6 +411,7 @@ mod tests {
             "mail-scan",
             "png",
             "upload",
+            "uploads",
             "sat",
             "index",
             "offload",
