@@ -32,6 +32,7 @@ fn generated_code_is_what_the_generator_prints() {
     const GREET: &str = "examples/greet.v1.toml";
     const SCAN: &str = "contracts/scan.v1.toml";
     const MAIL_STORE: &str = "contracts/mail_store.v1.toml";
+    const PNG: &str = "contracts/png.v1.toml";
     const SOLVER: &str = "contracts/solver.v1.toml";
     const LARGE: &str = "tests/contracts/large.v1.toml";
     const PIECE: &str = "tests/contracts/piece.v1.toml";
@@ -49,6 +50,7 @@ fn generated_code_is_what_the_generator_prints() {
         (LARGE, "tests/programs/channels/src/contracts/large_v1.rs"),
         (GREET, "examples/greet/src/greet_v1.rs"),
         (SCAN, "tests/programs/mail-contracts/src/scan_v1.rs"),
+        (PNG, "tests/programs/png/src/png_v1.rs"),
         (SOLVER, "tests/programs/sat/src/solver_v1.rs"),
         (MAIL_STORE, "tests/programs/mail-contracts/src/mail_store_v1.rs"),
     ] {

@@ -1,6 +1,8 @@
 //! Third-party programs on both kernels and under wasmtime on the host: output, exit code and
 //! created files must be the same.
 
+mod postmark;
+
 use super::host::{pull, push};
 use super::programs::{Running, wrong};
 use super::{Failure, PATIENCE, Rig, disk};
@@ -9,6 +11,7 @@ use builds::apps;
 use builds::compiler::{self, Kind};
 use deploy::exec::{Captured, Line};
 use deploy::install::{self, Source};
+pub use postmark::postmark;
 use std::path::Path;
 use tree::place::Place;
 

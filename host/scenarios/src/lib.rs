@@ -129,6 +129,7 @@ const TRIO_LOST: &str = "200 rounds instead of 3";
 const REST: &str = "100 rounds instead of 3, and 50 kills";
 const RESTS: &str = "what duo does daily, with domains that rest at every pause";
 const TRIO: &str = "what duo does daily, on three kernels";
+const TRIO_PNG: &str = "what `servers.png` shows daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
 const LIVES_TRIO: &str = "what `lives` does daily, on three kernels";
@@ -259,6 +260,7 @@ pub const ALL: &[Scenario] = &[
     nightly("trio.domain.hangs", "trio", TRIO, |rig| hangs::weak(rig, 1)),
     nightly("trio.domain.kills", "trio", TRIO, |rig| peers::kills(rig, 15)),
     nightly("trio.domain.power", "trio", TRIO, peers::power),
+    attached_nightly("trio.png", "trio", TRIO_PNG, servers::png_trio),
     nightly("trio.balloon", "trio", TRIO, balloon::to_and_fro),
     on("programs.solo", "solo", |rig| programs::exec(rig, &["main"])),
     on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
@@ -277,6 +279,7 @@ pub const ALL: &[Scenario] = &[
     nightly("programs.hostile-often", "duo", HOSTILE, |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
+    on("corpus.postmark", "duo", corpus::postmark),
     on("corpus.generated", "duo", |rig| generated::agree(rig, 24)),
     nightly("corpus.generated-often", "duo", GENERATED, |rig| generated::agree(rig, 500)),
     nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),
@@ -311,6 +314,8 @@ pub const ALL: &[Scenario] = &[
     attached("servers.go", "duo", servers::files_of_go),
     attached("servers.mail", "duo", servers::mail),
     attached("servers.mail-lost", "duo-delegated", servers::mail_lost),
+    attached("servers.png", "duo", servers::png),
+    attached("servers.png-lost", "duo-delegated", servers::png_lost),
     on("servers.index", "duo", servers::index),
     attached("servers.store", "duo", servers::store),
     attached("servers.wrk", "duo", servers::loaded),

@@ -12,6 +12,7 @@ mod killed;
 mod lighttpd;
 mod load;
 mod mail;
+mod png;
 mod store;
 
 use super::disk::begin_as_root;
@@ -28,6 +29,7 @@ use lighttpd::LIGHTTPD;
 pub use lighttpd::lighttpd;
 pub use load::loaded;
 pub use mail::{mail, mail_lost};
+pub use png::{png, png_lost, png_trio};
 use std::io::Write;
 use std::process::{Command, Stdio};
 pub use store::store;
@@ -36,7 +38,7 @@ pub use store::store;
 const TERMINATED: u8 = 128 + 15;
 
 /// Leaves the scenario out unless the host has these programs.
-fn needs(programs: &[&str]) -> Result<(), Failure> {
+pub(super) fn needs(programs: &[&str]) -> Result<(), Failure> {
     let is_there = |program: &&str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", "command -v \"$1\"", "sh", program]).stdout(Stdio::null());
@@ -109,7 +111,23 @@ impl Serving {
         arguments: &[&str],
         port: u16,
     ) -> Result<Serving, Failure> {
-        let running = Running::of(&rig.instance, Line::on(kernel, program, arguments), b"");
+        Serving::of(rig, Line::on(kernel, program, arguments), (kernel, program), port)
+    }
+
+    /// The same where its manifest says, which must be this kernel.
+    fn place(rig: &mut Rig, kernel: &str, program: &str, port: u16) -> Result<Serving, Failure> {
+        let serving = Serving::of(rig, Line::anywhere(program, &[]), (kernel, program), port)?;
+        pid_of(rig, kernel, program)?;
+        Ok(serving)
+    }
+
+    fn of(
+        rig: &mut Rig,
+        line: Line,
+        (kernel, program): (&str, &str),
+        port: u16,
+    ) -> Result<Serving, Failure> {
+        let running = Running::of(&rig.instance, line, b"");
         // lighttpd has a socket for each family, and clients use IPv4.
         let address = if program == LIGHTTPD { "0.0.0.0" } else { "" };
         let address = format!("{address}:{port} ");

@@ -93,13 +93,17 @@ mod tests {
 
     #[test]
     fn the_ports_of_the_tree_are_understood() {
-        let port: Port =
-            toml::from_str(include_str!("../../../../apps/lighttpd/port.toml")).unwrap();
-        assert!(port.files.iter().all(|file| file.extension().is_some_and(|it| it == "c")));
-        let mut names = port.files.clone();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), port.files.len(), "a file is named twice");
+        for text in [
+            include_str!("../../../../apps/lighttpd/port.toml"),
+            include_str!("../../../../apps/postmark/port.toml"),
+        ] {
+            let port: Port = toml::from_str(text).unwrap();
+            assert!(port.files.iter().all(|file| file.extension().is_some_and(|it| it == "c")));
+            let mut names = port.files.clone();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), port.files.len(), "a file is named twice");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 10] = [
+const PROGRAMS: [(&str, Option<&str>); 11] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
@@ -39,9 +39,11 @@ const PROGRAMS: [(&str, Option<&str>); 10] = [
     ("moves", None),
     ("channels-c", None),
     ("offload", None),
+    ("uploads", None),
 ];
 /// Programs that others start.
-const STARTED: [(&str, &[&str]); 1] = [("offload", &["sat", "index"])];
+const STARTED: [(&str, &[&str]); 2] =
+    [("offload", &["sat", "index"]), ("uploads", &["png", "upload"])];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
