@@ -83,7 +83,7 @@ fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
         let own = |b: &Bench| {
             [Measure::Lab, Measure::Program, Measure::Lines].iter().position(|m| *m == b.measure)
         };
-        let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, own(b), profile(b));
+        let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, b.disk, own(b), profile(b));
         let same = |g: &&mut Vec<Bench>| kind(&g[0]) == kind(bench);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(bench.clone()),

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use tree::place::Place;
 
 /// A file of `benches/`.
@@ -59,6 +60,13 @@ pub struct Bench {
     /// For a program: the kernel that runs it; main by default.
     #[serde(default)]
     pub on: String,
+    /// For a program: services that are moved to a kernel for its run. What it prints has their
+    /// names appended: `NAME_SERVICE_on_KERNEL`.
+    #[serde(default)]
+    pub moved: BTreeMap<String, String>,
+    /// For a program: an ext2 on the disk is the root file system.
+    #[serde(default)]
+    pub disk: bool,
     /// Maximum acceptable value.
     #[serde(default)]
     pub at_most: Option<f64>,

@@ -17,6 +17,7 @@ use labrun::disk;
 use labrun::programs::TINY;
 use records::benches::Bench;
 use records::said::{Said, said};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -28,7 +29,7 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 11] = [
+const PROGRAMS: [(&str, Option<&str>); 12] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
@@ -40,10 +41,11 @@ const PROGRAMS: [(&str, Option<&str>); 11] = [
     ("channels-c", None),
     ("offload", None),
     ("uploads", None),
+    ("postmarks", None),
 ];
 /// Programs that others start.
-const STARTED: [(&str, &[&str]); 2] =
-    [("offload", &["sat", "index"]), ("uploads", &["png", "upload"])];
+const STARTED: [(&str, &[&str]); 3] =
+    [("offload", &["sat", "index"]), ("uploads", &["png", "upload"]), ("postmarks", &["postmark"])];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
 /// The kernel copies the disk into memory, so that device time does not count as instructions.
@@ -62,20 +64,26 @@ pub fn start(place: &Place, group: &[Bench], options: Options) -> anyhow::Result
     let (board, kernels) =
         prepare::board_and_kernels(place, &first.board, kernels::Profile::Kernel)?;
     let folder = place.target.join("benches").join(&first.board);
-    let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
-    if has_files {
-        disk::make(&folder)?;
+    let in_memory = group.iter().any(|bench| bench.command.starts_with(FILES));
+    let arguments = match (in_memory, first.disk) {
+        (true, _) => Some(IN_MEMORY),
+        (false, true) => Some(disk::ROOT.trim_end()),
+        (false, false) => None,
+    };
+    match arguments {
+        Some(_) => disk::make(&folder)?,
+        None => disk::remove(&folder)?,
     }
     let mut rig = Rig::start(&Parts {
         folder,
         soc: prepare::soc_binary()?,
         board_file: place.board_file(&first.board),
         kernels,
-        options: Options { arguments: has_files.then(|| IN_MEMORY.to_string()), ..options },
+        options: Options { arguments: arguments.map(str::to_string), ..options },
     })?;
     rig.expect(&format!("{}> ", board.main().name), PATIENCE)?;
     let begun = Instant::now();
-    while has_files && !rig.ask(&board.main().name, "fs df", PATIENCE)?.contains("/disk") {
+    while in_memory && !rig.ask(&board.main().name, "fs df", PATIENCE)?.contains("/disk") {
         ensure!(begun.elapsed() < PATIENCE, "the disk is not mounted");
     }
     for built in &programs {
@@ -93,16 +101,19 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         false => None,
     };
     let options = Options { icount: first.icount, lab, ..Options::default() };
-    let (rig, board) = start(place, group, options)?;
-    let mut done: Vec<(&str, &str)> = vec![];
+    let (mut rig, board) = start(place, group, options)?;
+    let mut done = vec![];
     let mut all = vec![];
     for bench in group {
         let on = if bench.on.is_empty() { &board.main().name } else { &bench.on };
-        if done.contains(&(on, &bench.command)) {
+        let what = (on, &bench.command, &bench.moved);
+        if done.contains(&what) {
             continue;
         }
-        done.push((on, &bench.command));
-        let mut found = run(&rig.instance, on, &bench.command)?;
+        done.push(what);
+        let mut found = with_moved(&mut rig, &board, &bench.moved, |instance| {
+            run(instance, on, &bench.command)
+        })?;
         let domain = board.domains.iter().find(|domain| domain.name == *on);
         let ratio_of = PROGRAMS.iter().find(|(name, _)| program(bench) == *name);
         if let (Some(domain), Some(mark), Some((_, Some(name)))) =
@@ -114,6 +125,30 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         all.extend(found);
     }
     Ok(all)
+}
+
+/// Runs `work` while services are on given kernels. The names of its records say so.
+fn with_moved(
+    rig: &mut Rig,
+    board: &Board,
+    moved: &BTreeMap<String, String>,
+    work: impl FnOnce(&Instance) -> anyhow::Result<Vec<Said>>,
+) -> anyhow::Result<Vec<Said>> {
+    let put = |rig: &mut Rig, service: &str, kernel: &str| {
+        let said =
+            rig.ask(&board.main().name, &format!("move service {service} {kernel}"), PATIENCE)?;
+        ensure!(!said.contains('!'), "the service does not move: {said}");
+        Ok(())
+    };
+    for (service, kernel) in moved {
+        put(rig, service, kernel)?;
+    }
+    let mut found = work(&rig.instance)?;
+    for (service, kernel) in moved {
+        put(rig, service, "each")?;
+        found.iter_mut().for_each(|said| said.0 += &format!("_{service}_on_{kernel}"));
+    }
+    Ok(found)
 }
 
 /// Returns the program of a benchmark's command.
