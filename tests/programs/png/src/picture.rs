@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 /// Maximum size of a strip: the block of its message.
 const MOST_STRIP: usize = 256 << 10;
-/// Most bytes that the decoder keeps, besides its window and some rows.
-const MOST_KEPT: usize = 16 << 20;
-/// Most bytes of an interlaced picture.
-const MOST_INTERLACED: usize = 32 << 20;
+/// Most bytes that the decoder keeps, besides its window.
+const MOST_KEPT: usize = 4 << 20;
+/// Most bytes of an interlaced picture. Each client may have one.
+const MOST_INTERLACED: usize = 8 << 20;
 
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
