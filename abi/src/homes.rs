@@ -60,7 +60,7 @@ mod tests {
     const KERNELS: usize = 3;
     const FIRST: Homes = Homes(0x20);
 
-    /// Kernels that know homes and publish them; `None`: it boots, and nobody reads its page.
+    /// Kernels that know homes and publish them; `None`: it boots, and no other reads its page.
     struct World([Option<Homes>; KERNELS]);
 
     impl World {

@@ -11,7 +11,7 @@
 //! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
 //! | Sync | flush all writes to the disks | Done, or Failed: why |
 //! | Move, a [`Move`] | move a running process to a kernel | Done, or Failed: why |
-//! | MoveService, a [`MoveService`] and a name | move a service to a kernel | Done, or Failed: why |
+//! | MoveService, a [`MoveService`], a name | move a service to a kernel | Done, or Failed: why |
 //! | Place, the path of a program | explain where it would start | Data ..., End; or Failed: why |
 //!
 //! Strings that do not fit into the frame of Exec follow in frames of Data. While a program runs,

@@ -14,8 +14,8 @@
 //!      best   7. the least busy   8. fewest processes per core
 //!             9. the caller's kernel   10. the first on the board
 //! ```
-//! Contract: an unavailable kernel is chosen only if it starts on demand, and none, unless the caller requested it, one that
-//! lacks a required platform. The choice is a function of the facts alone.
+//! Contract: an unavailable kernel is chosen only if it starts on demand, and one that lacks a
+//! required platform only if the caller requested it. The choice is a function of the facts alone.
 #![cfg_attr(not(test), no_std)]
 
 mod explain;

@@ -36,6 +36,11 @@ impl Place {
         Vector(self.found.vector as u8)
     }
 
+    /// Returns whether the device's kind is one of these, one bit each.
+    fn is_of(&self, kinds: u64) -> bool {
+        kinds >> self.found.kind & 1 != 0
+    }
+
     /// Returns whether the device has raised its interrupt since its driver last looked, in any
     /// kernel.
     fn has_news(&self, node: &Node) -> bool {
@@ -141,9 +146,8 @@ impl Devices {
     /// one counts.
     pub fn serve_shared(&self, node: &Node, decide: impl FnOnce() -> u64) -> bool {
         let deciding = self.deciding.lock();
-        let shared = |among: u64| {
-            let is_among = move |place: &&Place| place.is_shared && among >> place.found.kind & 1 != 0;
-            self.places.iter().filter(is_among)
+        let shared = |kinds: u64| {
+            self.places.iter().filter(move |place| place.is_shared && place.is_of(kinds))
         };
         let serves = decide() & kinds(shared(u64::MAX));
         let before = self.serves_shared.swap(serves, Ordering::AcqRel);
@@ -170,7 +174,7 @@ impl Devices {
 
     fn served(&self) -> impl Iterator<Item = &Place> {
         let serves = self.serves_shared.load(Ordering::Acquire);
-        self.places.iter().filter(move |place| !place.is_shared || serves >> place.found.kind & 1 != 0)
+        self.places.iter().filter(move |place| !place.is_shared || place.is_of(serves))
     }
 
     /// Returns whether this kernel serves the device of a kind.

@@ -1,8 +1,8 @@
 //! Moves a shadowed service to another kernel, for a user (docs/design/services.md). The mechanism
 //! is in `services::homes`.
 
-use crate::kernel::Kernel;
 use crate::duty;
+use crate::kernel::Kernel;
 use crate::services::NotMoved;
 use crate::session::{Failure, Session};
 use abi::boot::text;

@@ -3,7 +3,7 @@
 
 use super::alone::{device_of, exists, has_device, start};
 use super::guard::ArenaGuard;
-use super::{Line, ServiceFailure, count, Services, at, mode_of, share_of};
+use super::{Line, ServiceFailure, Services, at, count, mode_of, share_of};
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use abi::service::ALL;

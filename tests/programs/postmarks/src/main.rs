@@ -1,4 +1,4 @@
-//! Measures PostMark on each kernel, after Helios' figure 7: `./pen bench helios.postmark` runs this
+//! Measures PostMark on each kernel, after Helios' figure 7. `./pen bench helios.postmark` runs it
 //! on main, with services on one kernel or another.
 //!
 //! It prints records in ms: from the start of PostMark until it has ended and a sync is done.
