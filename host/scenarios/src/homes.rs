@@ -37,7 +37,7 @@ pub fn placed(rig: &mut Rig) -> Result<(), Failure> {
         for kernel in ["", "on shadow "] {
             let lines = rig.ask("main", &format!("{kernel}services"), PATIENCE)?;
             let is_there = |service: &&str| lines.contains(&format!("{service:<12} {mode:<MODE$}"));
-            if !SERVICES.iter().all(|service| is_there(&service)) {
+            if !SERVICES.iter().all(is_there) {
                 return Err(Failure::Wrong(format!("not all are {mode}: {lines}")));
             }
         }

@@ -33,9 +33,12 @@ const SIZE: usize = 64;
 const LARGEST: usize = 4 << 20;
 const NO_DECODER: &str = "the decoder: no program serves the name png\n";
 
+/// Colours, bits of a sample, filter (`None`: interlaced), and size.
+type Described = (ColorType, BitDepth, Option<Filter>, (usize, usize));
+
 /// Kinds of files, with sizes: one row, one column, several strips, a file that curl sends only
 /// after the server has asked for it.
-const PICTURES: [(ColorType, BitDepth, Option<Filter>, (usize, usize)); 17] = {
+const PICTURES: [Described; 17] = {
     use BitDepth::{Eight, Four, One, Sixteen, Two};
     use ColorType::{Grayscale, GrayscaleAlpha, Indexed, Rgb, Rgba};
     use Filter::{Adaptive, Avg, NoFilter, Paeth, Sub, Up};

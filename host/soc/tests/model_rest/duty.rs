@@ -1,16 +1,19 @@
 //! Model check of which kernel serves the devices (`kernel_power::duty`): kernels that rest, a
 //! device that completes requests at any moment, domains that are woken, powered off and die, one
-//! access at a time. No completion may be left while a domain runs or rests.
+//! access at a time. The driver's home changes at any moment, and kernels that rest or have not been
+//! asked to look know an older one. No completion may be left while a domain runs or rests.
 //!
 //! What is assumed of a kernel is less than it does: an interrupt that comes while it is on its way
 //! to rest, or masks it, is lost.
+
+mod checks;
 
 use crate::asking::Asking;
 use abi::soc::{command, state, unpack_state};
 use kernel_power::duty::{self, Look};
 use kernel_power::{Rest, Step};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
-use stateright::{Checker, Model, Property};
+use stateright::{Model, Property};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Kernel {
@@ -31,9 +34,12 @@ struct Kernel {
     unmasks_late: bool,
     /// The device's interrupt is pending.
     is_called: bool,
-    /// Some domain's state has changed since it looked whether it is the server.
+    /// The home of the driver that it knows.
+    home: Option<usize>,
+    /// Some domain's state or the home has changed since it looked whether it is the server.
     has_news: bool,
     rests: u8,
+    has_rested: bool,
 }
 
 /// The device: first all completions are stored, then each domain is rung.
@@ -59,6 +65,10 @@ struct State {
     wakes: u8,
     deaths: u8,
     stops: u8,
+    /// The newest home of the driver; each kernel finds it when it looks.
+    home: Option<usize>,
+    /// How often it still changes.
+    moves: u8,
     /// How often a domain has died or been stopped, and may have come up again.
     absences: u8,
     /// How often the device woke domain 0 while another domain could serve it.
@@ -87,6 +97,8 @@ enum Action {
     Die(usize),
     /// It is powered off, or made INACTIVE.
     Stop(usize, u64),
+    /// The driver gets another home.
+    Move(Option<usize>),
 }
 
 /// A deliberate bug.
@@ -105,6 +117,10 @@ enum Bug {
     NoFreshStart,
     /// Every kernel listens to the devices.
     AllListen,
+    /// The home serves the device, whether it runs or not.
+    HomeAlways,
+    /// A kernel that rests does not learn of another home when it returns.
+    OldHome,
 }
 
 #[derive(Clone, Copy)]
@@ -115,6 +131,8 @@ struct Board {
     wakes: u8,
     deaths: u8,
     stops: u8,
+    /// How often the driver's home changes.
+    moves: u8,
     bug: Bug,
 }
 
@@ -207,7 +225,7 @@ impl Board {
             return None;
         }
         let read = std::mem::take(&mut state.kernels[d].read);
-        let is_for_us = duty::server(&read) == Some(d) || self.bug != Bug::OnlyServerLooks;
+        let is_for_us = duty::server(&read, None) == Some(d) || self.bug != Bug::OnlyServerLooks;
         let listens = |at: usize| state.kernels[at].word;
         match duty::look(&read, d, listens, || state.device.unserved > 0 && is_for_us) {
             Look::Rest => Some(true),
@@ -231,6 +249,7 @@ impl Board {
             Step::Return => {
                 let kernel = &mut state.kernels[d];
                 kernel.has_news = true;
+                kernel.has_rested = true;
                 kernel.is_unmasked &= self.bug == Bug::NoFreshStart;
                 Some(true)
             }
@@ -244,9 +263,16 @@ impl Board {
     }
 
     fn decide(&self, state: &mut State, d: usize) {
-        let serves = duty::server(&state.states()) == Some(d);
+        let (states, newest) = (state.states(), state.home);
         let kernel = &mut state.kernels[d];
         kernel.has_news = false;
+        if self.bug != Bug::OldHome || !kernel.has_rested {
+            kernel.home = newest;
+        }
+        let serves = match kernel.home {
+            Some(home) if self.bug == Bug::HomeAlways => home == d,
+            home => duty::server(&states, home) == Some(d),
+        };
         if !serves {
             (kernel.is_unmasked, kernel.is_called) = (false, false);
         } else if !kernel.is_unmasked {
@@ -298,6 +324,13 @@ impl Board {
                 state.absences += 1;
                 state.soc(Event::Crash(d));
                 state.soc(Event::Ended(d));
+            }
+            Action::Move(home) => {
+                state.moves -= 1;
+                state.home = home;
+                // Kernels that run are asked to look.
+                let asked = state.kernels.iter_mut().filter(|it| it.runs && it.rest.is_none());
+                asked.for_each(|kernel| kernel.has_news = true);
             }
             Action::Stop(d, command) => {
                 state.stops -= 1;
@@ -354,6 +387,10 @@ impl Board {
                 actions.extend([command::OFF, command::INACTIVE].map(|it| Action::Stop(d, it)));
             }
         }
+        if state.moves > 0 {
+            let homes = (0..self.domains).map(Some).chain([None]);
+            actions.extend(homes.filter(|home| *home != state.home).map(Action::Move));
+        }
         actions.extend((!state.jobs.is_empty()).then_some(Action::Job));
         let rings = state.device.left > 0 || state.device.rings.is_some();
         actions.extend(rings.then_some(Action::Device));
@@ -377,6 +414,8 @@ impl Model for Board {
             wakes: self.wakes,
             deaths: self.deaths,
             stops: self.stops,
+            home: None,
+            moves: self.moves,
             absences: 0,
             needless: 0,
         };
@@ -416,51 +455,3 @@ const NOTHING_LEFT: &str = "no completion is left while a domain runs or rests";
 /// But once for each time that another domain comes up while the strong one rests and listens.
 const STRONG_SLEEPS: &str = "a device wakes the strong domain only if no other can serve";
 const WEAK_SERVES: &str = "all domains rest after the device is served";
-
-const DUO: Board =
-    Board { domains: 2, rests: 2, completions: 1, wakes: 1, deaths: 0, stops: 0, bug: Bug::None };
-
-fn check(board: Board) {
-    let checker = board.checker().threads(2).spawn_bfs().join();
-    println!("{} domains: {} states", board.domains, checker.unique_state_count());
-    checker.assert_properties();
-}
-
-#[test]
-fn two_domains_serve_a_device() {
-    check(DUO);
-}
-
-/// The weak domain dies and boots again while the strong one runs, begins to rest or rests.
-#[test]
-fn a_domain_that_dies_and_boots_leaves_no_completion() {
-    check(Board { deaths: 1, wakes: 0, ..DUO });
-}
-
-/// A domain that is powered off or INACTIVE cannot serve, and the other one may not listen.
-#[test]
-fn a_domain_that_is_stopped_leaves_no_completion() {
-    check(Board { stops: 1, wakes: 0, ..DUO });
-    check(Board { stops: 1, rests: 1, ..DUO });
-}
-
-#[test]
-fn three_domains_serve_a_device() {
-    check(Board { domains: 3, rests: 1, wakes: 0, ..DUO });
-}
-
-#[test]
-fn every_rule_of_duty_is_needed() {
-    for bug in [
-        Bug::NoLook,
-        Bug::OnlyServerLooks,
-        Bug::NoWake,
-        Bug::EarlyLook,
-        Bug::NoFreshStart,
-        Bug::AllListen,
-    ] {
-        let broken = if bug == Bug::AllListen { STRONG_SLEEPS } else { NOTHING_LEFT };
-        let checker = Board { bug, ..DUO }.checker().threads(2).spawn_bfs().join();
-        assert!(checker.discovery(broken).is_some(), "{bug:?} breaks nothing?");
-    }
-}

@@ -22,7 +22,7 @@ const NAME: &str = "png";
 /// A conversation in which the client has the turn.
 enum Client {
     Idle(server::Ready<Channel>),
-    Looking(server::Looking<Channel>, Picture),
+    Looking(server::Looking<Channel>, Box<Picture>),
 }
 
 impl Client {
@@ -64,14 +64,17 @@ fn begin(
         Ok(picture) => {
             let (width, height) = picture.size();
             let about = message::Picture { width, height, strip_rows: picture.strip_rows() };
-            draw(conversation.send_picture(&about)?, picture)
+            draw(conversation.send_picture(&about)?, Box::new(picture))
         }
         Err(refusal) => conversation.send_refused(&refused(&refusal)).map(Client::Idle),
     }
 }
 
 /// Sends the next strip.
-fn draw(conversation: server::Drawing<Channel>, mut picture: Picture) -> Result<Client, Error> {
+fn draw(
+    conversation: server::Drawing<Channel>,
+    mut picture: Box<Picture>,
+) -> Result<Client, Error> {
     match picture.next_strip() {
         Ok(strip) if strip.is_last => {
             let about = message::LastStrip { first_row: strip.first_row };
