@@ -123,6 +123,21 @@ pub trait Ends {
         Ok(Err(Errno::BADF.into()))
     }
 
+    /// Sends a message that carries no ends, and waits for the next one. If the message is not sent,
+    /// fails as [`Ends::send`] does.
+    fn call(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: Outgoing<'_>,
+        room: &mut Room<'_>,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        match self.send(end, contracts, message) {
+            Ok(()) => self.receive(end, contracts, room, true),
+            Err(why) => Ok(Err(why.into())),
+        }
+    }
+
     /// Returns a handle for a further descriptor of an end, or for an end that the parent on
     /// another kernel has passed on.
     fn dup_end(&mut self, _end: u64) -> Result<Result<u64, Errno>, Interrupted> {

@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use kernel_channel::EndId;
-use kernel_sched::{Scheduler, ThreadId};
+use kernel_sched::ThreadId;
 
 /// Threads that may wait for one end at the same time.
 const WAITERS: usize = 4;
@@ -45,13 +45,12 @@ impl Seats {
         seat[0] == NONE
     }
 
-    /// Wakes all threads that wait for an end.
-    pub fn wake(&mut self, end: EndId, scheduler: &Scheduler) {
-        let Some(seat) = self.seat(end) else { return };
-        for thread in core::mem::take(seat) {
-            if thread != NONE {
-                scheduler.wake(ThreadId::from_token(thread));
-            }
-        }
+    /// Wakes all threads that wait for an end, by `wake`. Returns whether there was one.
+    pub fn wake(&mut self, end: EndId, wake: &mut impl FnMut(ThreadId)) -> bool {
+        let Some(seat) = self.seat(end) else { return false };
+        let mut threads = seat.iter_mut().take_while(|thread| **thread != NONE).peekable();
+        let is_any = threads.peek().is_some();
+        threads.for_each(|thread| wake(ThreadId::from_token(core::mem::take(thread))));
+        is_any
     }
 }

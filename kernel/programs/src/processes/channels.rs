@@ -20,6 +20,7 @@ use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
+use kernel_sched::Handoff;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::{idle, names};
@@ -162,6 +163,56 @@ impl Guest {
         u64::from_le_bytes(secret)
     }
 
+    /// Sends a message, if there is one, and receives the next one.
+    fn exchange(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        (mut message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
+        waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        if let Err(why) = self.may_use_channels() {
+            return Ok(Err(why.into()));
+        }
+        let (kernel, from) = (self.kernel(), (end, self.tree()));
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let channels = &kernel.channels;
+        let find = |name: &_| contracts.find(name);
+        let mut fetched = None;
+        loop {
+            let mut handoff = Handoff::begin(&kernel.scheduler);
+            let into = (&mut *room, &mut fetched);
+            let received = match message.take() {
+                Some(message) => channels.call(around, from, message, into, &find, &mut handoff),
+                None => channels.receive(around, from, into, (&find, waits), &mut handoff),
+            };
+            if received == Err(Failure::Empty) && waits {
+                // A process with ends does not move, and a call that has sent is not made again.
+                if !self.is_stopped() {
+                    handoff.block();
+                }
+                if self.is_stopped() {
+                    channels.end_wait(kernel, end);
+                    idle::to_program(kernel);
+                    return Err(Interrupted);
+                }
+                continue;
+            }
+            drop(handoff);
+            if let Err(Failure::Far(name)) = received {
+                let got = self.fetch(name);
+                idle::to_program(kernel);
+                match got? {
+                    Ok(block) => fetched = Some(block),
+                    Err(why) => return Ok(Err(why.into())),
+                }
+                continue;
+            }
+            idle::to_program(kernel);
+            return Ok(received.map_err(unreceived));
+        }
+    }
+
     /// Waits for objects, ends among them.
     pub(super) fn poll_with_ends(
         &mut self,
@@ -282,39 +333,17 @@ impl Ends for Guest {
         room: &mut Room<'_>,
         waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
-        if let Err(why) = self.may_use_channels() {
-            return Ok(Err(why.into()));
-        }
-        let (kernel, tree) = (self.kernel(), self.tree());
-        let find = |name: &_| contracts.find(name);
-        let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let mut fetched = None;
-        loop {
-            let thread = self.thread();
-            let queue = waits.then(|| thread.asleep());
-            let into = (&mut *room, &mut fetched);
-            let received = kernel.channels.receive(around, (end, tree), into, &find, queue);
-            if let Err(Failure::Far(name)) = received {
-                let got = self.fetch(name);
-                idle::to_program(kernel);
-                match got? {
-                    Ok(block) => fetched = Some(block),
-                    Err(why) => return Ok(Err(why.into())),
-                }
-                continue;
-            }
-            if received != Err(Failure::Empty) || !waits {
-                idle::to_program(kernel);
-                return Ok(received.map_err(unreceived));
-            }
-            // A process with ends does not move, and a call that has sent is not made again.
-            kernel.scheduler.block_in(thread.asleep(), !self.is_stopped());
-            if self.is_stopped() {
-                kernel.channels.end_wait(kernel, end);
-                idle::to_program(kernel);
-                return Err(Interrupted);
-            }
-        }
+        self.exchange(end, contracts, (None, room), waits)
+    }
+
+    fn call(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: Outgoing<'_>,
+        room: &mut Room<'_>,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        self.exchange(end, contracts, (Some(message), room), true)
     }
 
     fn dup_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {
