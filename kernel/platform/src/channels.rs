@@ -11,6 +11,7 @@
 //! - [`cells`]: memory for what is queued
 //! - [`blocks`]: blocks of messages, here and on other kernels
 //! - [`messages`]: a message is sent, received, or both in one step
+//! - [`plain`]: the same for most messages, in fewer steps
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
@@ -27,6 +28,7 @@ mod ended;
 mod links;
 mod list;
 mod messages;
+mod plain;
 mod remote;
 mod seats;
 mod words;
@@ -152,6 +154,14 @@ impl State {
         })?;
         ends.iter().for_each(|end| self.table.charge(*end, tree));
         Ok(ends)
+    }
+
+    /// A thread does not wait for an end any more. What was delivered to it is lost.
+    fn stand_up(&mut self, id: EndId, thread: u64) {
+        if self.rest.seats.remove(id, thread) {
+            // The end may be gone.
+            let _ = self.table.finish_poll(id);
+        }
     }
 
     /// Closes an end that no program has a descriptor of.
@@ -296,11 +306,7 @@ impl Channels {
     /// Ends a wait of the calling thread for an end.
     pub fn end_wait(&self, node: &Node, end: u64) {
         let Ok(id) = self.id(end) else { return };
-        let mut state = self.state.lock();
-        if state.rest.seats.remove(id, node.scheduler.current().token()) {
-            // The end may be gone.
-            let _ = state.table.finish_poll(id);
-        }
+        self.state.lock().stand_up(id, node.scheduler.current().token());
     }
 
     /// Returns what can be received from an end; `None`: nothing now. With `waits`, the calling

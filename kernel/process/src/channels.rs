@@ -20,7 +20,7 @@ use crate::table::Descriptor;
 use crate::wasi::rights;
 use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
 use abi::names::{NAME, Name};
-use kernel_contract::exchange::{Arrived, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Called, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
 use kernel_contract::{Automaton, BYTES, Block, ENDPOINTS, INLINE, Side};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -347,6 +347,14 @@ impl Process {
         message: u32,
         reply: u32,
     ) -> Done {
+        let GuestMemory { bytes: program, scratch } = &mut *memory;
+        if let Bytes::Own(program) = program {
+            match self.call_plain((program, scratch), system, (fd, message, reply))? {
+                Called::Arrived { .. } => return Ok(()),
+                Called::Sent => return self.channel_receive(memory, system, fd, reply, 0),
+                Called::Refused => {}
+            }
+        }
         // What can be known before is: a message that was sent is not taken back.
         let (message, asked) = (load(memory, message)?, load(memory, reply)?);
         let end = self.end(fd, rights::FD_READ | rights::FD_WRITE)?;

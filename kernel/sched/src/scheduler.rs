@@ -392,7 +392,7 @@ impl Scheduler {
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
-        self.set_running(core, &table);
+        self.set_running(core, table.current(core));
         self.announce(&mut table);
         if from != to {
             self.contexts.switch(from, to);
@@ -401,8 +401,8 @@ impl Scheduler {
     }
 
     #[inline]
-    fn set_running(&self, core: usize, table: &Table) {
-        self.running[core].store(table.current(core).token(), Ordering::Relaxed);
+    fn set_running(&self, core: usize, thread: ThreadId) {
+        self.running[core].store(thread.token(), Ordering::Relaxed);
     }
 
     /// Ends the calling thread.

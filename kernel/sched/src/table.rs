@@ -490,14 +490,6 @@ impl Table {
         let index = self.cores[core].current;
         core::mem::replace(&mut self.entries[index as usize].affinity, affinity)
     }
-
-    /// Returns the ticks that a thread has run; 0 if it has ended.
-    pub fn ran(&self, id: ThreadId, now: u64) -> u64 {
-        let Some(entry) = self.get(id) else { return 0 };
-        let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
-        let since = self.cores.iter().find(runs).map_or(0, |core| now.saturating_sub(core.since));
-        entry.ran + since
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use abi::names::Name;
 use abi::net::{Poll, ready};
 use base::id::{DomainId, Epoch};
 use kernel_contract::Block;
-use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
 use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket};
@@ -187,15 +187,7 @@ impl Guest {
                 None => channels.receive(around, from, into, (&find, waits), &mut handoff),
             };
             if received == Err(Failure::Empty) && waits {
-                // A process with ends does not move, and a call that has sent is not made again.
-                if !self.is_stopped() {
-                    handoff.block();
-                }
-                if self.is_stopped() {
-                    channels.end_wait(kernel, end);
-                    idle::to_program(kernel);
-                    return Err(Interrupted);
-                }
+                self.wait_for(end, handoff)?;
                 continue;
             }
             drop(handoff);
@@ -211,6 +203,23 @@ impl Guest {
             idle::to_program(kernel);
             return Ok(received.map_err(unreceived));
         }
+    }
+
+    /// Waits for an end, at which the calling thread has a seat, until it is woken.
+    #[inline(always)]
+    fn wait_for(&self, end: u64, handoff: Handoff<'_>) -> Result<(), Interrupted> {
+        // A process with ends does not move, and a call that has sent is not made again.
+        match self.is_stopped() {
+            true => drop(handoff),
+            false => handoff.block(),
+        }
+        if self.is_stopped() {
+            let kernel = self.kernel();
+            kernel.channels.end_wait(kernel, end);
+            idle::to_program(kernel);
+            return Err(Interrupted);
+        }
+        Ok(())
     }
 
     /// Waits for objects, ends among them.
@@ -344,6 +353,34 @@ impl Ends for Guest {
         room: &mut Room<'_>,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
         self.exchange(end, contracts, (Some(message), room), true)
+    }
+
+    fn call_plain(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: (u16, &[u8]),
+        into: &mut [u8],
+    ) -> Result<Called, Interrupted> {
+        if self.is_shared() {
+            return Ok(Called::Refused);
+        }
+        let kernel = self.kernel();
+        let channels = &kernel.channels;
+        let find = |name: &_| contracts.find(name);
+        let mut handoff = Handoff::begin(&kernel.scheduler);
+        let called = channels.call_plain(kernel, end, (message, into), find, &mut handoff);
+        let called = match called {
+            Some(called) => called,
+            None => {
+                self.wait_for(end, handoff)?;
+                handoff = Handoff::begin(&kernel.scheduler);
+                channels.take_plain(kernel, end, into, &mut handoff)
+            }
+        };
+        drop(handoff);
+        idle::to_program(kernel);
+        Ok(called)
     }
 
     fn dup_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {

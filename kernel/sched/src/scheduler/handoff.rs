@@ -69,9 +69,11 @@ impl Scheduler {
         debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
         debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
-        if let Some((from, to)) = next.and_then(|it| table.hand_off(core, it, cpu::clock())) {
-            self.set_running(core, &table);
-            self.contexts.switch(from, to);
+        if let Some(to) = next
+            && let Some((from, at)) = table.hand_off(core, to, cpu::clock())
+        {
+            self.set_running(core, to);
+            self.contexts.switch(from, at);
             return;
         }
         if let Some(next) = next {

@@ -1,8 +1,8 @@
 //! Handoff: a thread that blocks gives its core to a thread that it wakes, without the run queue.
 //!
-//! Contract: the slice goes on, so two threads that hand a core to each other get together what one
-//! thread would get, and others of their priority wait no longer than for one thread. A thread of
-//! higher priority that is ready comes first.
+//! Contract: the slice continues, so two threads that hand a core to each other get together what
+//! one thread would get, and others of their priority wait no longer than for one thread. A thread
+//! of higher priority that is ready comes first.
 
 use super::{Phase, Table, ThreadId};
 
@@ -15,7 +15,8 @@ impl Table {
         let here = &self.cores[core];
         let from = here.current;
         let (running, next) = (&self.entries[from as usize], self.get(to)?);
-        let is_first = here.queue.highest().is_none_or(|ready| ready <= next.priority);
+        let is_first = here.queue.is_empty()
+            || here.queue.highest().is_none_or(|ready| ready <= next.priority);
         let is_blocked = next.phase == Phase::Blocked && !running.permit;
         let may_run = next.affinity.is_none_or(|only| usize::from(only) == core);
         // The idle thread never blocks. With equal priorities the timer stays as it is.

@@ -1,5 +1,5 @@
-//! A scheduler with one core on virtual time, which jumps to the next armed timer when no thread can
-//! run.
+//! A scheduler with one core on virtual time, which jumps to the next armed timer when no thread
+//! can run.
 
 use arch::cpu::machine::Machine;
 use arch::handlers::Handlers;
