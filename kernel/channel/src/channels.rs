@@ -298,6 +298,18 @@ impl<B> Channels<B> {
         effects: &mut dyn Effects<B>,
     ) -> Result<(), Refused<B>> {
         let Outgoing { tag, bytes, payload, .. } = message;
+        if message.carried == [None; CARRIED]
+            && let Some(quiet) = self.quiet(end)
+        {
+            let next = contract.next(quiet.state, quiet.side, tag);
+            let Some(state) = next.filter(|_| bytes <= quiet.bytes) else {
+                return Err(Refused { error: SendError::Contract, payload });
+            };
+            if let Some(end) = quiet.send((tag, state), bytes, payload) {
+                effects.wake(end);
+            }
+            return Ok(());
+        }
         let checked = self.check(end, tag, bytes, &message.carried, contract);
         let (index, state, peer) = match checked {
             Ok(checked) => checked,
@@ -429,6 +441,13 @@ impl<B> Channels<B> {
         end: EndId,
         effects: &mut dyn Effects<B>,
     ) -> Result<Received<B>, ReceiveError> {
+        if let Some(taken) = self.receive_quiet(end, |_| true) {
+            if taken.wakes {
+                effects.wake(end);
+            }
+            let carried = [Carried::Nothing; CARRIED];
+            return Ok(Received { tag: taken.tag, payload: taken.payload, carried });
+        }
         let index = self.table.held(end).ok_or(ReceiveError::BadEnd)?;
         let end = self.table.get_mut(index).ok_or(ReceiveError::BadEnd)?;
         let is_next = end.is_readable();
@@ -456,31 +475,6 @@ impl<B> Channels<B> {
         let Some(end) = self.table.get_mut(index) else { return Carried::Lost };
         end.place = Place::Held { descriptors: 1 };
         self.table.id(index).map_or(Carried::Lost, Carried::End)
-    }
-
-    /// Returns whether `receive` would give a message or report that the peer is closed. If not,
-    /// the end is watched: [`Effects::wake`] comes once, when that changes.
-    pub fn begin_poll(&mut self, end: EndId) -> Result<bool, BadEnd> {
-        let index = self.table.held(end).ok_or(BadEnd)?;
-        let end = self.table.get_mut(index).ok_or(BadEnd)?;
-        let is_ready = end.is_readable() || end.is_finished();
-        end.is_watched |= !is_ready;
-        Ok(is_ready)
-    }
-
-    /// Ends a wait. If other programs still wait for the end, the caller does not call this.
-    pub fn finish_poll(&mut self, end: EndId) -> Result<(), BadEnd> {
-        let index = self.table.held(end).ok_or(BadEnd)?;
-        self.table.get_mut(index).ok_or(BadEnd)?.is_watched = false;
-        Ok(())
-    }
-
-    pub(crate) fn wake(&mut self, index: u16, effects: &mut dyn Effects<B>) {
-        let id = self.table.id(index);
-        let Some(end) = self.table.get_mut(index) else { return };
-        if let (true, Some(id)) = (core::mem::take(&mut end.is_watched), id) {
-            effects.wake(id);
-        }
     }
 
     /// Returns the number of slots in use: of ends, and of stand-ins of ends that have left.

@@ -58,6 +58,23 @@ impl<B> Entry<B> {
     }
 }
 
+/// A slot in which an end was found. It may have another one by now, so it is no part of what an
+/// end is: all hints are equal.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint(pub u16);
+
+impl PartialEq for Hint {
+    fn eq(&self, _: &Hint) -> bool {
+        true
+    }
+}
+
+impl Eq for Hint {}
+
+impl core::hash::Hash for Hint {
+    fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct End<B> {
     pub generation: u32,
@@ -69,6 +86,8 @@ pub struct End<B> {
     pub bytes: u64,
     /// A program waits for it.
     pub is_watched: bool,
+    /// Where its peer was, if that is here.
+    pub twin: Hint,
     /// Messages to this end: unread ones, or (Away) those to be passed on. Sorted.
     pub queue: VecDeque<Entry<B>>,
     /// Messages to the peer that wait for the ring to its kernel.

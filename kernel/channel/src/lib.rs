@@ -29,9 +29,11 @@ pub mod message;
 pub mod name;
 mod news;
 mod peers;
+mod poll;
 #[cfg(test)]
 #[path = "../tests/proof/mod.rs"]
 mod proof;
+mod quiet;
 mod table;
 pub mod wire;
 
@@ -45,3 +47,4 @@ pub use end::Place;
 pub use listed::Listed;
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};
+pub use quiet::{Quiet, Taken};

@@ -50,7 +50,7 @@ impl<B> Channels<B> {
     }
 
     /// Returns whether this table wakes programs: a mutant does not.
-    fn does_wake(&self) -> bool {
+    pub(crate) fn does_wake(&self) -> bool {
         #[cfg(test)]
         return self.mutant != Some(Mutant::NoWake);
         #[cfg(not(test))]

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::end::{End, Entry, Place};
+use crate::end::{End, Entry, Hint, Place};
 use crate::message::Record;
 use crate::name::{EndId, EndName, Lives};
 
@@ -81,6 +81,19 @@ impl<B> Table<B> {
         None
     }
 
+    /// Returns the slot of the peer of an end, if that is in the table. Remembers it.
+    #[inline]
+    pub fn find_peer(&mut self, index: u16) -> Option<u16> {
+        let end = self.get(index)?;
+        let (name, Hint(twin)) = (end.name().peer(), end.twin);
+        if self.get(twin).is_some_and(|end| end.name() == name) {
+            return Some(twin);
+        }
+        let found = self.find(name)?;
+        self.get_mut(index)?.twin = Hint(found);
+        Some(found)
+    }
+
     /// Puts an end into a free slot. Its name must be new here.
     pub fn add(&mut self, record: Record, place: Place) -> Option<u16> {
         let index = self.free.pop()?;
@@ -92,6 +105,7 @@ impl<B> Table<B> {
             owner: 0,
             bytes: 0,
             is_watched: false,
+            twin: Hint(NONE),
             queue,
             outgoing,
             has_news: false,

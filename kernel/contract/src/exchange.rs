@@ -48,6 +48,17 @@ pub struct Arrived {
     pub ends: [Cargo; ENDPOINTS],
 }
 
+/// What became of a message of fields alone that was to be sent, with one to be received after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// Nothing has happened: the usual way sends it, or says why not.
+    Refused,
+    /// It was sent. The usual way receives.
+    Sent,
+    /// It was sent, and a message of so many bytes of fields was received.
+    Arrived { tag: u16, length: u16 },
+}
+
 /// A place for an end in a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cargo {

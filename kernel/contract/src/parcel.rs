@@ -63,4 +63,19 @@ impl<B: AsRef<[u8]>> Automaton<B> {
         }
         Ok(next)
     }
+
+    /// Returns the state after a message of fields alone, as [`Automaton::permits`] does; `None` if
+    /// it may not be sent.
+    #[inline]
+    pub fn permits_fields(
+        &self,
+        state: State,
+        from: Side,
+        tag: u16,
+        inline: usize,
+    ) -> Option<State> {
+        let message = self.message(tag)?;
+        let is_right = message.inline == inline && message.block == 0 && message.endpoints == 0;
+        self.next(state, tag).filter(|_| is_right && self.side(state) == Some(from))
+    }
 }

@@ -10,6 +10,8 @@
 //! ```
 //! - [`cells`]: memory for what is queued
 //! - [`blocks`]: blocks of messages, here and on other kernels
+//! - [`messages`]: a message is sent, received, or both in one step
+//! - [`plain`]: the same for most messages, in fewer steps
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
@@ -25,6 +27,8 @@ mod doors;
 mod ended;
 mod links;
 mod list;
+mod messages;
+mod plain;
 mod remote;
 mod seats;
 mod words;
@@ -36,17 +40,17 @@ pub use blocks::Fetched;
 use blocks::{Blocks, NAME, fields_of};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
-use contracts::{Permitted, Terms, hash_of, how_it_ended, permits, side, terms};
+use contracts::{Terms, hash_of, side, terms};
 use core::sync::atomic::AtomicU64;
 use doors::Doors;
 use ended::Log;
 pub use ended::{Ended, Holder};
 pub use kernel_channel::{BlockName, ContractId, EndId, Life, Listed as End, Place, Side};
-use kernel_channel::{CARRIED, Carried, CreateError, Effects, Limits, ReceiveError, SendError};
-use kernel_contract::exchange::{About, Arrived, Cargo, Known, Outgoing, Room};
+use kernel_channel::{CreateError, Effects, Limits};
+use kernel_contract::exchange::{About, Known};
 use kernel_node::Node;
 use kernel_node::bulk::Bulk;
-use kernel_sched::{Scheduler, WaitQueue};
+use kernel_sched::{Scheduler, ThreadId, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
 pub use list::{Listed, Totals};
@@ -152,6 +156,14 @@ impl State {
         Ok(ends)
     }
 
+    /// A thread does not wait for an end any more. What was delivered to it is lost.
+    fn stand_up(&mut self, id: EndId, thread: u64) {
+        if self.rest.seats.remove(id, thread) {
+            // The end may be gone.
+            let _ = self.table.finish_poll(id);
+        }
+    }
+
     /// Closes an end that no program has a descriptor of.
     fn drop_end(&mut self, node: &Node, end: EndId) {
         let State { table, rest } = self;
@@ -161,21 +173,22 @@ impl State {
 }
 
 impl Rest {
-    fn follow<'a>(&'a mut self, scheduler: &'a Scheduler) -> Follow<'a> {
-        Follow { rest: self, scheduler }
+    fn follow<'a>(&'a mut self, scheduler: &'a Scheduler) -> Follow<'a, impl FnMut(ThreadId)> {
+        Follow { rest: self, wake: |thread| scheduler.wake(thread) }
     }
 }
 
-/// The effects of a call of the table.
-struct Follow<'a> {
+/// The effects of a call of the table, which wakes threads by `wake`.
+struct Follow<'a, W> {
     rest: &'a mut Rest,
-    scheduler: &'a Scheduler,
+    wake: W,
 }
 
-impl Effects<Payload> for Follow<'_> {
+impl<W: FnMut(ThreadId)> Effects<Payload> for Follow<'_, W> {
     fn wake(&mut self, end: EndId) {
-        self.rest.seats.wake(end, self.scheduler);
-        self.rest.doors.woken(end);
+        if !self.rest.seats.wake(end, &mut self.wake) {
+            self.rest.doors.woken(end);
+        }
     }
 
     fn arrived(&mut self, ticket: u64, end: EndId) {
@@ -273,136 +286,27 @@ impl Channels {
         Ok(())
     }
 
-    /// Sends a message of a process of this tree.
-    pub fn send(
-        &self,
-        (node, peers): (&Node, &Peers),
-        (end, tree): (u64, u32),
-        message: Outgoing<'_>,
-        contracts: Find<'_>,
-    ) -> Result<(), Failure> {
-        let id = self.id(end)?;
-        let mut carried = [None; CARRIED];
-        for (to, end) in carried.iter_mut().zip(message.ends) {
-            let known = end.map(|end| self.id(end)).transpose();
-            *to = known.map_err(|_| Failure::BadCarried)?;
-        }
-        let mut state = self.state.lock();
-        let State { table, rest } = &mut *state;
-        let about = table.about(id).map_err(|_| Failure::BadEnd)?;
-        let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
-        let next = permits(table, contract, &about, &message, &carried)?;
-        let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = block.map(|block| rest.keep(block, tree, about.secret)).transpose()?;
-        let Some(payload) = rest.put(name.as_ref(), fields) else {
-            name.iter().for_each(|name| drop(rest.blocks.take(name)));
-            return Err(Failure::Breach);
-        };
-        let bytes = fields.len() as u32;
-        let sent = table.send(
-            id,
-            kernel_channel::Outgoing { tag, bytes, payload, carried },
-            &Permitted(next),
-            &mut rest.follow(&node.scheduler),
-        );
-        if let Err(refused) = sent {
-            rest.free(refused.payload);
-            return Err(refusal(refused.error));
-        }
-        if let Some(name) = name {
-            table.count_block(id, name.length.into());
-        }
-        rest.sent = rest.sent.wrapping_add(1);
-        self.leave(node, peers, state);
-        Ok(())
-    }
-
-    /// Receives the next message, with ends for a process of this tree, and with its block if that
-    /// is here or was `fetched`. If there is no message and a queue is given, the calling thread
-    /// waits in it from now on, until it is woken for the end.
-    pub fn receive(
-        &self,
-        (node, peers): (&Node, &Peers),
-        (end, tree): (u64, u32),
-        (room, fetched): (&mut Room<'_>, &mut Option<Fetched>),
-        contracts: Find<'_>,
-        queue: Option<&WaitQueue>,
-    ) -> Result<Arrived, Failure> {
-        let id = self.id(end)?;
-        let mut state = self.state.lock();
-        let State { table, rest } = &mut *state;
-        if let Some((payload, ends)) = table.front(id) {
-            let name = rest.block_of(payload);
-            let block = name.map_or(0, |name| name.length as usize);
-            let fits = rest.fields(payload, room.bytes).is_some() && block <= room.block;
-            if !fits || ends > room.ends {
-                return Err(Failure::Unfit { bytes: fields_of(payload), block, ends });
-            }
-            if let Some(name) = name {
-                rest.can_receive(&name, fetched.as_ref())?;
-            }
-            let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
-            if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {
-                return Err(Failure::Full);
-            }
-        }
-        match table.receive(id, &mut rest.follow(&node.scheduler)) {
-            Ok(received) => {
-                let arrived = self.taken(table, rest, received, (tree, fetched));
-                self.leave(node, peers, state);
-                Ok(arrived)
-            }
-            Err(ReceiveError::BadEnd) => Err(Failure::BadEnd),
-            Err(ReceiveError::PeerClosed) => Err(how_it_ended(table, id, contracts)),
-            Err(ReceiveError::Empty) => Err(match queue {
-                Some(queue) => wait(&mut state, node, id, queue),
-                None => Failure::Empty,
-            }),
-        }
-    }
-
     /// Sends what followed from a call of a thread, and wakes kernels for it.
     #[inline]
     fn leave(&self, node: &Node, peers: &Peers, mut state: Guard<'_, State>) {
         let sent = state.pump(node, peers);
         let has_closed = state.rest.doors.any_closed();
         drop(state);
+        self.wake_others(node, peers, (sent, has_closed));
+    }
+
+    /// Wakes the kernels that something was sent to, and the thread that removes doors. May wait.
+    fn wake_others(&self, node: &Node, peers: &Peers, (sent, has_closed): (u64, bool)) {
         self.wake_peers(node, peers, sent);
         if has_closed {
             self.call_keeper(node);
         }
     }
 
-    /// Accounts for a message that was taken from the table.
-    fn taken(
-        &self,
-        table: &mut kernel_channel::Channels<Payload>,
-        rest: &mut Rest,
-        received: kernel_channel::Received<Payload>,
-        (tree, fetched): (u32, &mut Option<Fetched>),
-    ) -> Arrived {
-        let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
-        let block = name.and_then(|name| rest.blocks.take(&name).or_else(|| fetched.take()?.block));
-        rest.cells.free(received.payload);
-        let ends = received.carried.map(|carried| match carried {
-            Carried::Nothing => Cargo::Nothing,
-            Carried::Lost => Cargo::Lost,
-            Carried::End(end) => {
-                table.charge(end, tree);
-                Cargo::End(self.handle(end))
-            }
-        });
-        Arrived { tag: received.tag, length, block, ends }
-    }
-
     /// Ends a wait of the calling thread for an end.
     pub fn end_wait(&self, node: &Node, end: u64) {
         let Ok(id) = self.id(end) else { return };
-        let mut state = self.state.lock();
-        if state.rest.seats.remove(id, node.scheduler.current().token()) {
-            // The end may be gone.
-            let _ = state.table.finish_poll(id);
-        }
+        self.state.lock().stand_up(id, node.scheduler.current().token());
     }
 
     /// Returns what can be received from an end; `None`: nothing now. With `waits`, the calling
@@ -420,31 +324,5 @@ impl Channels {
             return Err(Failure::Crowded);
         }
         Ok(None)
-    }
-}
-
-/// Makes the calling thread wait for an end, in this queue.
-#[cold]
-#[inline(never)]
-fn wait(state: &mut Guard<'_, State>, node: &Node, id: EndId, queue: &WaitQueue) -> Failure {
-    let State { table, rest } = &mut **state;
-    if !rest.seats.add(id, node.scheduler.current().token()) {
-        return Failure::Crowded;
-    }
-    // Nothing has come since: the lock is held.
-    let _ = table.begin_poll(id);
-    node.scheduler.enqueue(queue, None);
-    Failure::Empty
-}
-
-fn refusal(error: SendError) -> Failure {
-    match error {
-        SendError::BadEnd => Failure::BadEnd,
-        SendError::PeerClosed => Failure::Closed,
-        SendError::Contract | SendError::Bound => Failure::Breach,
-        SendError::BadCarried => Failure::BadCarried,
-        SendError::Shared => Failure::Shared,
-        SendError::Level => Failure::Level,
-        SendError::NoRoom => Failure::NoRoom,
     }
 }

@@ -13,21 +13,22 @@
 
 use crate::ends::Unreceived;
 use crate::errno::{Done, Errno, Halt};
-use crate::memory::{GuestMemory, SCRATCH};
+use crate::memory::{Bytes, GuestMemory, SCRATCH};
 use crate::process::Process;
 use crate::system::System;
 use crate::table::Descriptor;
 use crate::wasi::rights;
 use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
 use abi::names::{NAME, Name};
-use kernel_contract::exchange::{Arrived, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Called, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
 use kernel_contract::{Automaton, BYTES, Block, ENDPOINTS, INLINE, Side};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a message's description.
 const MESSAGE: u32 = size_of::<ChannelMessage>() as u32;
 
-const _: () = assert!(INLINE <= SCRATCH);
+// A message that is sent, and one that is received.
+const _: () = assert!(2 * INLINE <= SCRATCH);
 
 /// Descriptors that are held back while their ends are sent, with their numbers.
 type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
@@ -60,6 +61,19 @@ fn load_block(
 /// Returns the name in a range of the program's memory.
 fn load_name(memory: &GuestMemory<'_>, at: u32, length: u32) -> Result<Name, Errno> {
     Name::new(&memory.view(at, length, NAME).map_err(|_| Errno::INVAL)?).ok_or(Errno::INVAL)
+}
+
+/// Copies the fields of a message that is sent to `into`.
+fn load_fields<'a>(
+    bytes: &Bytes<'_>,
+    into: &'a mut [u8],
+    [at, length]: [u32; 2],
+) -> Result<&'a [u8], Errno> {
+    // No message has more bytes.
+    let into = into.get_mut(..length as usize).filter(|into| into.len() <= INLINE);
+    let into = into.ok_or(Errno::PROTO)?;
+    bytes.read(at, into)?;
+    Ok(into)
 }
 
 impl Process {
@@ -145,15 +159,8 @@ impl Process {
         end: u64,
         message: &ChannelMessage,
     ) -> Done {
-        let [at, length] = message.bytes;
-        // No message has more bytes.
-        let length = length as usize;
-        if length > INLINE {
-            return Err(Errno::PROTO.into());
-        }
-        memory.bytes.read(at, memory.scratch.get_mut(..length).ok_or(Errno::PROTO)?)?;
-        let bytes = memory.scratch.get(..length).ok_or(Errno::PROTO)?;
         let block = load_block(memory, system, message)?;
+        let bytes = load_fields(&memory.bytes, memory.scratch, message.bytes)?;
         let held = self.hold_back(message.ends)?;
         let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
         let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
@@ -204,22 +211,25 @@ impl Process {
         }
         let asked = load(memory, message)?;
         let end = self.end(fd, rights::FD_READ)?;
-        self.receive_at(memory, system, (end, message), &asked, flags & NO_WAIT == 0)
+        let waits = flags & NO_WAIT == 0;
+        self.receive_at(memory, system, (end, message), (&asked, None), waits)
     }
 
+    /// Sends a message without ends, if there is one, and receives the next one.
     fn receive_at(
         &self,
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         from: (u64, u32),
-        asked: &ChannelMessage,
+        (asked, mut sent): (&ChannelMessage, Option<&ChannelMessage>),
         waits: bool,
     ) -> Done {
         // Most messages carry no ends, so numbers for them are reserved when that is known.
         let mut numbers = [NO_END; ENDPOINTS];
         let received = loop {
             let ends = numbers.iter().filter(|number| **number != NO_END).count();
-            match self.receive_into(memory, system, from, asked, (ends, waits)) {
+            let messages = (asked, sent.take());
+            match self.receive_into(memory, system, from, messages, (ends, waits)) {
                 Ok(Err(Unreceived { why, ends: needed, .. }))
                     if why == Errno::MSGSIZE && needed > ends =>
                 {
@@ -259,7 +269,7 @@ impl Process {
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
         (end, message): (u64, u32),
-        asked: &ChannelMessage,
+        (asked, sent): (&ChannelMessage, Option<&ChannelMessage>),
         (ends, waits): (usize, bool),
     ) -> Result<Result<Arrived, Unreceived>, Halt> {
         for [at, room] in [asked.bytes, asked.block, [message, MESSAGE]] {
@@ -268,9 +278,22 @@ impl Process {
         }
         let ([at, room], [block_at, block]) = (asked.bytes, asked.block);
         let room = (room as usize).min(INLINE);
-        let bytes = memory.scratch.get_mut(..room).ok_or(Errno::INVAL)?;
+        let out = match sent {
+            Some(message) => load_block(memory, system, message)?,
+            None => None,
+        };
+        let (bytes, sending) = memory.scratch.split_at_mut(INLINE);
+        let bytes = bytes.get_mut(..room).ok_or(Errno::INVAL)?;
         let mut into = Room { bytes, block: block as usize, ends };
-        let received = system.receive(end, &self.contracts, &mut into, waits)?;
+        let received = match sent {
+            None => system.receive(end, &self.contracts, &mut into, waits)?,
+            Some(message) => {
+                let bytes = load_fields(&memory.bytes, sending, message.bytes)?;
+                let ends = [None; ENDPOINTS];
+                let message = Outgoing { tag: message.tag, bytes, block: out, ends };
+                system.call(end, &self.contracts, message, &mut into)?
+            }
+        };
         match &received {
             Ok(Arrived { block: Some(it), .. }) if it.len() > block as usize => {
                 return Err(Errno::IO.into());
@@ -324,14 +347,25 @@ impl Process {
         message: u32,
         reply: u32,
     ) -> Done {
+        let GuestMemory { bytes: program, scratch } = &mut *memory;
+        if let Bytes::Own(program) = program {
+            match self.call_plain((program, scratch), system, (fd, message, reply))? {
+                Called::Arrived { .. } => return Ok(()),
+                Called::Sent => return self.channel_receive(memory, system, fd, reply, 0),
+                Called::Refused => {}
+            }
+        }
         // What can be known before is: a message that was sent is not taken back.
         let (message, asked) = (load(memory, message)?, load(memory, reply)?);
         let end = self.end(fd, rights::FD_READ | rights::FD_WRITE)?;
         for [at, room] in [asked.bytes, asked.block] {
             memory.check(at, room)?;
         }
+        if message.ends == [NO_END; ENDPOINTS] {
+            return self.receive_at(memory, system, (end, reply), (&asked, Some(&message)), true);
+        }
         self.send_loaded(memory, system, end, &message)?;
-        self.receive_at(memory, system, (end, reply), &asked, true)
+        self.receive_at(memory, system, (end, reply), (&asked, None), true)
     }
 
     /// Serves a name. Stores a descriptor, at which new channels arrive: each message there carries

@@ -8,7 +8,7 @@ use crate::errno::{Errno, Interrupted};
 use abi::names::Name;
 use alloc::boxed::Box;
 use arch::lock::Once;
-use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
 
 /// Most contracts of a process.
@@ -121,6 +121,32 @@ pub trait Ends {
         _waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
         Ok(Err(Errno::BADF.into()))
+    }
+
+    /// Sends a message that carries no ends, and waits for the next one. If the message is not
+    /// sent, fails as [`Ends::send`] does.
+    fn call(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: Outgoing<'_>,
+        room: &mut Room<'_>,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        match self.send(end, contracts, message) {
+            Ok(()) => self.receive(end, contracts, room, true),
+            Err(why) => Ok(Err(why.into())),
+        }
+    }
+
+    /// Does the same for a message of fields alone in fewer steps, if it can.
+    fn call_plain(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        _message: (u16, &[u8]),
+        _into: &mut [u8],
+    ) -> Result<Called, Interrupted> {
+        Ok(Called::Refused)
     }
 
     /// Returns a handle for a further descriptor of an end, or for an end that the parent on

@@ -20,7 +20,8 @@
 //!   kernel
 //! - [`begin`] - encoding of the start data of a process
 //! - [`reach`] - what a process may reach by sockets
-//! - [`ends`] - its part for channels, and the contracts by which a process uses them
+//! - [`ends`] - its part for channels, and the contracts by which a process uses them; `plain`: the
+//!   fast path of a call
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -44,6 +45,7 @@ pub mod memory;
 pub mod object;
 mod opening;
 mod paths;
+mod plain;
 mod polling;
 pub mod polls;
 pub mod process;

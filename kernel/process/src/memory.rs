@@ -41,7 +41,7 @@ const PAGE: usize = 4096;
 
 /// Loads a byte of each page of a range. A page of a program is there from its first access on.
 #[inline]
-fn load_pages(range: &[u8]) {
+pub(crate) fn load_pages(range: &[u8]) {
     let mut at = 0;
     while let Some(byte) = range.get(at) {
         core::hint::black_box(*byte);

@@ -26,7 +26,7 @@ pub mod table;
 pub mod trace;
 pub mod wait;
 
-pub use scheduler::{CoreInfo, Scheduler, SpawnError, ThreadInfo};
+pub use scheduler::{CoreInfo, Handoff, Scheduler, SpawnError, ThreadInfo};
 pub use sleepers::Deadline;
 pub use table::ThreadId;
 pub use wait::WaitQueue;

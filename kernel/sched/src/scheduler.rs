@@ -8,6 +8,7 @@
 //! thread with the guard in its own frame, a new thread in its first step.
 
 mod cores;
+mod handoff;
 
 use crate::MAX_THREADS;
 use crate::raw::{Contexts, FirstStep};
@@ -22,6 +23,7 @@ use base::id::CoreId;
 use base::port::Stacks;
 use core::sync::atomic::{AtomicU64, Ordering};
 pub use cores::CoreInfo;
+pub use handoff::Handoff;
 
 /// Above the rank of every lock whose holder may wake a thread.
 pub const RANK: Rank = Rank::leaf(200, "scheduler");
@@ -390,12 +392,17 @@ impl Scheduler {
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
-        self.running[core].store(table.current(core).token(), Ordering::Relaxed);
+        self.set_running(core, table.current(core));
         self.announce(&mut table);
         if from != to {
             self.contexts.switch(from, to);
         }
         table
+    }
+
+    #[inline]
+    fn set_running(&self, core: usize, thread: ThreadId) {
+        self.running[core].store(thread.token(), Ordering::Relaxed);
     }
 
     /// Ends the calling thread.

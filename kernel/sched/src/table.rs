@@ -10,6 +10,7 @@
 //!    +--------------------------------------+
 //!                      exit
 //! ```
+//! A thread that blocks may hand its core to a blocked one, which is Running at once ([`handoff`]).
 //! A wake of a thread that is not blocked leaves a permit, and the next block consumes it instead
 //! of blocking. Thread number `core` is that core's idle thread: it always exists and is never in a
 //! run queue.
@@ -19,6 +20,7 @@
 //!
 //! **Full**: with [`MAX_THREADS`] threads, `create` returns `None`.
 
+mod handoff;
 mod quiet;
 mod residency;
 mod timer;
@@ -368,6 +370,14 @@ impl Table {
     pub fn pick(&mut self, core: usize, now: u64, slice: u64) -> usize {
         let next = self.cores[core].queue.pop(&mut self.links);
         let next = next.or_else(|| self.steal(core)).unwrap_or(core as Index);
+        self.cores[core].slice_end = now + slice;
+        self.run(core, next, now)
+    }
+
+    /// Makes a thread, which is in no run queue, current on `core`, and accounts for the former
+    /// one. Returns its index.
+    #[inline]
+    fn run(&mut self, core: usize, next: Index, now: u64) -> usize {
         let here = &mut self.cores[core];
         let before = &mut self.entries[here.current as usize];
         let ran = now.saturating_sub(here.since);
@@ -379,7 +389,6 @@ impl Table {
             here.worked_until = now;
         }
         here.since = now;
-        here.slice_end = now + slice;
         let entry = &mut self.entries[next as usize];
         entry.switches += u64::from(here.current != next);
         entry.phase = Phase::Running;
@@ -480,14 +489,6 @@ impl Table {
     pub fn set_affinity(&mut self, core: usize, affinity: Option<u8>) -> Option<u8> {
         let index = self.cores[core].current;
         core::mem::replace(&mut self.entries[index as usize].affinity, affinity)
-    }
-
-    /// Returns the ticks that a thread has run; 0 if it has ended.
-    pub fn ran(&self, id: ThreadId, now: u64) -> u64 {
-        let Some(entry) = self.get(id) else { return 0 };
-        let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
-        let since = self.cores.iter().find(runs).map_or(0, |core| now.saturating_sub(core.since));
-        entry.ran + since
     }
 }
 

@@ -54,6 +54,15 @@ impl Cells {
     /// Copies bytes to cells. Returns `None` if there are too few, or `bytes` is too long.
     pub fn put(&mut self, bytes: &[u8], has_block: bool) -> Option<Payload> {
         let length = u16::try_from(bytes.len()).ok()?;
+        // As most are. Without a free cell, there is none at `free`.
+        if (1..=CELL).contains(&bytes.len()) {
+            let first = self.free;
+            let cell = self.cells.get_mut(first as usize)?;
+            self.free = core::mem::replace(self.next.get_mut(first as usize)?, NONE);
+            self.left -= 1;
+            cell.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            return Some(Payload { first, length, has_block });
+        }
         let needed = cells_for(bytes.len());
         if needed > self.left {
             return None;
@@ -73,8 +82,13 @@ impl Cells {
     /// Copies the bytes of a message to the start of `into`. Returns how many, or `None` if there
     /// is no room for all.
     pub fn get(&self, payload: &Payload, into: &mut [u8]) -> Option<usize> {
-        self.get_from(payload, 0, into.get_mut(..payload.length())?)?;
-        Some(payload.length())
+        let (length, into) = (payload.length(), into.get_mut(..payload.length())?);
+        if (1..=CELL).contains(&length) {
+            into.copy_from_slice(self.cells.get(payload.first as usize)?.get(..length)?);
+        } else {
+            self.get_from(payload, 0, into)?;
+        }
+        Some(length)
     }
 
     /// Fills `into` with bytes of a message, which begin in its first cell. Returns `None` if there

@@ -134,9 +134,11 @@ impl Channels {
         } else {
             let State { table, rest } = &mut *state;
             let lives = rest.links.lives(Life { kernel: to, epoch });
-            let follow = &mut rest.follow(&node.scheduler);
             let ticket = ticket_for_door(Life { kernel: self.me, epoch: node.epoch }, door);
-            let is_passed = lives && table.hand_over(server, to, ticket, follow).is_ok();
+            let is_passed = lives && {
+                let follow = &mut rest.follow(&node.scheduler);
+                table.hand_over(server, to, ticket, follow).is_ok()
+            };
             if !is_passed {
                 state.drop_end(node, server);
             }

@@ -18,7 +18,8 @@
 use super::blocks::{Blocks, NAME, notice_of, notice_words, split_name};
 use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
-use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, refusal, words};
+use super::messages::refusal;
+use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, words};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
 use abi::msg::MAX_PAYLOAD;

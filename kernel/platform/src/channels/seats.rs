@@ -1,27 +1,53 @@
 //! For each slot of the table: the threads that wait for its end.
 //!
 //! Contract: a thread that waits has put its token here under the lock of the table, so no wake is
-//! missed. A wake takes all tokens of a slot; a thread that is woken looks again.
+//! missed. A wake takes all tokens of a slot; a thread that is woken looks again. A *taker* is a
+//! thread that looks here for a short message: if it is the only one that waits, such a message is
+//! put here for it, and never into the queue. It takes the message ([`Seats::take`]) or gives it up
+//! ([`Seats::remove`]) before it waits again; another one is not delivered meanwhile.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use kernel_channel::EndId;
-use kernel_sched::{Scheduler, ThreadId};
+use kernel_sched::ThreadId;
 
 /// Threads that may wait for one end at the same time.
 const WAITERS: usize = 4;
 /// No thread.
 const NONE: u64 = 0;
+/// The most bytes of a message that is delivered to a thread.
+const SHORT: usize = 64;
 
-/// Tokens of threads. Those that exist come first.
-type Seat = [u64; WAITERS];
+#[derive(Clone, Copy)]
+struct Seat {
+    /// Tokens of threads. Those that exist come first.
+    threads: [u64; WAITERS],
+    /// The thread that takes a short message, and how many bytes at most.
+    taker: u64,
+    room: usize,
+    /// The thread for which the message is; none: there is no message.
+    receiver: u64,
+    tag: u16,
+    length: u16,
+    bytes: [u8; SHORT],
+}
+
+const EMPTY: Seat = Seat {
+    threads: [NONE; WAITERS],
+    taker: NONE,
+    room: 0,
+    receiver: NONE,
+    tag: 0,
+    length: 0,
+    bytes: [0; SHORT],
+};
 
 /// One seat for each slot.
 pub struct Seats(Box<[Seat]>);
 
 impl Seats {
     pub fn new(count: usize) -> Seats {
-        Seats(vec![[NONE; WAITERS]; count].into_boxed_slice())
+        Seats(vec![EMPTY; count].into_boxed_slice())
     }
 
     fn seat(&mut self, end: EndId) -> Option<&mut Seat> {
@@ -30,28 +56,176 @@ impl Seats {
 
     /// Notes that a thread waits. Returns false if too many others do.
     pub fn add(&mut self, end: EndId, thread: u64) -> bool {
-        let Some(seat) = self.seat(end) else { return false };
-        let place = seat.iter_mut().find(|it| **it == thread || **it == NONE);
-        place.map(|place| *place = thread).is_some()
+        self.seat(end).is_some_and(|seat| {
+            if seat.taker == thread {
+                seat.taker = NONE;
+            }
+            seat.add(thread)
+        })
     }
 
-    /// Forgets a thread. Returns whether no other one waits.
+    /// Notes that a thread waits, and takes a message of at most `room` bytes. Returns false if too
+    /// many others wait.
+    #[inline]
+    pub fn add_taker(&mut self, end: EndId, thread: u64, room: usize) -> bool {
+        self.seat(end).is_some_and(|seat| {
+            (seat.taker, seat.room) = (thread, room);
+            seat.add(thread)
+        })
+    }
+
+    /// Forgets a thread, with the message that was delivered to it. Returns whether no other one
+    /// waits.
     pub fn remove(&mut self, end: EndId, thread: u64) -> bool {
         let Some(seat) = self.seat(end) else { return true };
-        if let Some(at) = seat.iter().position(|it| *it == thread) {
-            seat.copy_within(at + 1.., at);
-            seat[WAITERS - 1] = NONE;
-        }
-        seat[0] == NONE
-    }
-
-    /// Wakes all threads that wait for an end.
-    pub fn wake(&mut self, end: EndId, scheduler: &Scheduler) {
-        let Some(seat) = self.seat(end) else { return };
-        for thread in core::mem::take(seat) {
-            if thread != NONE {
-                scheduler.wake(ThreadId::from_token(thread));
+        for it in [&mut seat.taker, &mut seat.receiver] {
+            if *it == thread {
+                *it = NONE;
             }
         }
+        if let Some(at) = seat.threads.iter().position(|it| *it == thread) {
+            seat.threads.copy_within(at + 1.., at);
+            seat.threads[WAITERS - 1] = NONE;
+        }
+        seat.threads[0] == NONE
+    }
+
+    /// Wakes all threads that wait for an end, by `wake`. Returns whether there was one.
+    pub fn wake(&mut self, end: EndId, wake: &mut impl FnMut(ThreadId)) -> bool {
+        let Some(seat) = self.seat(end).filter(|seat| seat.threads[0] != NONE) else {
+            return false;
+        };
+        seat.taker = NONE;
+        for thread in &mut seat.threads {
+            match core::mem::replace(thread, NONE) {
+                NONE => break,
+                thread => wake(ThreadId::from_token(thread)),
+            }
+        }
+        true
+    }
+
+    /// Delivers a message to the only thread that waits for an end. Returns the thread, which the
+    /// caller wakes. `None`: nothing has happened.
+    #[inline]
+    pub fn deliver(&mut self, end: EndId, (tag, fields): (u16, &[u8])) -> Option<ThreadId> {
+        let seat = self.seat(end)?;
+        let thread = seat.taker;
+        let is_alone = thread != NONE && seat.threads[0] == thread && seat.threads[1] == NONE;
+        if !is_alone || seat.receiver != NONE || fields.len() > seat.room {
+            return None;
+        }
+        seat.bytes.get_mut(..fields.len())?.copy_from_slice(fields);
+        (seat.receiver, seat.tag, seat.length) = (thread, tag, fields.len() as u16);
+        (seat.taker, seat.threads[0]) = (NONE, NONE);
+        Some(ThreadId::from_token(thread))
+    }
+
+    /// Takes the message that was delivered to a thread. Returns its tag and length.
+    #[inline]
+    pub fn take(&mut self, end: EndId, thread: u64, into: &mut [u8]) -> Option<(u16, u16)> {
+        let seat = self.seat(end).filter(|seat| seat.receiver == thread)?;
+        let length = usize::from(seat.length);
+        into.get_mut(..length)?.copy_from_slice(seat.bytes.get(..length)?);
+        seat.receiver = NONE;
+        Some((seat.tag, seat.length))
+    }
+}
+
+impl Seat {
+    #[inline]
+    fn add(&mut self, thread: u64) -> bool {
+        let place = self.threads.iter_mut().find(|it| **it == thread || **it == NONE);
+        place.map(|place| *place = thread).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const END: EndId = EndId::of_word(0);
+
+    fn woken(seats: &mut Seats) -> Vec<u64> {
+        let mut all = Vec::new();
+        seats.wake(END, &mut |thread| all.push(thread.token()));
+        all
+    }
+
+    fn delivered(seats: &mut Seats, fields: &[u8]) -> Option<u64> {
+        seats.deliver(END, (3, fields)).map(ThreadId::token)
+    }
+
+    #[test]
+    fn a_message_goes_to_the_only_thread_that_waits() {
+        let mut seats = Seats::new(1);
+        assert_eq!(delivered(&mut seats, b"none"), None);
+        assert!(seats.add_taker(END, 7, 8));
+        assert_eq!(delivered(&mut seats, b"too long."), None);
+        assert_eq!(delivered(&mut seats, b"message"), Some(7));
+        assert!(woken(&mut seats).is_empty(), "it does not wait any more");
+        let mut into = [0; 8];
+        assert_eq!(seats.take(END, 8, &mut into), None);
+        assert_eq!(seats.take(END, 7, &mut into), Some((3, 7)));
+        assert_eq!(&into[..7], b"message");
+        assert_eq!(seats.take(END, 7, &mut into), None);
+    }
+
+    #[test]
+    fn nothing_is_delivered_if_others_wait_or_look_in_the_queue() {
+        let mut seats = Seats::new(1);
+        assert!(seats.add_taker(END, 7, 8) && seats.add(END, 8));
+        assert_eq!(delivered(&mut seats, b"two wait"), None);
+        assert_eq!(woken(&mut seats), [7, 8]);
+        assert!(seats.add(END, 8) && seats.add_taker(END, 7, 8));
+        assert_eq!(delivered(&mut seats, b"two wait"), None);
+        assert_eq!(woken(&mut seats), [8, 7]);
+        assert!(seats.add_taker(END, 7, 8) && seats.add(END, 7));
+        assert_eq!(delivered(&mut seats, b"it waits"), None, "it waits in the usual way");
+    }
+
+    #[test]
+    fn a_thread_that_stops_waiting_gets_no_message_and_leaves_none() {
+        let mut seats = Seats::new(1);
+        assert!(seats.add_taker(END, 7, 8) && seats.remove(END, 7));
+        assert_eq!(delivered(&mut seats, b"gone"), None);
+        assert!(seats.add_taker(END, 7, 8));
+        assert_eq!(delivered(&mut seats, b"message"), Some(7));
+        assert!(seats.remove(END, 7));
+        assert_eq!(seats.take(END, 7, &mut [0; 8]), None);
+        assert!(seats.add_taker(END, 9, 8));
+        assert_eq!(delivered(&mut seats, b"next"), Some(9));
+    }
+
+    #[test]
+    fn a_message_that_was_not_taken_yet_is_not_replaced() {
+        let mut seats = Seats::new(1);
+        assert!(seats.add_taker(END, 7, 8));
+        assert_eq!(delivered(&mut seats, b"first"), Some(7));
+        assert!(seats.add_taker(END, 8, 8));
+        assert_eq!(delivered(&mut seats, b"second"), None);
+        let mut into = [0; 8];
+        assert_eq!(seats.take(END, 7, &mut into), Some((3, 5)));
+        assert_eq!(&into[..5], b"first");
+        assert_eq!(delivered(&mut seats, b"second"), Some(8));
+    }
+
+    #[test]
+    fn a_wake_clears_the_seat() {
+        let mut seats = Seats::new(1);
+        assert!(seats.add_taker(END, 7, 8));
+        assert_eq!(woken(&mut seats), [7]);
+        assert!(woken(&mut seats).is_empty());
+        assert_eq!(delivered(&mut seats, b"late"), None);
+    }
+
+    #[test]
+    fn four_threads_wait_for_one_end() {
+        let mut seats = Seats::new(1);
+        assert!((1..=4).all(|thread| seats.add(END, thread)));
+        assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, 8) && seats.add(END, 2));
+        assert!(!seats.remove(END, 1));
+        assert_eq!(woken(&mut seats), [2, 3, 4]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use abi::channel::{ChannelMessage, HAS_BLOCK, NO_END};
 use kernel_contract::Block;
-use kernel_contract::exchange::{Arrived, Cargo};
+use kernel_contract::exchange::{Arrived, Called, Cargo};
 use kernel_process::ends::Unreceived;
 use kernel_process::table::Descriptor;
 use kernel_process::wasi::rights;
@@ -123,5 +123,76 @@ fn a_received_block_is_stored_or_its_length_is() {
     assert_eq!(program.get(BLOCK_AT, LENGTH), pattern());
     assert_eq!(program.u32(RESULT + 12), LENGTH as u32);
     assert_eq!(program.u32(RESULT + 24), 1 | u32::from(HAS_BLOCK) << 16);
+    program.end();
+}
+
+/// Where the program has the message of a call; the reply's is at [`RESULT`].
+const MESSAGE: u64 = PATH;
+
+/// Stores a message of the fields "hello" with tag 2, and the description of room for 8 bytes.
+fn call(program: &mut Program, change: impl FnOnce(&mut ChannelMessage, &mut ChannelMessage)) {
+    let none = ChannelMessage { ends: [NO_END; 2], ..ChannelMessage::default() };
+    let mut sent = ChannelMessage { bytes: [BUFFER as u32, 5], tag: 2, ..none };
+    let mut reply = ChannelMessage { bytes: [OTHER as u32, 8], ..none };
+    change(&mut sent, &mut reply);
+    program.put(BUFFER, b"hello");
+    program.put(MESSAGE, sent.as_bytes());
+    program.put(RESULT, reply.as_bytes());
+}
+
+#[test]
+fn a_call_with_fields_alone_sends_and_receives_in_one_step() {
+    let mut program = Program::new();
+    let fd = u64::from(end(&mut program, 1, u64::MAX));
+    let arrived = Called::Arrived { tag: 9, length: 3 };
+    program.world.calls = [Ok((arrived, &b"you"[..]))].into();
+    call(&mut program, |_, _| ());
+    program.ok("channel_call", &[fd, MESSAGE, RESULT]);
+    assert_eq!(program.world.plain, [(2, b"hello".to_vec())]);
+    assert!(program.world.sent.is_empty());
+    assert_eq!(program.get(OTHER, 3), b"you");
+    let words = [0, 4, 8, 12, 16, 20, 24, 28].map(|at| program.u32(RESULT + at));
+    assert_eq!(words, [OTHER as u32, 3, 0, 0, NO_END, NO_END, 9, 0]);
+    program.end();
+}
+
+#[test]
+fn a_call_that_has_sent_receives_in_the_usual_way_and_sends_only_once() {
+    let mut program = Program::new();
+    let fd = u64::from(end(&mut program, 1, u64::MAX));
+    program.world.calls = [Ok((Called::Sent, &b""[..]))].into();
+    program.world.received = [Ok(Err(Errno::PIPE.into()))].into();
+    call(&mut program, |_, _| ());
+    assert_eq!(program.call("channel_call", &[fd, MESSAGE, RESULT]), Errno::PIPE.0);
+    assert!(program.world.sent.is_empty() && program.world.received.is_empty());
+
+    // Refused, it is sent in the usual way.
+    program.world.received = [Ok(Err(Errno::PIPE.into()))].into();
+    assert_eq!(program.call("channel_call", &[fd, MESSAGE, RESULT]), Errno::PIPE.0);
+    assert_eq!(program.world.sent, [[None; 2]]);
+    program.end();
+}
+
+#[test]
+fn a_call_that_cannot_be_made_in_one_step_does_nothing_there() {
+    let mut program = Program::new();
+    let fd = u64::from(end(&mut program, 1, u64::MAX));
+    let reads = u64::from(end(&mut program, 2, rights::END & !rights::FD_WRITE));
+    type Change = fn(&mut ChannelMessage, &mut ChannelMessage);
+    let cases: [(u64, Change, u16); 7] = [
+        (reads, |_, _| (), NOTCAPABLE),
+        (99, |_, _| (), BADF),
+        (fd, |sent, _| sent.bytes[1] = 2049, Errno::PROTO.0),
+        (fd, |sent, _| sent.bytes[0] = u32::MAX, FAULT),
+        (fd, |_, reply| reply.bytes[0] = u32::MAX, FAULT),
+        (fd, |_, reply| reply.block = [0, u32::MAX], FAULT),
+        (fd, |sent, _| sent.ends[1] = 99, BADF),
+    ];
+    for (fd, change, error) in cases {
+        program.world.calls = [Ok((Called::Sent, &b""[..]))].into();
+        call(&mut program, change);
+        assert_eq!(program.call("channel_call", &[fd, MESSAGE, RESULT]), error);
+        assert!(program.world.plain.is_empty() && program.world.sent.is_empty());
+    }
     program.end();
 }

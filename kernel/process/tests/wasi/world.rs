@@ -7,7 +7,7 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
-use kernel_contract::exchange::{Arrived, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Called, Outgoing, Room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::errno::Interrupted;
 use kernel_process::polls::Polls;
@@ -62,6 +62,10 @@ pub struct World {
     pub blocks: Vec<Vec<u8>>,
     /// What the next receives return.
     pub received: VecDeque<Result<Result<Arrived, Unreceived>, Interrupted>>,
+    /// What becomes of calls with fields alone; without one, they are refused.
+    pub calls: VecDeque<Result<(Called, &'static [u8]), Interrupted>>,
+    /// The messages of such calls, which were not refused.
+    pub plain: Vec<(u16, Vec<u8>)>,
 }
 
 impl World {
@@ -85,6 +89,8 @@ impl World {
             sent: Vec::new(),
             blocks: Vec::new(),
             received: VecDeque::new(),
+            calls: VecDeque::new(),
+            plain: Vec::new(),
         }
     }
 
@@ -200,6 +206,20 @@ impl Ends for World {
         _waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
         self.received.pop_front().unwrap_or(Err(Interrupted))
+    }
+
+    fn call_plain(
+        &mut self,
+        _end: u64,
+        _contracts: &Contracts,
+        (tag, fields): (u16, &[u8]),
+        into: &mut [u8],
+    ) -> Result<Called, Interrupted> {
+        let Some(answer) = self.calls.pop_front() else { return Ok(Called::Refused) };
+        self.plain.push((tag, fields.to_vec()));
+        let (called, bytes) = answer?;
+        into[..bytes.len()].copy_from_slice(bytes);
+        Ok(called)
     }
 }
 

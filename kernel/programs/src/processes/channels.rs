@@ -12,7 +12,7 @@ use abi::names::Name;
 use abi::net::{Poll, ready};
 use base::id::{DomainId, Epoch};
 use kernel_contract::Block;
-use kernel_contract::exchange::{About, Arrived, Known, Outgoing, Room};
+use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
 use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket};
@@ -20,6 +20,7 @@ use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
+use kernel_sched::Handoff;
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::{idle, names};
@@ -162,6 +163,65 @@ impl Guest {
         u64::from_le_bytes(secret)
     }
 
+    /// Sends a message, if there is one, and receives the next one.
+    fn exchange(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        (mut message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
+        waits: bool,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        if let Err(why) = self.may_use_channels() {
+            return Ok(Err(why.into()));
+        }
+        let (kernel, from) = (self.kernel(), (end, self.tree()));
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let channels = &kernel.channels;
+        let find = |name: &_| contracts.find(name);
+        let mut fetched = None;
+        loop {
+            let mut handoff = Handoff::begin(&kernel.scheduler);
+            let into = (&mut *room, &mut fetched);
+            let received = match message.take() {
+                Some(message) => channels.call(around, from, message, into, &find, &mut handoff),
+                None => channels.receive(around, from, into, (&find, waits), &mut handoff),
+            };
+            if received == Err(Failure::Empty) && waits {
+                self.wait_for(end, handoff)?;
+                continue;
+            }
+            drop(handoff);
+            if let Err(Failure::Far(name)) = received {
+                let got = self.fetch(name);
+                idle::to_program(kernel);
+                match got? {
+                    Ok(block) => fetched = Some(block),
+                    Err(why) => return Ok(Err(why.into())),
+                }
+                continue;
+            }
+            idle::to_program(kernel);
+            return Ok(received.map_err(unreceived));
+        }
+    }
+
+    /// Waits for an end, at which the calling thread has a seat, until it is woken.
+    #[inline(always)]
+    fn wait_for(&self, end: u64, handoff: Handoff<'_>) -> Result<(), Interrupted> {
+        // A process with ends does not move, and a call that has sent is not made again.
+        match self.is_stopped() {
+            true => drop(handoff),
+            false => handoff.block(),
+        }
+        if self.is_stopped() {
+            let kernel = self.kernel();
+            kernel.channels.end_wait(kernel, end);
+            idle::to_program(kernel);
+            return Err(Interrupted);
+        }
+        Ok(())
+    }
+
     /// Waits for objects, ends among them.
     pub(super) fn poll_with_ends(
         &mut self,
@@ -282,39 +342,45 @@ impl Ends for Guest {
         room: &mut Room<'_>,
         waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
-        if let Err(why) = self.may_use_channels() {
-            return Ok(Err(why.into()));
+        self.exchange(end, contracts, (None, room), waits)
+    }
+
+    fn call(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: Outgoing<'_>,
+        room: &mut Room<'_>,
+    ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        self.exchange(end, contracts, (Some(message), room), true)
+    }
+
+    fn call_plain(
+        &mut self,
+        end: u64,
+        contracts: &Contracts,
+        message: (u16, &[u8]),
+        into: &mut [u8],
+    ) -> Result<Called, Interrupted> {
+        if self.is_shared() {
+            return Ok(Called::Refused);
         }
-        let (kernel, tree) = (self.kernel(), self.tree());
+        let kernel = self.kernel();
+        let channels = &kernel.channels;
         let find = |name: &_| contracts.find(name);
-        let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let mut fetched = None;
-        loop {
-            let thread = self.thread();
-            let queue = waits.then(|| thread.asleep());
-            let into = (&mut *room, &mut fetched);
-            let received = kernel.channels.receive(around, (end, tree), into, &find, queue);
-            if let Err(Failure::Far(name)) = received {
-                let got = self.fetch(name);
-                idle::to_program(kernel);
-                match got? {
-                    Ok(block) => fetched = Some(block),
-                    Err(why) => return Ok(Err(why.into())),
-                }
-                continue;
+        let mut handoff = Handoff::begin(&kernel.scheduler);
+        let called = channels.call_plain(kernel, end, (message, into), find, &mut handoff);
+        let called = match called {
+            Some(called) => called,
+            None => {
+                self.wait_for(end, handoff)?;
+                handoff = Handoff::begin(&kernel.scheduler);
+                channels.take_plain(kernel, end, into, &mut handoff)
             }
-            if received != Err(Failure::Empty) || !waits {
-                idle::to_program(kernel);
-                return Ok(received.map_err(unreceived));
-            }
-            // A process with ends does not move, and a call that has sent is not made again.
-            kernel.scheduler.block_in(thread.asleep(), !self.is_stopped());
-            if self.is_stopped() {
-                kernel.channels.end_wait(kernel, end);
-                idle::to_program(kernel);
-                return Err(Interrupted);
-            }
-        }
+        };
+        drop(handoff);
+        idle::to_program(kernel);
+        Ok(called)
     }
 
     fn dup_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {

@@ -90,11 +90,6 @@ impl Thread {
         scheduler.wait_until(&self.asleep, Some(deadline), is_over);
     }
 
-    /// Returns the queue in which it waits.
-    pub(super) fn asleep(&self) -> &WaitQueue {
-        &self.asleep
-    }
-
     /// Returns its core time in ns.
     pub fn ran(&self, scheduler: &Scheduler) -> u64 {
         match self.token.load(Ordering::Acquire) {

@@ -1,8 +1,16 @@
-//! How long each core has run threads, and how long it had none to run.
+//! How long each thread and each core has run, and how long a core had no thread to run.
 
-use super::{Entry, Table};
+use super::{Core, Entry, Phase, Table, ThreadId};
 
 impl Table {
+    /// Returns the ticks that a thread has run; 0 if it has ended.
+    pub fn ran(&self, id: ThreadId, now: u64) -> u64 {
+        let Some(entry) = self.get(id) else { return 0 };
+        let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
+        let since = self.cores.iter().find(runs).map_or(0, |core| now.saturating_sub(core.since));
+        entry.ran + since
+    }
+
     /// Returns the ticks that a core has run threads, and those that its idle thread has run, from
     /// the moment that it took part in scheduling. Interrupts count for the thread that they
     /// interrupt.

@@ -41,7 +41,7 @@ fn check_told(table: &Table, told: &[bool]) {
 proptest! {
     #[test]
     fn no_thread_is_lost_or_runs_twice(
-        ops in prop::collection::vec((0u8..8, 0usize..3, 1u8..32, any::<u16>()), 0..400)
+        ops in prop::collection::vec((0u8..9, 0usize..3, 1u8..32, any::<u16>()), 0..400)
     ) {
         let mut table = Table::new(3);
         let mut ids = Vec::new();
@@ -73,6 +73,15 @@ proptest! {
                     table.pick(core, now, 10);
                 }
                 6 => table.expire(core, now),
+                7 if !idle && !ids.is_empty() => {
+                    let id = ids[pick as usize % ids.len()];
+                    if table.hand_off(core, id, now).is_none() {
+                        table.wake(id, core);
+                        if table.block_current(core) {
+                            table.pick(core, now, 10);
+                        }
+                    }
+                }
                 _ => {
                     if table.should_preempt(core, now) {
                         table.requeue_current(core);

@@ -41,6 +41,7 @@ impl Table {
     }
 
     /// Returns when `core` must reschedule next.
+    #[inline]
     pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
@@ -49,8 +50,12 @@ impl Table {
             Ordering::Equal => Some(here.slice_end),
             Ordering::Less => None,
         });
-        let deferrable = here.deferrable.next().filter(|_| !self.defers_on(core));
-        let sleeper = [here.sleepers.next(), deferrable].into_iter().flatten().min();
+        let sleeper = match (here.sleepers.next(), here.deferrable.next()) {
+            (firm, Some(later)) if !self.defers_on(core) => {
+                Some(firm.map_or(later, |firm| firm.min(later)))
+            }
+            (firm, _) => firm,
+        };
         Event { sleeper, slice }
     }
 

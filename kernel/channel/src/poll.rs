@@ -1,0 +1,34 @@
+//! Programs that wait for an end.
+//!
+//! Contract: an end that is watched reports once, by [`Effects::wake`], that there is something to
+//! receive, or nothing any more.
+
+use crate::channels::{BadEnd, Channels, Effects};
+use crate::name::EndId;
+
+impl<B> Channels<B> {
+    /// Returns whether `receive` would give a message or report that the peer is closed. If not,
+    /// the end is watched: [`Effects::wake`] comes once, when that changes.
+    pub fn begin_poll(&mut self, end: EndId) -> Result<bool, BadEnd> {
+        let index = self.table.held(end).ok_or(BadEnd)?;
+        let end = self.table.get_mut(index).ok_or(BadEnd)?;
+        let is_ready = end.is_readable() || end.is_finished();
+        end.is_watched |= !is_ready;
+        Ok(is_ready)
+    }
+
+    /// Ends a wait. If other programs still wait for the end, the caller does not call this.
+    pub fn finish_poll(&mut self, end: EndId) -> Result<(), BadEnd> {
+        let index = self.table.held(end).ok_or(BadEnd)?;
+        self.table.get_mut(index).ok_or(BadEnd)?.is_watched = false;
+        Ok(())
+    }
+
+    pub(crate) fn wake(&mut self, index: u16, effects: &mut dyn Effects<B>) {
+        let id = self.table.id(index);
+        let Some(end) = self.table.get_mut(index) else { return };
+        if let (true, Some(id)) = (core::mem::take(&mut end.is_watched), id) {
+            effects.wake(id);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The fast path of a call: a message of fields alone goes to an end of this kernel, and a thread
+//! that waits there gets the core of its sender.
+//!
+//! Contract: straight checks, each of which leaves to [`super::messages`] before anything has
+//! happened. The contract is asked and the thread takes its seat under the same lock, as there. A
+//! short message for a thread that waits here does not pass the queue: it is put at the thread's
+//! seat ([`super::seats`]), and is received from then on, whatever becomes of the thread.
+
+use super::contracts::{hash_of, side};
+use super::{Channels, Follow, State};
+use kernel_channel::{Effects, EndId, Taken};
+use kernel_contract::Hash;
+use kernel_contract::exchange::{Called, Known};
+use kernel_node::Node;
+use kernel_sched::{Handoff, ThreadId};
+
+impl State {
+    /// Sends a message of fields alone to an end that is here. `None`: nothing has happened.
+    #[inline]
+    fn send_plain<'a>(
+        &mut self,
+        id: EndId,
+        (tag, fields): (u16, &[u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<()> {
+        let State { table, rest } = self;
+        let sender = table.quiet(id)?;
+        let contract = contracts(&hash_of(sender.contract))?;
+        let state = contract.state(u8::try_from(sender.state).ok()?)?;
+        let next = contract.permits_fields(state, side(sender.side), tag, fields.len())?;
+        let length = fields.len() as u32;
+        if length > sender.bytes {
+            return None;
+        }
+        if let Some(end) = sender.waiting()
+            && let Some(thread) = rest.seats.deliver(end, (tag, fields))
+        {
+            sender.deliver(next.number().into(), length);
+            rest.sent = rest.sent.wrapping_add(1);
+            handoff.wake(thread);
+            return Some(());
+        }
+        let payload = rest.cells.put(fields, false)?;
+        let woken = sender.send((tag, next.number().into()), length, payload);
+        rest.sent = rest.sent.wrapping_add(1);
+        if let Some(end) = woken {
+            Follow { rest, wake: |thread: ThreadId| handoff.wake(thread) }.wake(end);
+        }
+        Some(())
+    }
+
+    /// Receives a message of fields alone. `None`: nothing has happened.
+    fn receive_plain(
+        &mut self,
+        id: EndId,
+        into: &mut [u8],
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        let State { table, rest } = self;
+        let Taken { tag, payload, wakes } = table.receive_quiet(id, |payload| {
+            !payload.has_block && rest.cells.get(payload, into).is_some()
+        })?;
+        let length = payload.length() as u16;
+        rest.cells.free(payload);
+        if wakes {
+            Follow { rest, wake: |thread: ThreadId| handoff.wake(thread) }.wake(id);
+        }
+        Some(Called::Arrived { tag, length })
+    }
+}
+
+impl Channels {
+    /// Sends a message of fields alone, and receives one. `None`: it was sent, and the thread waits
+    /// from now on, as in [`Channels::call`].
+    pub fn call_plain<'a>(
+        &self,
+        node: &Node,
+        end: u64,
+        (message, into): ((u16, &[u8]), &mut [u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        let Ok(id) = self.id(end) else { return Some(Called::Refused) };
+        let mut state = self.state.lock();
+        if state.send_plain(id, message, contracts, handoff).is_none() {
+            return Some(Called::Refused);
+        }
+        if state.table.begin_poll(id) == Ok(false) {
+            let thread = node.scheduler.current().token();
+            let waits = state.rest.seats.add_taker(id, thread, into.len());
+            return if waits { None } else { Some(Called::Sent) };
+        }
+        Some(state.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+    }
+
+    /// Receives the message for which a thread has waited. If there is none, the thread does not
+    /// wait any more.
+    pub fn take_plain(
+        &self,
+        node: &Node,
+        end: u64,
+        into: &mut [u8],
+        handoff: &mut Handoff<'_>,
+    ) -> Called {
+        let Ok(id) = self.id(end) else { return Called::Sent };
+        let thread = node.scheduler.current().token();
+        let mut state = self.state.lock();
+        if let Some((tag, length)) = state.rest.seats.take(id, thread, into) {
+            return Called::Arrived { tag, length };
+        }
+        if let Some(arrived) = state.receive_plain(id, into, handoff) {
+            return arrived;
+        }
+        state.stand_up(id, thread);
+        Called::Sent
+    }
+}
