@@ -39,9 +39,15 @@ impl Homes {
         if place == 0 || place as usize > MAX_DOMAINS { None } else { Some(place - 1) }
     }
 
+    /// Returns all places: 0, or a kernel's index and 1; those after the last service must be 0.
+    pub fn places(self) -> impl Iterator<Item = u8> {
+        let places = VERSION as usize / PLACE;
+        (0..places).map(move |at| (self.0 >> (at * PLACE)) as u8 & ((1 << PLACE) - 1))
+    }
+
     fn set(self, service: usize, home: Option<u8>) -> Homes {
         let shift = service * PLACE;
-        let place = home.map_or(0, |home| u64::from(home) + 1);
+        let place = home.map_or(0, |home| (u64::from(home) + 1) & ((1 << PLACE) - 1));
         Homes(self.0 & !(((1 << PLACE) - 1) << shift) | place << shift)
     }
 

@@ -186,14 +186,19 @@ impl Soc {
     }
 
     /// Returns the newest word of those that the domains which can have one have published
-    /// ([`DomainPage::homes`]).
-    pub fn newest_homes(&self, domains: impl Iterator<Item = DomainId>) -> Homes {
+    /// ([`DomainPage::homes`]), and that are `possible`.
+    pub fn newest_homes(
+        &self,
+        domains: impl Iterator<Item = DomainId>,
+        possible: impl Fn(Homes) -> bool,
+    ) -> Homes {
         let published = |domain: DomainId| {
-            let (_, found) = self.state(domain);
-            let has_one = !state::is_over(found) && found != state::BOOTING;
+            let (epoch, found) = self.state(domain);
+            let has_one = epoch != 0 && !state::is_over(found) && found != state::BOOTING;
             has_one.then(|| Homes(self.page_of(domain).load(offset_of!(DomainPage, homes))))
         };
-        domains.filter_map(published).max().unwrap_or_default()
+        let all = domains.filter_map(published).filter(|homes| possible(*homes));
+        all.max().unwrap_or_default()
     }
 
     /// Publishes the homes that this domain knows.

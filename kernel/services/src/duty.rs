@@ -73,6 +73,8 @@ pub fn reads_console(kernel: &Kernel) -> bool {
     let is_dead = |domain: DomainId| match kernel.soc.state(domain) {
         // It has died before.
         (epoch, state::BOOTING) => epoch > 1,
+        // It has not started yet, and no key starts it.
+        (0, _) => true,
         (_, found) => state::is_over(found),
     };
     let mut domains = (0..kernel.blob.domains().len() as u8).map(DomainId);

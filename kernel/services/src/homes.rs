@@ -26,14 +26,25 @@ pub fn move_service(session: &Session, name: &str, to: Option<DomainId>) -> Resu
             Err(NotMoved::Busy) => continue,
             other => other.map_err(explain)?,
         };
+        tell_all(session, to)?;
         duty::look(kernel);
-        kernel.others().try_for_each(|peer| tell(session, peer))?;
         if kernel.services.home(place) == to {
             kernel_node::log!("service {name}: executed by {}", called(kernel, to));
             return Ok(());
         }
     }
     Err(explain(NotMoved::Busy))
+}
+
+/// Has the peers that run look at the homes: the new one first, so that a kernel which stops
+/// serving a device does so when that one serves it. A kernel that does not answer looks when the
+/// state of a domain changes.
+fn tell_all(session: &Session, to: Option<DomainId>) -> Result<(), Failure> {
+    let others = || session.kernel.others();
+    others().filter(|peer| Some(*peer) == to).try_for_each(|home| tell(session, home))?;
+    let rest = others().filter(|peer| Some(*peer) != to).map(|peer| tell(session, peer));
+    // All of them, also after a failure.
+    rest.fold(Ok(()), |all, one| all.and(one))
 }
 
 /// Has a peer that runs look at the homes.

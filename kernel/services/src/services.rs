@@ -72,7 +72,7 @@ pub use longest::{longest_ns, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
-use share::{Mailboxes, Token, codec};
+use share::{Mailboxes, Mode, Token, codec};
 pub use timers::{ALL_DUE, NONE_DUE, Timers};
 use woken::Woken;
 
@@ -94,11 +94,15 @@ pub enum ServiceFailure {
 }
 
 impl ServiceFailure {
-    /// Returns whether a request that failed so may be parked at the home kernel: that one runs,
-    /// and has the service's state. The request must be cancelled.
-    fn leaves_requests(self) -> bool {
-        let is_refused = matches!(self, Self::Home(CallFailure::Refused(_) | CallFailure::Limits));
-        is_refused || matches!(self, Self::Nonsense | Self::NoMemory)
+    /// Returns whether a request that failed so may be parked in the service's state, which is at
+    /// a home kernel that runs, or outlives it. The request must be cancelled.
+    fn leaves_requests(self, mode: Mode) -> bool {
+        match self {
+            Self::Absent | Self::Restarted => false,
+            Self::Nonsense | Self::NoMemory => true,
+            Self::Home(CallFailure::Refused(_) | CallFailure::Limits) => true,
+            Self::Home(_) => mode.is_shared(),
+        }
     }
 
     pub fn text(self) -> &'static str {

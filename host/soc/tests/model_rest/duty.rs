@@ -1,7 +1,7 @@
 //! Model check of which kernel serves the devices (`kernel_power::duty`): kernels that rest, a
 //! device that completes requests at any moment, domains that are woken, powered off and die, one
-//! access at a time. The driver's home changes at any moment, and kernels that rest or have not been
-//! asked to look know an older one. No completion may be left while a domain runs or rests.
+//! access at a time. The driver's home changes at any moment, and kernels that rest or have not
+//! looked since know an older one. No completion may be left while a domain runs or rests.
 //!
 //! What is assumed of a kernel is less than it does: an interrupt that comes while it is on its way
 //! to rest, or masks it, is lost.

@@ -22,8 +22,8 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         why: ServiceFailure,
     ) -> ServiceFailure {
-        if why.leaves_requests() {
-            // Fails if the home has died or restarted, and then it knows no request.
+        if why.leaves_requests(self.mode) {
+            // Fails if a home that has the state has died or restarted: it knows no request then.
             let _ = self.cancel(caller, token, request);
         }
         why

@@ -7,19 +7,25 @@
 //! knows, and takes over what is newer ([`abi::homes`]).
 //!
 //! A request goes to the home only while that runs, or rests and is not to be spared: a weak kernel
-//! does not wake a strong one. Otherwise the caller's kernel executes it.
+//! begins no call to a strong one that rests. Otherwise the caller's kernel executes it; also if
+//! it serves the driver's device for a home that rests, and if the bulk is a page at most and a
+//! message does not carry all of it: such requests are executed as a whole.
 
 use super::alone::exists;
 use super::{Served, Services};
 use abi::boot::Blob;
 use abi::homes::Homes;
+use abi::msg::MAX_PAYLOAD;
 use abi::service::ALL;
 use abi::soc::state;
 use arch::lock::Lock;
 use base::id::DomainId;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_platform::Platform;
-use share::{Mode, Route, Service, Shareable};
+use share::{Mode, Route, Service, Shareable, codec};
+
+/// Requests with so much bulk are executed as a whole: writes to pipes, for example.
+const PAGE: usize = 4096;
 
 /// The homes that this kernel knows.
 pub(super) struct Known {
@@ -70,8 +76,9 @@ impl Services {
     /// Takes over homes that another kernel has published. Returns whether there were newer ones.
     /// From any context.
     pub fn look_at_homes(&self, platform: &Platform) -> bool {
-        let domains = (0..platform.blob.domains().len() as u8).map(DomainId);
-        let newest = platform.soc.newest_homes(domains);
+        let blob = platform.blob;
+        let domains = (0..blob.domains().len() as u8).map(DomainId);
+        let newest = platform.soc.newest_homes(domains, |homes| is_possible(blob, homes));
         newest > self.homes.now() && self.homes.take(platform, newest)
     }
 
@@ -121,10 +128,15 @@ impl Services {
 impl<S: Service + Shareable> Served<S> {
     /// Returns where a request is executed that a caller of this kernel makes now.
     #[inline]
-    pub(super) fn route(&self, services: &Services, platform: &Platform) -> Route {
+    pub(super) fn route(&self, services: &Services, platform: &Platform, bulk: usize) -> Route {
         let home = if self.mode.is_shared() { services.home(self.place) } else { None };
+        let is_elsewhere = |home: &DomainId| {
+            let is_whole = !(codec::room::<S>(MAX_PAYLOAD) + 1..=PAGE).contains(&bulk);
+            let serves = self.drives.is_some_and(|kind| platform.devices.serves(kind));
+            *home != platform.me && is_whole && !serves && may_ask(platform, *home)
+        };
         match home {
-            Some(home) if home != platform.me && may_ask(platform, home) => Route::Remote(home),
+            Some(home) if is_elsewhere(&home) => Route::Remote(home),
             Some(_) => Route::Local,
             None => self.mode.route(platform.me, platform.blob.domains().len() as u8, 0),
         }
@@ -159,6 +171,16 @@ fn movable(blob: &Blob, name: &str) -> Result<usize, NotMoved> {
         (Mode::Shadowed, None) => Err(NotMoved::Unknown),
         _ => Err(NotMoved::NotShadowed),
     }
+}
+
+/// Returns whether a word that another kernel has published can be right: homes are domains of the
+/// board, and only of services that can move.
+fn is_possible(blob: &Blob, homes: Homes) -> bool {
+    let can_move = |at: usize| movable(blob, ALL[at].name).is_ok();
+    let is_right = |(at, home): (usize, u8)| {
+        home == 0 || usize::from(home) <= blob.domains().len() && at < ALL.len() && can_move(at)
+    };
+    homes.places().enumerate().all(is_right)
 }
 
 /// Returns the homes of the board's shadowed services.

@@ -7,7 +7,7 @@ use super::any::{Asked, Requests, wait_for_any};
 use super::{Caller, Patience, Served, ServiceFailure, Services};
 use abi::net::{POLLS, Poll};
 use abi::{fs, net};
-use share::{Answer, Service, Shareable, Token};
+use share::{Answer, Mode, Service, Shareable, Token};
 use zerocopy::IntoBytes;
 
 /// A poll by a thread.
@@ -38,7 +38,7 @@ fn part(polls: &mut [Poll], index: usize) -> &mut [Poll] {
 fn outcome(
     answer: Result<Option<Result<u64, u16>>, ServiceFailure>,
     polls: &mut [Poll],
-    [restarted, broken]: [u16; 2],
+    (mode, [restarted, broken]): (Mode, [u16; 2]),
 ) -> Result<Asked, u16> {
     let why = match answer {
         Ok(None) => return Ok(Asked::Parked),
@@ -48,7 +48,7 @@ fn outcome(
     let error = if why == ServiceFailure::Restarted { restarted } else { broken };
     polls.iter_mut().for_each(|poll| poll.error = error);
     let count = polls.len() as u64;
-    Ok(if why.leaves_requests() { Asked::Failed(count) } else { Asked::Found(count) })
+    Ok(if why.leaves_requests(mode) { Asked::Failed(count) } else { Asked::Found(count) })
 }
 
 impl Polling<'_> {
@@ -84,7 +84,7 @@ impl Requests for Polling<'_> {
             };
             let answer = ask(&services.fs, self.caller, (token, again), request, polls);
             let lost = [fs::Errno::Restarted as u16, fs::Errno::Io as u16];
-            outcome(answer.map(|reply| reply.map(ready)), polls, lost)
+            outcome(answer.map(|reply| reply.map(ready)), polls, (services.fs.mode(), lost))
         } else {
             let polls = part(self.sockets, index - first);
             let (flags, length) =
@@ -98,14 +98,14 @@ impl Requests for Polling<'_> {
             };
             let answer = ask(&services.net, self.caller, (token, again), request, polls);
             let lost = [net::Errno::Restarted as u16, net::Errno::Io as u16];
-            outcome(answer.map(|reply| reply.map(ready)), polls, lost)
+            outcome(answer.map(|reply| reply.map(ready)), polls, (services.net.mode(), lost))
         }
     }
 
     fn cancel(&mut self, index: usize) {
         let (token, first) = (self.token(index), requests(self.files));
         let services = self.caller.services;
-        // A service that fails has restarted, and no longer knows the request.
+        // If this fails, the service has restarted or is gone, and does not know the request.
         let _ = match index < first {
             true => services.fs.cancel(self.caller, token, fs::Request::new(fs::Op::Poll, 0)),
             false => services.net.cancel(self.caller, token, net::Request::new(net::Op::Poll, 0)),

@@ -63,7 +63,7 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let (platform, services) = (caller.platform, caller.services);
-        let sent = match self.route(services, platform) {
+        let sent = match self.route(services, platform, bulk.len()) {
             Route::Local => None,
             Route::Remote(home) => {
                 count(&self.away);
@@ -85,14 +85,20 @@ impl<S: Service + Shareable> Served<S> {
     /// Returns whether the home of a shadowed service has not executed a request, and so the
     /// caller's kernel does.
     fn is_left_to_caller(&self, answer: &Result<Answer<S::Reply>, ServiceFailure>) -> bool {
-        let refused = CallFailure::Refused(Refusal::NoMemory);
-        self.mode.is_shared()
-            && matches!(answer, Err(ServiceFailure::Home(why))
-                if [CallFailure::Busy, refused].contains(why))
+        let is_not_sent = |why: &ServiceFailure| match why {
+            ServiceFailure::NoMemory => true,
+            ServiceFailure::Home(CallFailure::Busy | CallFailure::Limits) => true,
+            // `Registered::serve` refuses so before the step only.
+            ServiceFailure::Home(CallFailure::Refused(why)) => {
+                matches!(why, Refusal::NoMemory | Refusal::NoSuchProc)
+            }
+            _ => false,
+        };
+        self.mode.is_shared() && answer.as_ref().is_err_and(is_not_sent)
     }
 
     /// Makes a request that may be executed twice: again, if the service restarts without its
-    /// state, at most [`TRIES`] times.
+    /// state, or the home of a shadowed service dies, at most [`TRIES`] times.
     pub fn ask_again(
         &self,
         caller: &Caller,
@@ -103,6 +109,7 @@ impl<S: Service + Shareable> Served<S> {
         for _ in 1..TRIES {
             match self.request_until(caller, request, bulk, patience) {
                 Err(ServiceFailure::Restarted) => {}
+                Err(ServiceFailure::Home(CallFailure::PeerLost)) if self.mode.is_shared() => {}
                 answered => return answered,
             }
         }
@@ -116,9 +123,10 @@ impl<S: Service + Shareable> Served<S> {
         token: Token,
         request: S::Request,
     ) -> Result<(), ServiceFailure> {
-        let platform = caller.platform;
-        match self.route(caller.services, platform) {
-            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
+        let (platform, here) = (caller.platform, Event::Cancel(token));
+        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+            // Also of a shadowed service with a home: that may be dead, or have no memory.
+            Route::Local => self.step(caller.services, platform, here).map(|_| ()),
             Route::Remote(home) => self.send_cancel(caller, home, token, &request),
         }
     }

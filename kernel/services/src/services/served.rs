@@ -82,7 +82,7 @@ pub struct Served<S> {
     pub(super) place: usize,
     pub(super) mode: Mode,
     /// The kind of device that it drives.
-    drives: Option<u32>,
+    pub(super) drives: Option<u32>,
     instance: Once<Local<S>>,
     pub(super) here: AtomicU64,
     pub(super) away: AtomicU64,
@@ -291,6 +291,8 @@ impl<S: Service + Shareable> Registered for Served<S> {
         let request = codec::unpack_from::<S>(message, from, MAX_PAYLOAD);
         let (head, request, sent) = request.ok_or(Refusal::Refused)?;
         count(&self.for_others);
+        // After the step no refusal for want of memory: the caller would have it executed again.
+        let mut back = zeroed(MAX_PAYLOAD)?;
         let mut bulk = zeroed(head.room as usize)?;
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
@@ -301,7 +303,6 @@ impl<S: Service + Shareable> Registered for Served<S> {
             ServiceFailure::Restarted => Refusal::Fault,
             _ => Refusal::NoSuchProc,
         })?;
-        let mut back = zeroed(MAX_PAYLOAD)?;
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
