@@ -414,6 +414,7 @@ mod tests {
             "uploads",
             "sat",
             "index",
+            "postmarks",
             "offload",
             "folder",
         ];
