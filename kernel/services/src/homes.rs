@@ -42,9 +42,12 @@ pub fn move_service(session: &Session, name: &str, to: Option<DomainId>) -> Resu
 fn tell_all(session: &Session, to: Option<DomainId>) -> Result<(), Failure> {
     let others = || session.kernel.others();
     others().filter(|peer| Some(*peer) == to).try_for_each(|home| tell(session, home))?;
-    let rest = others().filter(|peer| Some(*peer) != to).map(|peer| tell(session, peer));
-    // All of them, also after a failure.
-    rest.fold(Ok(()), |all, one| all.and(one))
+    let mut told = Ok(());
+    for peer in others().filter(|peer| Some(*peer) != to) {
+        // All of them, also after a failure.
+        told = told.and(tell(session, peer));
+    }
+    told
 }
 
 /// Has a peer that runs look at the homes.
