@@ -35,14 +35,18 @@ impl Homes {
     /// its own.
     #[inline]
     pub const fn of(self, service: usize) -> Option<u8> {
-        let place = (self.0 >> (service * PLACE)) as u8 & ((1 << PLACE) - 1);
+        let place = self.place(service);
         if place == 0 || place as usize > MAX_DOMAINS { None } else { Some(place - 1) }
+    }
+
+    #[inline]
+    const fn place(self, service: usize) -> u8 {
+        (self.0 >> (service * PLACE)) as u8 & ((1 << PLACE) - 1)
     }
 
     /// Returns all places: 0, or a kernel's index and 1; those after the last service must be 0.
     pub fn places(self) -> impl Iterator<Item = u8> {
-        let places = VERSION as usize / PLACE;
-        (0..places).map(move |at| (self.0 >> (at * PLACE)) as u8 & ((1 << PLACE) - 1))
+        (0..VERSION as usize / PLACE).map(move |service| self.place(service))
     }
 
     fn set(self, service: usize, home: Option<u8>) -> Homes {

@@ -131,6 +131,11 @@ pub const FRAMES: Kind = Kind {
 pub const ALL: [&Kind; 10] =
     [&FS, &PROCESSES, &NAMES, &NET, &DMA, &CONSOLE, &DISK, &HOST, &RANDOM, &FRAMES];
 
+/// Returns a service's place in [`ALL`].
+pub fn place(name: &str) -> Option<usize> {
+    ALL.iter().position(|kind| kind.name == name)
+}
+
 /// Bytes at the end of the shared block for self-tests and measurements.
 pub const SELF_TESTS: u64 = 9 * PAGE;
 

@@ -3,6 +3,7 @@
 use super::host::{pattern, pull, push};
 use super::machine::{demand, until};
 use super::peers::wait_for;
+use super::services::line_of;
 use super::{Failure, PATIENCE, Rig, homes};
 use abi::soc::state;
 use deploy::ext2;
@@ -242,19 +243,14 @@ fn together(rig: &mut Rig) -> Result<(), Failure> {
 
 /// An unused disk makes no requests.
 fn idle(rig: &mut Rig) -> Result<(), Failure> {
-    let mut counts = || {
-        let said = rig.ask("main", "services", PATIENCE)?;
-        let line = said.lines().find(|line| line.trim_start().starts_with("fs "));
-        let counts = line.and_then(|line| line.split_whitespace().last().map(str::to_string));
-        counts.ok_or(Failure::Wrong(said))
-    };
+    let mut counts = || line_of(rig, "", "fs").map(|mut words| words.pop());
     let before = counts()?;
     std::thread::sleep(IDLE);
     let after = counts()?;
     if before == after {
         return Ok(());
     }
-    Err(Failure::Wrong(format!("requests to an idle disk: {before}, then {after}")))
+    Err(Failure::Wrong(format!("requests to an idle disk: {before:?}, then {after:?}")))
 }
 
 /// With one kernel, unsynced changes are written after a while, and the image is marked clean.

@@ -7,6 +7,7 @@ mod hosts;
 
 use super::machine::{demand, until};
 use super::programs::{Running, pid_of, wrong};
+use super::services::line_of;
 use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use attack::{Attack, PORT};
@@ -109,12 +110,8 @@ fn wait_for_strangers(rig: &mut Rig) -> Result<(), Failure> {
 
 /// Returns the KiB that the network service uses.
 fn used(rig: &mut Rig) -> Result<u64, Failure> {
-    let said = rig.ask("main", "services", PATIENCE)?;
-    let line = said.lines().find(|line| line.trim_start().starts_with("net "));
-    let found = line.and_then(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let of = words.iter().position(|word| *word == "of")?;
-        words[of - 1].parse().ok()
-    });
-    found.ok_or_else(|| wrong("services", said))
+    let words = line_of(rig, "", "net")?;
+    let of = words.iter().position(|word| word == "of");
+    let found = of.and_then(|of| words[of - 1].parse().ok());
+    found.ok_or_else(|| wrong("services", words))
 }

@@ -2,7 +2,7 @@
 
 use super::machine::demand;
 use super::peers::wait_for;
-use super::services::{exercised, whole};
+use super::services::{exercised, line_of, whole};
 use super::{Failure, PATIENCE, Rig, dma, host, overlap};
 use abi::soc::state;
 use base::prng::Prng;
@@ -30,6 +30,7 @@ fn put(board: &Instance, service: &str, home: &str) -> Result<(), Failure> {
 /// they are, and counts the requests that were sent.
 pub fn placed(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
+    runs(rig)?;
     refused(rig)?;
     for (seed, home) in (1..).zip(HOMES) {
         SERVICES.iter().try_for_each(|service| put(&rig.instance, service, home))?;
@@ -83,11 +84,9 @@ fn sent(rig: &mut Rig, kernel: &str, expected: bool) -> Result<(), Failure> {
 
 /// Returns how many requests to the file service a kernel has sent to another.
 fn away(rig: &mut Rig, on: &str) -> Result<u64, Failure> {
-    let lines = rig.ask("main", &format!("{on}services"), PATIENCE)?;
-    let line = lines.lines().find(|line| line.trim_start().starts_with("fs "));
-    let counts = line.and_then(|line| line.split_whitespace().last());
-    let away = counts.and_then(|counts| counts.split('/').nth(1)?.parse().ok());
-    away.ok_or_else(|| Failure::Wrong(format!("no counts of fs: {lines}")))
+    let words = line_of(rig, on, "fs")?;
+    let away = words.last().and_then(|counts| counts.split('/').nth(1)?.parse().ok());
+    away.ok_or_else(|| Failure::Wrong(format!("no counts of fs: {words:?}")))
 }
 
 /// What cannot be done is explained, and changes nothing.
@@ -132,11 +131,17 @@ pub fn while_moved(
     }
 }
 
+/// Waits until shadow runs: a kernel that boots cannot become a home. Returns its epoch.
+fn runs(rig: &mut Rig) -> Result<u64, Failure> {
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)
+}
+
 /// Runs `work` while services move. Returns how many moves there were.
 fn during(
     rig: &mut Rig,
     work: impl FnOnce(&mut Rig) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
+    runs(rig)?;
     let (board, over) = (Instance::at(rig.instance.folder.clone()), AtomicBool::new(false));
     std::thread::scope(|threads| {
         let mover = threads.spawn(|| restless(&board, &over));
@@ -171,7 +176,7 @@ fn used(rig: &mut Rig, round: u64) -> Result<(), Failure> {
 /// caller's kernel, and by the home when it runs again.
 pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    let mut epoch = runs(rig)?;
     SERVICES.iter().try_for_each(|service| put(&rig.instance, service, "shadow"))?;
     for round in 0..rounds {
         demand(rig, &format!("aside exercise {} 2000", 1000 + round), "begun")?;

@@ -43,6 +43,15 @@ pub fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<(), Failure> {
     }
 }
 
+/// Returns a service's line of the monitor's `services`, by words.
+pub fn line_of(rig: &mut Rig, on: &str, service: &str) -> Result<Vec<String>, Failure> {
+    let said = rig.ask("main", &format!("{on}services"), PATIENCE)?;
+    let lines = said.lines().map(|line| line.split_whitespace().map(str::to_string).collect());
+    let found =
+        lines.into_iter().find(|words: &Vec<String>| words.first().is_some_and(|it| it == service));
+    found.ok_or(Failure::Wrong(said))
+}
+
 /// One kernel: files, a pipe, and random operations with the host's results.
 pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;

@@ -86,23 +86,17 @@ impl<B> Quiet<'_, B> {
     /// programs wait for it, which the caller wakes.
     #[inline(always)]
     #[must_use = "programs wait"]
-    pub fn send(self, (tag, state): (u16, u16), bytes: u32, payload: B) -> Option<EndId> {
+    pub fn send(mut self, (tag, state): (u16, u16), bytes: u32, payload: B) -> Option<EndId> {
+        let sequence = self.advance(state, bytes)?;
         let does_wake = self.channels.does_wake();
-        let table = &mut self.channels.table;
-        let sender = table.get_mut(self.index)?;
-        let sequence = sender.record.sent;
-        (sender.record.sent, sender.record.state) = (sequence.saturating_add(1), state);
-        sender.bytes = sender.bytes.wrapping_add(bytes.into());
         let carried = [Slot::Nothing; CARRIED];
-        let receiver = table.get_mut(self.peer)?;
+        let receiver = self.channels.table.get_mut(self.peer)?;
         receiver.queue.push_back(Entry { sequence, tag, state, payload, carried, room: None });
         let wakes = receiver.is_watched && does_wake;
         receiver.is_watched &= !wakes;
         wakes.then_some(EndId { index: self.peer, generation: receiver.generation })
     }
-}
 
-impl<B> Quiet<'_, B> {
     /// Returns the end of the receiver, if programs wait for it and its queue is empty.
     #[inline]
     pub fn waiting(&self) -> Option<EndId> {
@@ -114,15 +108,21 @@ impl<B> Quiet<'_, B> {
     /// Does what [`Quiet::send`] and then [`Channels::receive_quiet`] at the other end do, for a
     /// message that the caller gives to a program that waits there ([`Quiet::waiting`]).
     #[inline(always)]
-    pub fn deliver(self, state: u16, bytes: u32) {
-        let table = &mut self.channels.table;
-        let Some(sender) = table.get_mut(self.index) else { return };
-        let sent = sender.record.sent.saturating_add(1);
-        (sender.record.sent, sender.record.state) = (sent, state);
-        sender.bytes = sender.bytes.wrapping_add(bytes.into());
-        let Some(receiver) = table.get_mut(self.peer) else { return };
-        (receiver.record.read, receiver.record.state) = (sent, state);
+    pub fn deliver(mut self, state: u16, bytes: u32) {
+        let Some(sequence) = self.advance(state, bytes) else { return };
+        let Some(receiver) = self.channels.table.get_mut(self.peer) else { return };
+        (receiver.record.read, receiver.record.state) = (sequence.saturating_add(1), state);
         receiver.is_watched = false;
+    }
+
+    /// Counts a message of the sender, after which the contract has this state. Returns its number.
+    #[inline(always)]
+    fn advance(&mut self, state: u16, bytes: u32) -> Option<u64> {
+        let sender = self.channels.table.get_mut(self.index)?;
+        let sequence = sender.record.sent;
+        (sender.record.sent, sender.record.state) = (sequence.saturating_add(1), state);
+        sender.bytes = sender.bytes.wrapping_add(bytes.into());
+        Some(sequence)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Announcement {
 
 /// Looks at the states of all domains. To be called whenever one may have changed.
 pub fn look(kernel: &Kernel) {
-    let _ = kernel.services.look_at_homes(kernel);
+    kernel.services.look_at_homes(kernel);
     let serves = || served_kinds(kernel);
     let serves_other = kernel.devices.are_shared() && kernel.devices.serve_shared(kernel, serves);
     let has_changed = {

@@ -2,10 +2,8 @@
 //! is in `services::homes`.
 
 use crate::duty;
-use crate::kernel::Kernel;
 use crate::services::NotMoved;
 use crate::session::{Failure, Session};
-use abi::boot::text;
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_platform::peers::{CallFailure, Procedure};
@@ -29,7 +27,8 @@ pub fn move_service(session: &Session, name: &str, to: Option<DomainId>) -> Resu
         tell_all(session, to)?;
         duty::look(kernel);
         if kernel.services.home(place) == to {
-            kernel_node::log!("service {name}: executed by {}", called(kernel, to));
+            let home = to.map_or("each kernel", |to| kernel.name_of(to.index()));
+            kernel_node::log!("service {name}: executed by {home}");
             return Ok(());
         }
     }
@@ -60,12 +59,6 @@ fn tell(session: &Session, peer: DomainId) -> Result<(), Failure> {
         Ok(_) | Err(CallFailure::PeerLost | CallFailure::Busy) => Ok(()),
         Err(why) => Err(why.into()),
     }
-}
-
-/// Returns the name of a home.
-pub fn called(kernel: &Kernel, home: Option<DomainId>) -> &'static str {
-    let found = home.and_then(|home| kernel.blob.domains().get(home.index()));
-    found.map_or("each kernel", |found| text(&found.name))
 }
 
 fn explain(why: NotMoved) -> Failure {

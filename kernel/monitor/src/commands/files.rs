@@ -11,7 +11,6 @@ use fs::client::Client;
 use fs::exercise::PIECE;
 use kernel_programs::processes::{self, Processes};
 use kernel_services::files::with_client;
-use kernel_services::homes;
 use kernel_services::kernel::Kernel;
 use kernel_services::session::{Failure, Outcome, Session};
 use share::Mode;
@@ -75,7 +74,7 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 }
 
 fn called(kernel: &Kernel, mode: Mode, home: Option<DomainId>) -> String {
-    let name = |home| homes::called(kernel, Some(home));
+    let name = |home: DomainId| kernel.name_of(home.index());
     match (mode, home) {
         (Mode::Delegated(home), _) => format!("delegated to {}", name(home)),
         (Mode::Shadowed, Some(home)) => format!("shadowed, at {}", name(home)),

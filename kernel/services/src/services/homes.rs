@@ -16,7 +16,7 @@ use super::{Served, Services};
 use abi::boot::Blob;
 use abi::homes::Homes;
 use abi::msg::MAX_PAYLOAD;
-use abi::service::ALL;
+use abi::service::{ALL, place};
 use abi::soc::state;
 use arch::lock::Lock;
 use base::id::DomainId;
@@ -73,13 +73,14 @@ pub enum NotMoved {
 }
 
 impl Services {
-    /// Takes over homes that another kernel has published. Returns whether there were newer ones.
-    /// From any context.
-    pub fn look_at_homes(&self, platform: &Platform) -> bool {
+    /// Takes over homes that another kernel has published, if they are newer. From any context.
+    pub fn look_at_homes(&self, platform: &Platform) {
         let blob = platform.blob;
         let domains = (0..blob.domains().len() as u8).map(DomainId);
         let newest = platform.soc.newest_homes(domains, |homes| is_possible(blob, homes));
-        newest > self.homes.now() && self.homes.take(platform, newest)
+        if newest > self.homes.now() {
+            self.homes.take(platform, newest);
+        }
     }
 
     /// Publishes the homes of the board, or those that other kernels have; before READY.
@@ -96,7 +97,7 @@ impl Services {
 
     /// Returns the home that a shadowed service was given.
     pub fn home_of(&self, name: &str) -> Option<DomainId> {
-        self.home(ALL.iter().position(|kind| kind.name == name)?)
+        self.home(place(name)?)
     }
 
     /// Returns the kernel that serves the interrupts of devices of a kind, if their driver has a
@@ -138,8 +139,14 @@ impl<S: Service + Shareable> Served<S> {
         match home {
             Some(home) if is_elsewhere(&home) => Route::Remote(home),
             Some(_) => Route::Local,
-            None => self.mode.route(platform.me, platform.blob.domains().len() as u8, 0),
+            None => self.by_mode(platform),
         }
+    }
+
+    /// Returns the kernel that has the state, or this one.
+    #[inline]
+    pub(super) fn by_mode(&self, platform: &Platform) -> Route {
+        self.mode.route(platform.me, platform.blob.domains().len() as u8, 0)
     }
 }
 
@@ -164,7 +171,7 @@ fn is_there(platform: &Platform, domain: DomainId) -> bool {
 
 /// Returns the place in [`ALL`] of a service that can be moved on this board.
 fn movable(blob: &Blob, name: &str) -> Result<usize, NotMoved> {
-    let place = ALL.iter().position(|kind| kind.name == name).ok_or(NotMoved::Unknown)?;
+    let place = place(name).ok_or(NotMoved::Unknown)?;
     match (super::mode(blob, name), ALL[place].stays) {
         (Mode::Shadowed, Some(why)) => Err(NotMoved::Stays(why)),
         (Mode::Shadowed, None) if exists(blob, name) => Ok(place),
@@ -185,8 +192,9 @@ fn is_possible(blob: &Blob, homes: Homes) -> bool {
 
 /// Returns the homes of the board's shadowed services.
 fn of_board(blob: &Blob) -> Homes {
-    let place = |name| ALL.iter().position(|kind| kind.name == name && kind.stays.is_none());
-    let shadowed = blob.services().iter().filter(|it| it.mode == abi::boot::mode::SHADOWED);
-    let homes = shadowed.filter(|it| it.home != abi::boot::NOBODY);
-    Homes::first(homes.filter_map(|it| Some((place(abi::boot::text(&it.name))?, it.home as u8))))
+    let homes = blob.services().iter().filter(|it| it.home != abi::boot::NOBODY);
+    let entry = |it: &abi::boot::Service| {
+        movable(blob, abi::boot::text(&it.name)).ok().map(|place| (place, it.home as u8))
+    };
+    Homes::first(homes.filter_map(entry))
 }

@@ -124,7 +124,7 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
     ) -> Result<(), ServiceFailure> {
         let (platform, here) = (caller.platform, Event::Cancel(token));
-        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+        match self.by_mode(platform) {
             // Also of a shadowed service with a home: that may be dead, or have no memory.
             Route::Local => self.step(caller.services, platform, here).map(|_| ()),
             Route::Remote(home) => self.send_cancel(caller, home, token, &request),

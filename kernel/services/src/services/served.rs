@@ -6,7 +6,7 @@ use super::guard::ArenaGuard;
 use super::{Line, ServiceFailure, Services, at, count, mode_of, share_of};
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
-use abi::service::ALL;
+use abi::service::{ALL, place};
 use alloc::vec::Vec;
 use arch::lock::Once;
 use arch::shared::HwLock;
@@ -107,7 +107,7 @@ impl<S: Service + Shareable> Served<S> {
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
         let timer = AtomicU64::new(u64::MAX);
-        let place = ALL.iter().position(|kind| kind.name == S::NAME).unwrap_or(ALL.len());
+        let place = place(S::NAME).unwrap_or(ALL.len());
         Served { index, place, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
