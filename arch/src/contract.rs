@@ -126,6 +126,17 @@ const _: fn(&Table) -> PhysAddr = Table::root;
 const _: fn(&mut Table, VirtAddr, u64) -> Option<PhysAddr> = Table::prune;
 // Number of its tables, one frame each.
 const _: fn(&Table) -> usize = Table::tables;
+// Frames pass into and out of consecutive pages, one for each place in the slice, without a flush
+// between them. Only pages of 4 KiB that are cached, readable and writable pass.
+// - `reserve(frames, virt, bytes)`: makes the tables that `give` needs there.
+// - `take(virt, frames)`: unmaps the pages; a place without one becomes `None`. Returns how many
+//   there were. The caller flushes their range before it uses a frame.
+// - `give(virt, frames)`: maps the frames in free pages, and removes from the slice what it maps.
+//   What remains there had no table, or its page is mapped.
+type Reserve = fn(&mut Table, &dyn Frames, VirtAddr, u64) -> Result<(), MapError>;
+const _: Reserve = Table::reserve;
+const _: fn(&mut Table, VirtAddr, &mut [Option<PhysAddr>]) -> usize = Table::take;
+const _: fn(&mut Table, VirtAddr, &mut [Option<PhysAddr>]) = Table::give;
 // Pages that are mapped and unmapped one by one with a single store each: their tables exist from
 // the start, so `set` neither allocates nor locks. The caller of `set` excludes other callers and,
 // when it takes rights away, flushes. When `set` adds rights, a TLB may keep the weaker entry: a

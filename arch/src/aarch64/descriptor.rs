@@ -83,6 +83,16 @@ pub const fn leaf(phys: PhysAddr, bits: u64, level: usize) -> u64 {
     phys.0 | bits | if level == LAST { TABLE } else { 0 }
 }
 
+/// Entry of the last level for a frame that passes between pages.
+pub const fn passing(phys: PhysAddr) -> u64 {
+    leaf(phys, bits(Memory::Cached, Rights::ReadWrite), LAST)
+}
+
+/// Returns whether an entry of the last level is such a one.
+pub const fn passes(entry: u64) -> bool {
+    entry == passing(address(entry))
+}
+
 /// Decodes the leaf at `virt`.
 pub const fn mapping(virt: VirtAddr, entry: u64, level: usize) -> Mapping {
     let memory = match entry >> ATTRIBUTE & 7 {

@@ -153,21 +153,100 @@ impl PageTable {
         }
         let mut leaves = leaf_tables(virt.0, bytes)?;
         for page in 0..bytes / PAGE {
-            let at = virt.plus(page * PAGE);
-            let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
-            while slot.level < LAST {
-                slot = match slot.get() {
-                    0 => self.grow(frames, slot, at)?,
-                    table if is_table(table, slot.level) => down(slot, at),
-                    _ => return Err(MapError::Overlap),
-                };
-            }
+            let slot = self.last(frames, virt.plus(page * PAGE))?;
             if slot.get() != 0 {
                 return Err(MapError::Overlap);
             }
             leaves[page as usize / ENTRIES] = slot.table.0 as usize;
         }
         Ok(Pages { leaves, phys, count: bytes / PAGE, memory })
+    }
+
+    /// Returns the slot of the last level for a page, and makes the tables for it.
+    fn last(&mut self, frames: &dyn Frames, at: VirtAddr) -> Result<Slot, MapError> {
+        let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
+        while slot.level < LAST {
+            slot = match slot.get() {
+                0 => self.grow(frames, slot, at)?,
+                table if is_table(table, slot.level) => down(slot, at),
+                _ => return Err(MapError::Overlap),
+            };
+        }
+        Ok(slot)
+    }
+
+    pub fn reserve(
+        &mut self,
+        frames: &dyn Frames,
+        virt: VirtAddr,
+        bytes: u64,
+    ) -> Result<(), MapError> {
+        check(virt, bytes)?;
+        let first = virt.0 & !(span(LAST - 1) - 1);
+        let tables = (first..virt.0 + bytes).step_by(span(LAST - 1) as usize);
+        for at in tables {
+            self.last(frames, VirtAddr(at))?;
+        }
+        publish();
+        Ok(())
+    }
+
+    pub fn take(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let mut count = 0;
+        frames.fill(None);
+        self.each_last(virt, frames, |slot, frame| {
+            let entry = slot.get();
+            *frame = descriptor::passes(entry).then(|| descriptor::address(entry));
+            if frame.is_some() {
+                slot.set(0);
+                count += 1;
+            }
+        });
+        count
+    }
+
+    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) {
+        self.each_last(virt, frames, |slot, frame| {
+            if slot.get() == 0
+                && let Some(phys) = frame.take()
+            {
+                slot.set(descriptor::passing(phys));
+            }
+        });
+        publish();
+    }
+
+    /// Calls `work` with the slot of each of these pages that has a table of the last level.
+    fn each_last(
+        &mut self,
+        virt: VirtAddr,
+        frames: &mut [Option<PhysAddr>],
+        mut work: impl FnMut(Slot, &mut Option<PhysAddr>),
+    ) {
+        let (mut at, mut rest) = (virt, frames);
+        while !rest.is_empty() {
+            let first = index(at, LAST);
+            let (run, others) = rest.split_at_mut(rest.len().min(ENTRIES - first));
+            rest = others;
+            if let Some(table) = self.table_of(at) {
+                for (place, frame) in run.iter_mut().enumerate() {
+                    work(Slot { table, index: first + place, level: LAST }, frame);
+                }
+            }
+            at = at.plus(run.len() as u64 * PAGE);
+        }
+    }
+
+    /// Returns the table of the last level for a page, if there is one.
+    fn table_of(&self, at: VirtAddr) -> Option<PhysAddr> {
+        let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
+        while slot.level < LAST {
+            if !is_table(slot.get(), slot.level) {
+                return None;
+            }
+            slot = down(slot, at);
+        }
+        Some(slot.table)
     }
 
     /// Links a new table into an empty slot, and descends into it.

@@ -130,6 +130,44 @@ impl PageTable {
         Ok(())
     }
 
+    pub fn reserve(
+        &mut self,
+        frames: &dyn Frames,
+        virt: VirtAddr,
+        bytes: u64,
+    ) -> Result<(), MapError> {
+        (virt.0..virt.0 + bytes).step_by(PAGE as usize).try_for_each(|at| self.grow(frames, at))
+    }
+
+    pub fn take(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let passes = |leaf: &Mapping| {
+            (leaf.bytes, leaf.memory, leaf.rights) == (PAGE, Memory::Cached, Rights::ReadWrite)
+        };
+        let mut count = 0;
+        for (at, frame) in (virt.0..).step_by(PAGE as usize).zip(frames) {
+            *frame = self.leaves.get(&at).copied().filter(passes).map(|leaf| leaf.phys);
+            if frame.is_some() {
+                self.leaves.remove(&at);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) {
+        let (memory, rights) = (Memory::Cached, Rights::ReadWrite);
+        for (at, frame) in (virt.0..).step_by(PAGE as usize).zip(frames) {
+            let virt = VirtAddr(at);
+            let has_table = self.tables.contains_key(&(at & !(TABLE - 1)));
+            if has_table
+                && self.find(virt).is_none()
+                && let Some(phys) = frame.take()
+            {
+                self.leaves.insert(at, Mapping { virt, phys, bytes: PAGE, memory, rights });
+            }
+        }
+    }
+
     pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
         let (_, leaf) = self.leaves.range(..=virt.0).next_back()?;
         (virt.0 - leaf.virt.0 < leaf.bytes).then_some(*leaf)
@@ -209,6 +247,29 @@ mod tests {
         assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), PAGE), Err(MapError::NotMapped));
         assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), 2 << 20), Ok(()));
         assert_eq!(map(&mut table, 0x20_0000, 0x5000, 2 << 20), Ok(()));
+    }
+
+    #[test]
+    fn frames_pass_into_free_pages_with_tables_and_out_again() {
+        let mut table = PageTable::new(&One).unwrap();
+        let at = VirtAddr(LOWEST + 0x1f_f000);
+        let frames = [Some(PhysAddr(0x8000)), None, Some(PhysAddr(0x9000))];
+        let mut given = frames;
+        table.give(at, &mut given);
+        assert_eq!(given, frames, "there is no table");
+        table.reserve(&One, at, 3 * PAGE).unwrap();
+        table.give(at, &mut given);
+        assert_eq!(given, [None; 3]);
+        let mut other = [Some(PhysAddr(0xa000)); 3];
+        table.give(at, &mut other);
+        assert_eq!(other.map(|frame| frame.is_some()), [true, false, true], "one page was free");
+        let mut taken = [None; 4];
+        assert_eq!(table.take(at, &mut taken), 3);
+        assert_eq!(taken, [frames[0], Some(PhysAddr(0xa000)), frames[2], None]);
+        assert_eq!((table.take(at, &mut taken), taken), (0, [None; 4]));
+
+        table.map(&One, at, PhysAddr(0), PAGE, Memory::Cached, Rights::Read).unwrap();
+        assert_eq!(table.take(at, &mut taken), 0, "it is read-only");
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl PageTable {
         }
         // First all tables, so that no leaf is visible, and cached, if this fails.
         let each = || leaves(va.0, pa.0, bytes);
-        each().try_for_each(|(v, _, level)| self.reserve(frames, v, level))?;
+        each().try_for_each(|(v, _, level)| self.make_tables(frames, v, level))?;
         for (v, p, level) in each() {
             store(descend(self.root.0, v, level).slot, pte::leaf(p, memory, rights));
         }
@@ -116,12 +116,7 @@ impl PageTable {
         }
         let mut leaves = leaf_tables(va.0, bytes)?;
         for page in 0..bytes / PAGE {
-            let at = va.0 + page * PAGE;
-            let mut found = self.lookup(at);
-            while found.level > 0 && !pte::is_valid(found.entry) {
-                store(found.slot, pte::table(self.grow(frames)?));
-                found = self.lookup(at);
-            }
+            let found = self.last(frames, va.0 + page * PAGE)?;
             if pte::is_valid(found.entry) {
                 return Err(MapError::Overlap);
             }
@@ -130,8 +125,84 @@ impl PageTable {
         Ok(Pages { leaves, pa, count: bytes / PAGE, memory })
     }
 
+    /// Returns the entry of the last level for `va`, and makes the tables for it.
+    fn last(&mut self, frames: &dyn Frames, va: u64) -> Result<Found, MapError> {
+        loop {
+            let found = self.lookup(va);
+            if found.level == 0 {
+                return Ok(found);
+            }
+            if pte::is_valid(found.entry) {
+                return Err(MapError::Overlap);
+            }
+            store(found.slot, pte::table(self.grow(frames)?));
+        }
+    }
+
+    pub fn reserve(
+        &mut self,
+        frames: &dyn Frames,
+        va: VirtAddr,
+        bytes: u64,
+    ) -> Result<(), MapError> {
+        check_range(va, bytes)?;
+        let table = size_of_level(1);
+        for at in (va.0 & !(table - 1)..va.0 + bytes).step_by(table as usize) {
+            self.last(frames, at)?;
+        }
+        Ok(())
+    }
+
+    pub fn take(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let mut count = 0;
+        frames.fill(None);
+        self.each_last(va, frames, |slot, frame| {
+            let entry = load(slot);
+            *frame = pte::passes(entry).then(|| PhysAddr(pte::address(entry)));
+            if frame.is_some() {
+                store(slot, 0);
+                count += 1;
+            }
+        });
+        count
+    }
+
+    pub fn give(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) {
+        let bytes = frames.len() as u64 * PAGE;
+        self.each_last(va, frames, |slot, frame| {
+            if load(slot) == 0
+                && let Some(pa) = frame.take()
+            {
+                store(slot, pte::passing(pa.0));
+            }
+        });
+        flush(va, bytes); // a TLB may have cached the invalid entries
+    }
+
+    /// Calls `work` with the entry of each of these pages that has a table of the last level.
+    fn each_last(
+        &mut self,
+        va: VirtAddr,
+        frames: &mut [Option<PhysAddr>],
+        mut work: impl FnMut(*mut u64, &mut Option<PhysAddr>),
+    ) {
+        let (mut at, mut rest) = (va.0, frames);
+        while !rest.is_empty() {
+            let here = ENTRIES - (at / PAGE) as usize % ENTRIES;
+            let (run, others) = rest.split_at_mut(rest.len().min(here));
+            rest = others;
+            let found = self.lookup(at);
+            if found.level == 0 {
+                for (place, frame) in run.iter_mut().enumerate() {
+                    work(found.slot.wrapping_add(place), frame);
+                }
+            }
+            at += run.len() as u64 * PAGE;
+        }
+    }
+
     /// Makes the tables down to `level` for `va`, whose entry there must be free.
-    fn reserve(&mut self, frames: &dyn Frames, va: u64, level: u32) -> Result<(), MapError> {
+    fn make_tables(&mut self, frames: &dyn Frames, va: u64, level: u32) -> Result<(), MapError> {
         loop {
             let found = self.lookup(va);
             if pte::is_valid(found.entry) || found.level < level {

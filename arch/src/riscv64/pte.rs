@@ -39,6 +39,16 @@ pub(super) const fn table(pa: u64) -> u64 {
     pa >> 2 | VALID
 }
 
+/// Leaf of the last level for a frame that passes between pages.
+pub(super) const fn passing(pa: u64) -> u64 {
+    leaf(pa, Memory::Cached, Rights::ReadWrite)
+}
+
+/// Returns whether an entry of the last level is such a leaf.
+pub(super) const fn passes(entry: u64) -> bool {
+    entry == passing(address(entry))
+}
+
 /// Returns whether the entry is a leaf or links to a table.
 pub(super) const fn is_valid(entry: u64) -> bool {
     entry & VALID != 0

@@ -55,6 +55,22 @@ pub fn zero(at: PhysAddr, order: u8) {
     }
 }
 
+/// Returns the bytes of a frame that `owner` owns, and that is not written meanwhile.
+pub(crate) fn bytes<T>(_owner: &T, frame: PhysAddr) -> &[u8; 4096] {
+    // SAFETY: frames are readable in the linear map, and this one is its owner's, by the caller's
+    // promise, as long as the owner is borrowed.
+    unsafe { &*(frame.to_virt().0 as *const [u8; 4096]) }
+}
+
+/// Fills a frame with these bytes, at most a frame's, and zeros after them. The caller must own it.
+pub(crate) fn fill(frame: PhysAddr, from: &[u8]) {
+    let mut bytes = [0; 4096];
+    let count = from.len().min(bytes.len());
+    bytes[..count].copy_from_slice(&from[..count]);
+    // SAFETY: as in `zero`.
+    unsafe { (frame.to_virt().0 as *mut [u8; 4096]).write(bytes) };
+}
+
 /// Words per frame.
 pub(crate) const FRAME_WORDS: usize = 512;
 /// Words per cache line.

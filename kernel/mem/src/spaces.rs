@@ -11,6 +11,8 @@
 //!                                        commit:  allocates a range in advance
 //!                                        protect: makes committed pages read-only or executable
 //! ```
+//! Pages also pass from one space to another ([`Passing`]).
+//!
 //! A released slot keeps its first last-level page table for its next user, and frees the others.
 //! Otherwise a program that touches a page in each of many tables would leave those tables in the
 //! slot: memory that no account shows.
@@ -23,6 +25,10 @@ use base::port::Frames;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{ranks, raw};
+
+mod passing;
+
+pub use passing::Passing;
 
 /// Address space per slot: 4 GiB and the guard after them.
 pub const SLOT: u64 = 8 << 30;

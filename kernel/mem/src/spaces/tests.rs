@@ -1,5 +1,6 @@
 //! Tests of `spaces`.
 
+use std::cell::Cell;
 use std::vec::Vec;
 
 use arch::lock::Rank;
@@ -210,5 +211,77 @@ fn random_spaces_never_share_tables() {
         all.iter().for_each(|(at, _)| spaces.release(*at, from, &nothing));
         let kept = table.lock().tables() - 1;
         assert!(kept <= 4, "{kept} tables of 4 slots");
+    }
+}
+
+/// Two spaces, the first with a table and 8 open pages, the second with 8 open ones.
+fn two_spaces(from: PageSource<'_>) -> (Spaces, [VirtAddr; 2]) {
+    let spaces = Spaces::new();
+    let at = [(); 2].map(|()| spaces.reserve(8 * PAGE).unwrap());
+    at.iter().for_each(|at| spaces.open(*at, 8 * PAGE).unwrap());
+    (spaces.reserve_tables(at[1], 8 * PAGE, from).map(|()| spaces).unwrap(), at)
+}
+
+#[test]
+fn pages_pass_from_one_space_to_another_and_leave_zeros() {
+    let (frames, table) = kernel(4 * MIB);
+    let from = PageSource { table: &table, frames: &frames };
+    let before = free(&frames);
+    let (spaces, [here, there]) = two_spaces(from);
+    spaces.commit(here, 2 * PAGE, from).unwrap();
+    spaces.commit(there, PAGE, from).unwrap();
+    let frame_at = |at: VirtAddr| table.lock().find(at).map(|found| found.phys);
+    let first = frame_at(here);
+    raw::fill(first.unwrap(), &[7; PAGE as usize]);
+
+    let flushed = Cell::new(0);
+    let flush = |_: VirtAddr, bytes: u64| flushed.set(flushed.get() + bytes);
+    let passing = spaces.take((here, 3 * PAGE), b"rest", from, &flush).unwrap();
+    assert_eq!((flushed.get(), spaces.committed(here)), (3 * PAGE, 0));
+    assert_eq!(spaces.promised(), 15 * PAGE, "what was taken is promised again");
+    assert_eq!([0, 1, 2].map(|page| passing.page(page)[4095]), [7, 0, 0]);
+    assert_eq!(&passing.page(3)[..6], b"rest\0\0");
+    assert_eq!(frame_at(here), None);
+
+    spaces.put((there, 4 * PAGE), passing, &flush).unwrap();
+    assert_eq!(flushed.get(), 7 * PAGE, "a page was there");
+    assert_eq!(frame_at(there), first);
+    let has_page = [0, 1, 2, 3].map(|page| frame_at(there.plus(page * PAGE)).is_some());
+    assert_eq!(has_page, [true, true, false, true], "a page without memory needs none");
+    assert_eq!((spaces.committed(there), spaces.promised()), (3 * PAGE, 13 * PAGE));
+    assert_eq!(spaces.handle_fault(here.0, from), FaultOutcome::Mapped);
+    for at in [here, there] {
+        spaces.release(at, from, &nothing);
+    }
+    assert_eq!((free(&frames), spaces.promised()), (before - 2, 0), "all but two tables");
+}
+
+#[test]
+fn pages_that_pass_are_freed_or_go_back() {
+    let (frames, table) = kernel(4 * MIB);
+    let from = PageSource { table: &table, frames: &frames };
+    let (spaces, [here, _]) = two_spaces(from);
+    spaces.commit(here, 8 * PAGE, from).unwrap();
+    let before = free(&frames);
+    let first = table.lock().find(here).unwrap().phys;
+    let passing = spaces.take((here, 2 * PAGE), b"rest", from, &nothing).unwrap();
+    assert_eq!(free(&frames), before - 1, "the copy of the rest");
+    spaces.put((here, 2 * PAGE), passing, &nothing).unwrap();
+    assert_eq!((free(&frames), spaces.committed(here)), (before, 8 * PAGE));
+    assert_eq!(table.lock().find(here).unwrap().phys, first);
+    drop(spaces.take((here, 8 * PAGE), &[], from, &nothing));
+    assert_eq!((free(&frames), spaces.committed(here)), (before + 8, 0));
+}
+
+#[test]
+fn only_whole_open_pages_pass() {
+    let (frames, table) = kernel(4 * MIB);
+    let from = PageSource { table: &table, frames: &frames };
+    let (spaces, [here, there]) = two_spaces(from);
+    for range in [(here, 9 * PAGE), (here.plus(8), PAGE), (here, 0), (here, 5), (AREA, u64::MAX)] {
+        assert!(spaces.take(range, &[], from, &nothing).is_none());
+        let passing = spaces.take((there, PAGE), &[], from, &nothing).unwrap();
+        assert!(spaces.put(range, passing, &nothing).is_err());
+        assert!(spaces.reserve_tables(range.0, range.1, from).is_err());
     }
 }

@@ -1,0 +1,159 @@
+//! Pages that pass from one space to another: their frames change hands instead of being copied.
+//!
+//! ```text
+//!   space --take--> Passing --put--> another space, or the same one
+//!                      | drop: the frames are freed
+//! ```
+//! Contract: a page that was taken is open and without memory, so it reads as zeros, as a page does
+//! that was never touched. A page without memory is not allocated to be taken: it passes as a page
+//! of zeros, and one is left where it is put. Until then nothing writes to what passes.
+
+use super::{BATCH, PageSource, SpaceError, Spaces, locate};
+use crate::raw;
+use alloc::vec::Vec;
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+
+/// Pages that were taken from a space.
+pub struct Passing<'a> {
+    frames: Vec<Option<PhysAddr>>,
+    from: PageSource<'a>,
+}
+
+impl<'a> Passing<'a> {
+    /// Returns nothing, with room for so many pages.
+    fn with_room(pages: usize, from: PageSource<'a>) -> Option<Passing<'a>> {
+        let mut frames = Vec::new();
+        frames.try_reserve_exact(pages).ok()?;
+        Some(Passing { frames, from })
+    }
+
+    /// Adds a page with a copy of these bytes, and zeros after them. Returns false without memory.
+    fn add_copy(&mut self, bytes: &[u8]) -> bool {
+        let Some(frame) = self.from.frames.allocate(0) else { return false };
+        raw::fill(frame, bytes);
+        self.frames.push(Some(frame));
+        true
+    }
+
+    /// Returns the bytes of a page; of one that is not there, zeros.
+    pub fn page(&self, number: usize) -> &[u8] {
+        let frame = self.frames.get(number).copied().flatten();
+        frame.map_or(ZEROS.as_slice(), |frame| raw::bytes(self, frame).as_slice())
+    }
+}
+
+impl fmt::Debug for Passing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} pages", self.frames.len())
+    }
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        self.frames.iter().flatten().for_each(|&frame| self.from.frames.free(frame, 0));
+    }
+}
+
+impl Spaces {
+    /// Takes the pages of `[at, at + bytes)`, which must be open, and adds a page with a copy of
+    /// `rest`, unless that is empty. Returns `None` without memory, with everything as it was.
+    /// `flush` as in [`Spaces::protect`].
+    pub fn take<'a>(
+        &self,
+        (at, bytes): (VirtAddr, u64),
+        rest: &[u8],
+        from: PageSource<'a>,
+        flush: &dyn Fn(VirtAddr, u64),
+    ) -> Option<Passing<'a>> {
+        self.check_open(at, bytes).ok()?;
+        let pages = (bytes / PAGE) as usize;
+        let mut passing = Passing::with_room(pages + 1, from)?;
+        if !rest.is_empty() && !passing.add_copy(rest) {
+            return None;
+        }
+        let copy = passing.frames.pop();
+        passing.frames.resize(pages, None);
+        let count = from.table.lock().take(at, &mut passing.frames);
+        passing.frames.extend(copy);
+        if count > 0 {
+            flush(at, bytes);
+        }
+        self.gain(at, 0, count);
+        Some(passing)
+    }
+
+    /// Makes the page tables for [`Spaces::put`] in `[at, at + bytes)`, which must be open.
+    pub fn reserve_tables(
+        &self,
+        at: VirtAddr,
+        bytes: u64,
+        from: PageSource<'_>,
+    ) -> Result<(), SpaceError> {
+        let (slot, offset) = self.check_open(at, bytes)?;
+        let reserved = from.table.lock().reserve(from.frames, at, bytes);
+        // A failed call may have allocated some.
+        let space = &mut self.slots.lock()[slot];
+        space.mapped_end = space.mapped_end.max(offset + bytes);
+        reserved.map_err(|_| SpaceError::NoMemory)
+    }
+
+    /// Puts pages in the place of those of `[at, at + bytes)`, which must be open and have their
+    /// tables, as many as there are. The pages that were there are freed, and so are those that are
+    /// left over.
+    pub fn put<'a>(
+        &self,
+        (at, bytes): (VirtAddr, u64),
+        mut passing: Passing<'a>,
+        flush: &dyn Fn(VirtAddr, u64),
+    ) -> Result<(), Passing<'a>> {
+        if self.check_open(at, bytes).is_err() {
+            return Err(passing);
+        }
+        let from = passing.from;
+        let pages = passing.frames.len().min((bytes / PAGE) as usize);
+        let mut at = at;
+        for batch in passing.frames[..pages].chunks_mut(BATCH) {
+            let length = batch.len() as u64 * PAGE;
+            let mut old = [None; BATCH];
+            let old = &mut old[..batch.len()];
+            let lost = from.table.lock().take(at, old);
+            if lost > 0 {
+                flush(at, length);
+                old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
+            }
+            let before = batch.iter().flatten().count();
+            from.table.lock().give(at, batch);
+            self.gain(at, before - batch.iter().flatten().count(), lost);
+            at = at.plus(length);
+        }
+        Ok(())
+    }
+
+    /// Accounts for pages that a space has gained and lost.
+    fn gain(&self, at: VirtAddr, gained: usize, lost: usize) {
+        let (gained, lost) = (gained as u64, lost as u64);
+        if let Some((slot, _)) = locate(at.0) {
+            let space = &mut self.slots.lock()[slot];
+            space.committed = (space.committed + gained).saturating_sub(lost);
+        }
+        self.promised.fetch_add(lost, Ordering::Relaxed);
+        self.promised.fetch_sub(gained, Ordering::Relaxed);
+    }
+
+    /// Checks that a range of whole pages is open. Returns its slot, and its offset there.
+    fn check_open(&self, at: VirtAddr, bytes: u64) -> Result<(usize, u64), SpaceError> {
+        let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
+        let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
+        if bytes == 0 || !(offset | bytes).is_multiple_of(PAGE) {
+            return Err(SpaceError::Range);
+        }
+        if end > self.slots.lock()[slot].open {
+            return Err(SpaceError::NotOpen);
+        }
+        Ok((slot, offset))
+    }
+}
