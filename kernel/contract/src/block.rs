@@ -7,6 +7,8 @@ use core::ops::Range;
 
 /// Bytes of a piece.
 const PIECE: usize = 64 << 10;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
 
 /// Memory that other kernels can read. Its contents do not change; it is free when this is dropped.
 pub trait Lent: Send + fmt::Debug {
@@ -15,11 +17,23 @@ pub trait Lent: Send + fmt::Debug {
     fn place(&self) -> u64;
 }
 
+/// Pages of a program that pass to another one. Their contents do not change; they are free when
+/// this is dropped.
+pub trait Passed: Send + fmt::Debug {
+    /// Returns the bytes of a page, [`PAGE`] of them.
+    fn page(&self, number: usize) -> &[u8];
+
+    /// Puts the pages in the place of those of `into`, whole pages of a program, as many as there
+    /// are. The range then has their bytes. On failure nothing has changed.
+    fn put(self: Box<Self>, into: &mut [u8]) -> Result<(), Box<dyn Passed>>;
+}
+
 #[derive(Debug)]
 enum Memory {
     /// In pieces, so that a large block needs no large gap in memory.
     Own(Vec<Vec<u8>>),
     Lent(Box<dyn Lent>),
+    Passed(Box<dyn Passed>),
 }
 
 #[derive(Debug)]
@@ -67,6 +81,28 @@ impl Block {
         Block { length: memory.bytes().len(), memory: Memory::Lent(memory) }
     }
 
+    /// Returns a block of this length in pages of a program.
+    pub fn passed(memory: Box<dyn Passed>, length: usize) -> Block {
+        Block { memory: Memory::Passed(memory), length }
+    }
+
+    /// Returns whether it is in pages of a program, which can be [put](Block::put) elsewhere.
+    pub fn passes(&self) -> bool {
+        matches!(self.memory, Memory::Passed(_))
+    }
+
+    /// Puts its pages in the place of those of `into`: whole pages, of which there may be fewer. On
+    /// failure nothing has changed.
+    pub fn put(self, into: &mut [u8]) -> Result<(), Block> {
+        let Block { memory, length } = self;
+        match memory {
+            Memory::Passed(pages) if into.len().is_multiple_of(PAGE) => {
+                pages.put(into).map_err(|pages| Block::passed(pages, length))
+            }
+            memory => Err(Block { memory, length }),
+        }
+    }
+
     #[expect(clippy::len_without_is_empty, reason = "an empty block is a block")]
     pub fn len(&self) -> usize {
         self.length
@@ -75,7 +111,7 @@ impl Block {
     /// Returns where other kernels can read it, if they can: its offset in what its kernel lends.
     pub fn place(&self) -> Option<u64> {
         match &self.memory {
-            Memory::Own(_) => None,
+            Memory::Own(_) | Memory::Passed(_) => None,
             Memory::Lent(memory) => Some(memory.place()),
         }
     }
@@ -85,23 +121,36 @@ impl Block {
         match &self.memory {
             Memory::Own(pieces) => pieces.get(number).map_or(&[], Vec::as_slice),
             Memory::Lent(memory) => memory.bytes().chunks(PIECE).nth(number).unwrap_or_default(),
+            Memory::Passed(pages) => {
+                match self.length.saturating_sub(number.saturating_mul(PAGE)).min(PAGE) {
+                    0 => &[],
+                    bytes => pages.page(number).get(..bytes).unwrap_or_default(),
+                }
+            }
         }
+    }
+
+    /// Bytes of each of its pieces but the last.
+    fn size_of_piece(&self) -> usize {
+        if self.passes() { PAGE } else { PIECE }
     }
 
     /// Returns the pieces in order, each with its offset.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        (0..self.length.div_ceil(PIECE)).map(|number| (number * PIECE, self.piece(number)))
+        let size = self.size_of_piece();
+        (0..self.length.div_ceil(size)).map(move |number| (number * size, self.piece(number)))
     }
 
     /// Returns the bytes from an offset on, at most so many, and at least one unless that is the
     /// end.
     pub fn part(&self, at: usize, most: usize) -> &[u8] {
-        let rest = self.piece(at / PIECE).get(at % PIECE..).unwrap_or_default();
+        let size = self.size_of_piece();
+        let rest = self.piece(at / size).get(at % size..).unwrap_or_default();
         rest.get(..most).unwrap_or(rest)
     }
 
     /// Writes bytes at an offset. Returns false if they are outside of the block, or in two pieces,
-    /// or other kernels can read the block.
+    /// or other kernels can read the block, or it passes.
     pub fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
         let Memory::Own(pieces) = &mut self.memory else { return false };
         let piece = pieces.get_mut(at / PIECE);
@@ -115,7 +164,8 @@ impl Block {
 
 impl PartialEq for Block {
     fn eq(&self, other: &Block) -> bool {
-        self.length == other.length && self.pieces().eq(other.pieces())
+        self.length == other.length
+            && (0..self.length).step_by(PAGE).all(|at| self.part(at, PAGE) == other.part(at, PAGE))
     }
 }
 
@@ -138,6 +188,31 @@ mod tests {
         }
     }
 
+    #[derive(Debug)]
+    struct Pages(Vec<u8>);
+
+    impl Passed for Pages {
+        fn page(&self, number: usize) -> &[u8] {
+            &self.0[number * PAGE..][..PAGE]
+        }
+
+        fn put(self: Box<Self>, into: &mut [u8]) -> Result<(), Box<dyn Passed>> {
+            if into.is_empty() {
+                return Err(self);
+            }
+            let count = into.len().min(self.0.len());
+            into[..count].copy_from_slice(&self.0[..count]);
+            Ok(())
+        }
+    }
+
+    /// A block of pages with garbage after its end.
+    fn passed(bytes: &[u8]) -> Block {
+        let mut pages = bytes.to_vec();
+        pages.resize(bytes.len().next_multiple_of(PAGE), 0xee);
+        Block::passed(Box::new(Pages(pages)), bytes.len())
+    }
+
     fn pattern(length: usize) -> Vec<u8> {
         (0..length).map(|at| (at % 251) as u8).collect()
     }
@@ -149,7 +224,7 @@ mod tests {
             let own = Block::of(&bytes).unwrap();
             let lent = Block::lent(Box::new(Elsewhere(bytes.clone())));
             assert_eq!((own.place(), lent.place()), (None, Some(4096)));
-            for from in [own, lent] {
+            for from in [own, lent, passed(&bytes)] {
                 let mut to = Block::zeroed(length).unwrap();
                 let mut at = 0;
                 loop {
@@ -177,6 +252,20 @@ mod tests {
         assert_eq!(block.part(PIECE, usize::MAX).len(), 2);
         let mut lent = Block::lent(Box::new(Elsewhere(pattern(8))));
         assert!(!lent.write(0, &[1]));
+    }
+
+    #[test]
+    fn only_pages_are_put_into_whole_pages() {
+        let bytes = pattern(PAGE + 5);
+        let mut into = std::vec![1; 3 * PAGE];
+        for (block, pages) in [(Block::of(&bytes).unwrap(), 2), (passed(&bytes), 0)] {
+            let back = block.put(&mut into[..pages * PAGE]).unwrap_err();
+            assert_eq!(back, passed(&bytes));
+        }
+        assert_eq!(passed(&bytes).put(&mut into[1..PAGE]).map_err(drop), Err(()));
+        assert!(into.iter().all(|byte| *byte == 1));
+        passed(&bytes).put(&mut into).unwrap();
+        assert_eq!((&into[..bytes.len()], into[2 * PAGE]), (&bytes[..], 1));
     }
 
     #[test]

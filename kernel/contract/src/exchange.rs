@@ -25,7 +25,8 @@ pub struct About {
 pub struct Outgoing<'a> {
     pub tag: u16,
     pub bytes: &'a [u8],
-    pub block: Option<Block>,
+    /// Taken when it is sent. Pages of a program that are not sent must return there.
+    pub block: &'a mut Option<Block>,
     pub ends: [Option<u64>; ENDPOINTS],
 }
 
@@ -35,6 +36,8 @@ pub struct Room<'a> {
     pub bytes: &'a mut [u8],
     /// Bytes of its block that the caller can take.
     pub block: usize,
+    /// Whether there is memory for them. Without it, a block that is to be copied is not received.
+    pub has_memory: bool,
     /// How many ends the caller can take.
     pub ends: usize,
 }

@@ -96,7 +96,7 @@ pub struct Spaces {
 pub struct PageSource<'a> {
     /// The kernel's page table.
     pub table: &'a Lock<PageTable>,
-    pub frames: &'a dyn Frames,
+    pub frames: &'a (dyn Frames + Sync),
 }
 
 impl Default for Spaces {

@@ -100,6 +100,8 @@ pub enum Failure {
     Large,
     /// The kernel, or the tree of the process, has as many unread blocks as it may have.
     Blocks,
+    /// The block of the next message is to be copied, and there is no memory for it.
+    Copies,
     /// The next message has a block on another kernel, which the caller must fetch first.
     Far(BlockName),
     /// There is nothing to receive now.
@@ -262,6 +264,11 @@ impl Channels {
     pub fn about(&self, end: u64) -> Result<About, Failure> {
         let about = self.state.lock().table.about(self.id(end)?).map_err(|_| Failure::BadEnd)?;
         Ok(About { contract: hash_of(about.contract), side: side(about.side) })
+    }
+
+    /// Returns whether the peer of an end is on this kernel, as far as is known.
+    pub fn is_near(&self, end: u64) -> bool {
+        self.id(end).is_ok_and(|id| self.state.lock().table.is_near(id))
     }
 
     /// Counts one more descriptor of an end.

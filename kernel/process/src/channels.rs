@@ -1,7 +1,7 @@
 //! Functions on channels (docs/design/channels.md).
 //!
-//! Contract: fields pass through the calling thread's buffer, and blocks through memory of the
-//! kernel, so the kernel's channels never access the memory of a program. A descriptor of an end
+//! Contract: fields are copied to the calling thread's buffer, and blocks are memory of the kernel
+//! ([`blocks`]), so the kernel's channels never access the memory of a program. A descriptor of an end
 //! that is sent is held back while that is tried: it is either the receiver's, or this process's as
 //! before. What a message needs is there before it is received.
 //!
@@ -11,6 +11,7 @@
 //!   channel_receive: numbers reserved --> System::receive --buffer, block--> message, descriptors
 //! ```
 
+use crate::blocks;
 use crate::ends::Unreceived;
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{Bytes, GuestMemory, SCRATCH};
@@ -20,8 +21,8 @@ use crate::table::Descriptor;
 use crate::wasi::rights;
 use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, LOST_END, NO_END, NO_WAIT, side};
 use abi::names::{NAME, Name};
-use kernel_contract::exchange::{Arrived, Called, Cargo, Known, LONGEST_BLOCK, Outgoing, Room};
-use kernel_contract::{Automaton, BYTES, Block, ENDPOINTS, INLINE, Side};
+use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room};
+use kernel_contract::{Automaton, BYTES, ENDPOINTS, INLINE, Side};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a message's description.
@@ -36,26 +37,6 @@ type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
 fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
     let bytes: [u8; MESSAGE as usize] = memory.load(at)?;
     ChannelMessage::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)
-}
-
-/// Returns the block of a message that is sent.
-fn load_block(
-    memory: &GuestMemory<'_>,
-    system: &mut dyn System,
-    message: &ChannelMessage,
-) -> Result<Option<Block>, Errno> {
-    let [at, length] = message.block;
-    match (message.flags, message.reserved) {
-        (0, 0) => return Ok(None),
-        (HAS_BLOCK, 0) => memory.check(at, length)?,
-        _ => return Err(Errno::INVAL),
-    }
-    // No channel allows more.
-    if length as usize > LONGEST_BLOCK {
-        return Err(Errno::PROTO);
-    }
-    let bytes = memory.view(at, length, LONGEST_BLOCK)?;
-    system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)
 }
 
 /// Returns the name in a range of the program's memory.
@@ -74,6 +55,16 @@ fn load_fields<'a>(
     let into = into.ok_or(Errno::PROTO)?;
     bytes.read(at, into)?;
     Ok(into)
+}
+
+/// Returns the number by which a program knows why nothing was received.
+fn errno(why: Unreceived) -> Errno {
+    match why {
+        Unreceived::Failed(why) => why,
+        Unreceived::Unfit { .. } => Errno::MSGSIZE,
+        // Never with memory.
+        Unreceived::Copies => Errno::IO,
+    }
 }
 
 impl Process {
@@ -159,13 +150,18 @@ impl Process {
         end: u64,
         message: &ChannelMessage,
     ) -> Done {
-        let block = load_block(memory, system, message)?;
-        let bytes = load_fields(&memory.bytes, memory.scratch, message.bytes)?;
-        let held = self.hold_back(message.ends)?;
-        let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
-        let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
-        let sent = system.send(end, &self.contracts, outgoing);
-        self.settle(&held, sent.is_ok());
+        let GuestMemory { bytes: program, scratch } = memory;
+        // First the fields: they may be in the pages of the block.
+        let bytes = load_fields(program, *scratch, message.bytes)?;
+        let mut block = blocks::load(program, system, end, (message, &[]))?;
+        let sent = self.hold_back(message.ends).and_then(|held| {
+            let ends = held.map(|held| held.map(|(_, descriptor)| descriptor.object.parts().0));
+            let outgoing = Outgoing { tag: message.tag, bytes, block: &mut block, ends };
+            let sent = system.send(end, &self.contracts, outgoing);
+            self.settle(&held, sent.is_ok());
+            sent
+        });
+        blocks::unload(program, block, message.block);
         Ok(sent?)
     }
 
@@ -226,30 +222,30 @@ impl Process {
     ) -> Done {
         // Most messages carry no ends, so numbers for them are reserved when that is known.
         let mut numbers = [NO_END; ENDPOINTS];
+        // Most blocks for which room begins with a page pass.
+        let mut copies = false;
         let received = loop {
             let ends = numbers.iter().filter(|number| **number != NO_END).count();
             let messages = (asked, sent.take());
-            match self.receive_into(memory, system, from, messages, (ends, waits)) {
-                Ok(Err(Unreceived { why, ends: needed, .. }))
-                    if why == Errno::MSGSIZE && needed > ends =>
-                {
+            match self.receive_into(memory, system, from, messages, (ends, copies, waits)) {
+                Ok(Err(Unreceived::Copies)) if !copies => copies = true,
+                Ok(Err(Unreceived::Unfit { ends: needed, .. })) if needed > ends => {
                     if let Err(why) = self.reserve_one(&mut numbers) {
                         break Err(why.into());
                     }
                 }
-                received => break received.and_then(|it| it.map_err(|it| it.why.into())),
+                Ok(Ok(received)) => break Ok(received),
+                Ok(Err(why)) => break Err(errno(why).into()),
+                Err(why) => break Err(why),
             }
         };
-        let arrived = received.inspect_err(|_| {
+        let (arrived, block) = received.inspect_err(|_| {
             self.enter_ends(numbers, [Cargo::Nothing; ENDPOINTS]);
         })?;
         let ends = self.enter_ends(numbers, arrived.ends);
-        let (block, flags) = match &arrived.block {
-            Some(block) => (block.len() as u32, HAS_BLOCK),
-            None => (0, 0),
-        };
+        let flags = if block.is_some() { HAS_BLOCK } else { 0 };
         let ([bytes, _], [block_at, _]) = (asked.bytes, asked.block);
-        let (bytes, block) = ([bytes, arrived.length as u32], [block_at, block]);
+        let (bytes, block) = ([bytes, arrived.length as u32], [block_at, block.unwrap_or(0)]);
         let stored = ChannelMessage { bytes, block, ends, tag: arrived.tag, flags, reserved: 0 };
         memory.store(from.1, stored.as_bytes())?;
         Ok(())
@@ -263,60 +259,59 @@ impl Process {
     }
 
     /// Receives a message into the room that the program has, and ends for which numbers are
-    /// reserved. If the room is too small, stores the lengths that are needed.
+    /// reserved. Returns it with the length of its block. If the room is too small, stores the
+    /// lengths that are needed.
     fn receive_into(
         &self,
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
-        (end, message): (u64, u32),
+        (end, message_at): (u64, u32),
         (asked, sent): (&ChannelMessage, Option<&ChannelMessage>),
-        (ends, waits): (usize, bool),
-    ) -> Result<Result<Arrived, Unreceived>, Halt> {
-        for [at, room] in [asked.bytes, asked.block, [message, MESSAGE]] {
-            memory.check(at, room)?;
-            memory.touch(at, room.min(LONGEST_BLOCK as u32))?;
+        (ends, copies, waits): (usize, bool, bool),
+    ) -> Result<Result<(Arrived, Option<u32>), Unreceived>, Halt> {
+        let GuestMemory { bytes: program, scratch } = &mut *memory;
+        for [at, room] in [asked.bytes, [message_at, MESSAGE]] {
+            program.check(at, room)?;
+            program.touch(at, room)?;
         }
+        let has_memory = blocks::prepare(program, system, asked.block, copies)?;
         let ([at, room], [block_at, block]) = (asked.bytes, asked.block);
         let room = (room as usize).min(INLINE);
-        let out = match sent {
-            Some(message) => load_block(memory, system, message)?,
-            None => None,
-        };
-        let (bytes, sending) = memory.scratch.split_at_mut(INLINE);
+        let (bytes, sending) = scratch.split_at_mut(INLINE);
         let bytes = bytes.get_mut(..room).ok_or(Errno::INVAL)?;
-        let mut into = Room { bytes, block: block as usize, ends };
+        let mut into = Room { bytes, block: block as usize, has_memory, ends };
         let received = match sent {
             None => system.receive(end, &self.contracts, &mut into, waits)?,
             Some(message) => {
-                let bytes = load_fields(&memory.bytes, sending, message.bytes)?;
-                let ends = [None; ENDPOINTS];
-                let message = Outgoing { tag: message.tag, bytes, block: out, ends };
-                system.call(end, &self.contracts, message, &mut into)?
+                let bytes = load_fields(program, sending, message.bytes)?;
+                let stays = [asked.bytes, [message_at, MESSAGE], asked.block];
+                let stays = if has_memory { &stays[..] } else { &stays[..2] };
+                let mut out = blocks::load(program, system, end, (message, stays))?;
+                let (block, ends) = (&mut out, [None; ENDPOINTS]);
+                let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
+                let called = system.call(end, &self.contracts, outgoing, &mut into);
+                blocks::unload(program, out, message.block);
+                called?
             }
         };
-        match &received {
-            Ok(Arrived { block: Some(it), .. }) if it.len() > block as usize => {
-                return Err(Errno::IO.into());
+        match received {
+            Ok(mut arrived) => {
+                program.store(at, scratch.get(..arrived.length).ok_or(Errno::IO)?)?;
+                let block = arrived.block.take();
+                let length = block.as_ref().map(|block| block.len() as u32);
+                block.map_or(Ok(()), |block| blocks::store(program, block, asked.block))?;
+                Ok(Ok((arrived, length)))
             }
-            Ok(arrived) => {
-                let bytes = memory.scratch.get(..arrived.length).ok_or(Errno::IO)?;
-                memory.bytes.store(at, bytes)?;
-                let pieces = arrived.block.iter().flat_map(Block::pieces);
-                for (offset, piece) in pieces {
-                    memory.bytes.store(block_at + offset as u32, piece)?;
-                }
-            }
-            Err(Unreceived { why, bytes, block: needed, .. })
-                if *why == Errno::MSGSIZE && (*bytes > room || *needed > block as usize) =>
+            Err(Unreceived::Unfit { bytes, block: needed, .. })
+                if bytes > room || needed > block as usize =>
             {
-                let (bytes, block) = ([at, *bytes as u32], [block_at, *needed as u32]);
+                let (bytes, block) = ([at, bytes as u32], [block_at, needed as u32]);
                 let needed = ChannelMessage { bytes, block, ..*asked };
-                memory.store(message, needed.as_bytes())?;
-                return Err(Errno::MSGSIZE.into());
+                program.store(message_at, needed.as_bytes())?;
+                Err(Errno::MSGSIZE.into())
             }
-            Err(_) => {}
+            Err(why) => Ok(Err(why)),
         }
-        Ok(received)
     }
 
     /// Makes descriptors of received ends at reserved numbers, and frees the others. Returns what

@@ -48,18 +48,19 @@ impl Contracts {
     }
 }
 
-/// Why nothing was received; and if the room is too small, what the message needs.
+/// Why nothing was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreceived {
-    pub why: Errno,
-    pub bytes: usize,
-    pub block: usize,
-    pub ends: usize,
+pub enum Unreceived {
+    Failed(Errno),
+    /// The message needs room for so many bytes, for so many of its block, and for so many ends.
+    Unfit { bytes: usize, block: usize, ends: usize },
+    /// Its block is to be copied, and there is no memory in the room for it ([`Room::has_memory`]).
+    Copies,
 }
 
 impl From<Errno> for Unreceived {
     fn from(why: Errno) -> Unreceived {
-        Unreceived { why, bytes: 0, block: 0, ends: 0 }
+        Unreceived::Failed(why)
     }
 }
 
@@ -100,6 +101,18 @@ pub trait Ends {
     /// Copies the block of a message to memory of the kernel. Returns `None` without memory.
     fn block(&mut self, bytes: &[u8]) -> Option<Block> {
         Block::of(bytes)
+    }
+
+    /// Takes the pages of a block that is to be sent at an end, which are zeros then, and a copy of
+    /// what is left of the last one. Returns `None` if the block has to be copied.
+    fn take_block(&mut self, _end: u64, _bytes: &mut [u8]) -> Option<Block> {
+        None
+    }
+
+    /// Prepares a range of whole pages for those of a block that is received: they can be put there
+    /// without more memory. Returns false if a block has to be copied.
+    fn reserve_block(&mut self, _room: &mut [u8]) -> bool {
+        false
     }
 
     /// Sends a message. Its block and its ends have left the process afterwards.

@@ -31,6 +31,7 @@ extern crate alloc;
 mod arguments;
 pub mod authority;
 pub mod begin;
+mod blocks;
 mod channels;
 mod children;
 pub mod clocks;

@@ -14,11 +14,13 @@
 //! one on behalf of a program, it gets the page, up to a limit, and that program ends afterwards.
 //!
 //! - [`load`]: reads, checks and caches programs
+//! - [`passing`]: blocks of messages in pages of programs
 //! - [`seam`]: the platform functions that wasmtime calls
 //! - [`stack`]: stacks of programs
 //! - [`preferences`]: what images say of the kernel that is to run them
 
 mod load;
+pub mod passing;
 mod preferences;
 mod seam;
 pub mod stack;

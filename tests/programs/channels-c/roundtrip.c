@@ -1,6 +1,6 @@
 /* What a round trip of 64 bytes over a channel takes (benches/programs.toml), as `records` measures
  * that of a byte over two pipes: each side answers and waits in one call. And what a block of
- * 64 KiB takes, in either direction, with an empty one in the other. */
+ * 64 KiB takes: half of its way there and back, or one way, with an empty one in the other. */
 #include "channels.h"
 
 #include <errno.h>
@@ -59,31 +59,49 @@ void roundtrip(int rounds, const char *kernel)
     report("roundtrip_64", kernel, spent, rounds);
 }
 
-static uint8_t block[65536];
+/* Its pages pass from one program to the other one, if both are on one kernel. */
+static _Alignas(4096) uint8_t block[65536];
 
-/* Sends back an empty block for a full one, and a full one for an empty one. */
+/* Writes a byte in each page. */
+static void fill(uint32_t length, uint32_t number)
+{
+    for (uint32_t at = 0; at < length; at += 4096)
+        block[at] = (uint8_t)number;
+}
+
+static void check(uint32_t length, uint32_t number)
+{
+    for (uint32_t at = 0; at < length; at += 4096)
+        must(block[at] == (uint8_t)number, "another block");
+}
+
+/* Sends back a full or an empty block, as the lowest bit of the number says. */
 void swap(void)
 {
     struct piece_v1_received come = {.room = penumbra_piece(block, sizeof(block))};
-    const struct piece_v1_same same = {0};
     is(piece_v1_use(HERE, PENUMBRA_SERVER), 0, "use");
     int error = piece_v1_receive(HERE, &come, 0);
     while (error == 0) {
-        uint32_t length = come.block.count ? 0 : sizeof(block);
+        const struct piece_v1_same same = {.sum = come.message.piece.sum};
+        uint32_t length = same.sum & 1 ? sizeof(block) : 0;
+        check(come.block.count, same.sum);
+        fill(length, same.sum + 1);
         error = piece_v1_same_call(HERE, &same, penumbra_piece(block, length), &come);
     }
     is(error, EPIPE, "the end of the pieces");
 }
 
-/* Rounds in which `sent` bytes are sent and `back` bytes come back. */
+/* Rounds in which `sent` bytes are sent and `back` bytes come back, none or all. */
 static uint64_t swaps(uint32_t end, int rounds, uint32_t sent, uint32_t back)
 {
     struct piece_v1_received reply = {.room = penumbra_piece(block, sizeof(block))};
-    const struct piece_v1_piece piece = {0};
     uint64_t began = now();
     for (int i = 0; i < rounds; i++) {
+        const struct piece_v1_piece piece = {.sum = 2 * (uint32_t)i + (back ? 1 : 0)};
+        fill(sent, piece.sum);
         is(piece_v1_piece_call(end, &piece, penumbra_piece(block, sent), &reply), 0, "piece");
-        must(reply.block.count == back, "another block");
+        must(reply.block.count == back, "another length");
+        check(back, piece.sum + 1);
     }
     return now() - began;
 }
@@ -91,11 +109,13 @@ static uint64_t swaps(uint32_t end, int rounds, uint32_t sent, uint32_t back)
 void blocks(int rounds, const char *kernel)
 {
     uint32_t ends[2];
+    const uint32_t all = sizeof(block);
     is(piece_v1_channel(ends), 0, "channel");
     uint32_t pid = start(kernel, "channels-c", "swap", ends[1]);
-    swaps(ends[0], rounds / 4 + 1, sizeof(block), 0);
-    report("oneway_64k", kernel, swaps(ends[0], rounds, sizeof(block), 0), rounds);
-    report("back_64k", kernel, swaps(ends[0], rounds, 0, sizeof(block)), rounds);
+    swaps(ends[0], rounds / 4 + 1, all, all);
+    report("oneway_64k", kernel, swaps(ends[0], rounds, all, all), 2 * rounds);
+    report("filled_64k", kernel, swaps(ends[0], rounds, all, 0), rounds);
+    report("back_64k", kernel, swaps(ends[0], rounds, 0, all), rounds);
     close((int)ends[0]);
     ended(pid, PENUMBRA_EXIT);
 }

@@ -22,8 +22,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
-use kernel_contract::exchange::LONGEST_BLOCK;
-use kernel_contract::{Block, Lent};
+use kernel_contract::exchange::{LONGEST_BLOCK, Room};
+use kernel_contract::{Block, Lent, PAGE};
 use kernel_msg::Refusal;
 use kernel_node::bulk::Loan;
 
@@ -100,13 +100,20 @@ impl Rest {
     /// Keeps the block of a message that a process of this tree sends.
     pub(super) fn keep(
         &mut self,
-        block: Block,
+        block: &mut Option<Block>,
         tree: u32,
         secret: u64,
-    ) -> Result<BlockName, Failure> {
+    ) -> Result<Option<BlockName>, Failure> {
+        let Some(taken) = block.take() else { return Ok(None) };
         // A contract allows less than 4 GiB.
-        let length = block.len() as u32;
-        self.blocks.put((block, length), tree, secret).map_err(|_| Failure::Blocks)
+        let length = taken.len() as u32;
+        match self.blocks.put((taken, length), tree, secret) {
+            Ok(name) => Ok(Some(name)),
+            Err(back) => {
+                *block = Some(back);
+                Err(Failure::Blocks)
+            }
+        }
     }
 
     /// Copies a message to cells. Returns `None` if there are too few.
@@ -141,16 +148,23 @@ impl Rest {
         self.cells.free(payload);
     }
 
-    /// Fails unless the block of the next message can be received: it is here, or was fetched.
+    /// Fails unless the block of the next message can be received: it is here, or was fetched, and
+    /// there is memory for it, or it brings its own.
     pub(super) fn can_receive(
         &self,
         name: &BlockName,
+        room: &Room<'_>,
         fetched: Option<&Fetched>,
     ) -> Result<(), Failure> {
-        if self.blocks.is_here(name) {
+        let is_here = self.blocks.is_here(name);
+        let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
+        let passes = here.is_some_and(Block::passes);
+        if !room.has_memory && !(passes && (name.length as usize).next_multiple_of(PAGE) <= room.block) {
+            return Err(Failure::Copies);
+        }
+        if is_here {
             // The name may come from another kernel.
-            let block = self.blocks.read(name.id, name.secret);
-            let is_it = block.is_some_and(|block| block.len() == name.length as usize);
+            let is_it = here.is_some_and(|block| block.len() == name.length as usize);
             return if is_it { Ok(()) } else { Err(Failure::Broken) };
         }
         match fetched.filter(|fetched| fetched.name == *name) {

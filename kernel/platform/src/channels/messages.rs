@@ -41,16 +41,17 @@ impl State {
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
         let next = permits(table, contract, &about, &message, &carried)?;
         let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = block.map(|block| rest.keep(block, tree, about.secret)).transpose()?;
+        let name = rest.keep(block, tree, about.secret)?;
         let Some(payload) = rest.put(name.as_ref(), fields) else {
-            name.iter().for_each(|name| drop(rest.blocks.take(name)));
+            *block = name.and_then(|name| rest.blocks.take(&name));
             return Err(Failure::Breach);
         };
         let message =
             kernel_channel::Outgoing { tag, bytes: fields.len() as u32, payload, carried };
         let sent = table.send(id, message, &Permitted(next), &mut rest.follow_by(handoff));
         if let Err(refused) = sent {
-            rest.free(refused.payload);
+            *block = name.and_then(|name| rest.blocks.take(&name));
+            rest.cells.free(refused.payload);
             return Err(refusal(refused.error));
         }
         if let Some(name) = name {
@@ -77,7 +78,7 @@ impl State {
                 return Err(Failure::Unfit { bytes: fields_of(payload), block, ends });
             }
             if let Some(name) = name {
-                rest.can_receive(&name, fetched.as_ref())?;
+                rest.can_receive(&name, room, fetched.as_ref())?;
             }
             let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
             if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {

@@ -45,7 +45,7 @@ fn a_receive_that_fails_leaves_no_number_reserved() {
     let mut program = Program::new();
     let fd = u64::from(end(&mut program, 1, u64::MAX));
     let free = program.process.table().free(0);
-    let needs = |bytes, ends| Ok(Err(Unreceived { why: Errno::MSGSIZE, bytes, block: 0, ends }));
+    let needs = |bytes, ends| Ok(Err(Unreceived::Unfit { bytes, block: 0, ends }));
     // Another thread has taken the message for which a number was reserved.
     for then in [Err(Interrupted), needs(9, 0), needs(9, 2), Ok(Err(Errno::PIPE.into()))] {
         message(&mut program, [NO_END; 2]);
@@ -62,7 +62,7 @@ fn a_received_end_gets_the_lowest_free_number() {
     let mut program = Program::new();
     let fd = u64::from(end(&mut program, 1, u64::MAX));
     let free = program.process.table().free(0).unwrap();
-    let needed = Unreceived { why: Errno::MSGSIZE, bytes: 0, block: 0, ends: 1 };
+    let needed = Unreceived::Unfit { bytes: 0, block: 0, ends: 1 };
     let arrived = Arrived { tag: 4, length: 0, block: None, ends: [Cargo::Nothing, Cargo::End(7)] };
     message(&mut program, [0; 2]);
     program.world.received = [Ok(Err(needed)), Ok(Ok(arrived))].into();
@@ -111,7 +111,7 @@ fn a_block_is_sent_as_it_was_and_only_from_the_programs_memory() {
 fn a_received_block_is_stored_or_its_length_is() {
     let mut program = Program::new();
     let fd = u64::from(end(&mut program, 1, u64::MAX));
-    let needed = Unreceived { why: Errno::MSGSIZE, bytes: 0, block: LENGTH, ends: 0 };
+    let needed = Unreceived::Unfit { bytes: 0, block: LENGTH, ends: 0 };
     program.world.received = [Ok(Err(needed))].into();
     with_block(&mut program, 3, 0);
     assert_eq!(program.call("channel_receive", &[fd, RESULT, 0]), Errno::MSGSIZE.0);

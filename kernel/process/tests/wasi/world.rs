@@ -191,7 +191,7 @@ impl Ends for World {
         _contracts: &Contracts,
         message: Outgoing<'_>,
     ) -> Result<(), kernel_process::Errno> {
-        if let Some(block) = &message.block {
+        if let Some(block) = message.block.take() {
             self.blocks.push(block.pieces().flat_map(|(_, piece)| piece.to_vec()).collect());
         }
         self.sent.push(message.ends);

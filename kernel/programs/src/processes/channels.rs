@@ -5,6 +5,7 @@
 //! and is woken by a message, a close, or the end of its process.
 
 use super::guest::Guest;
+use crate::programs::passing;
 use ::names::client::Registration;
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
@@ -40,8 +41,8 @@ fn errno(failure: Failure) -> Errno {
         Failure::Full => Errno::NFILE,
         Failure::Large => Errno::NOTSUP,
         Failure::Empty => Errno::AGAIN,
-        // No program sees it: `receive` fetches the block.
-        Failure::Far(_) => Errno::IO,
+        // No program sees these: the block is fetched, or gets memory.
+        Failure::Far(_) | Failure::Copies => Errno::IO,
         Failure::Unfit { .. } => Errno::MSGSIZE,
         Failure::Crowded => Errno::NOMEM,
     }
@@ -49,9 +50,8 @@ fn errno(failure: Failure) -> Errno {
 
 fn unreceived(failure: Failure) -> Unreceived {
     match failure {
-        Failure::Unfit { bytes, block, ends } => {
-            Unreceived { why: Errno::MSGSIZE, bytes, block, ends }
-        }
+        Failure::Unfit { bytes, block, ends } => Unreceived::Unfit { bytes, block, ends },
+        Failure::Copies => Unreceived::Copies,
         failure => errno(failure).into(),
     }
 }
@@ -319,6 +319,15 @@ impl Ends for Guest {
 
     fn block(&mut self, bytes: &[u8]) -> Option<Block> {
         self.kernel().channels.block(bytes)
+    }
+
+    fn take_block(&mut self, end: u64, bytes: &mut [u8]) -> Option<Block> {
+        // Another kernel reads a block faster in bulk memory.
+        self.kernel().channels.is_near(end).then(|| passing::take(bytes))?
+    }
+
+    fn reserve_block(&mut self, room: &mut [u8]) -> bool {
+        passing::reserve(room)
     }
 
     fn send(
