@@ -132,11 +132,14 @@ const _: fn(&Table) -> usize = Table::tables;
 // - `take(virt, frames)`: unmaps the pages; a place without one becomes `None`. Returns how many
 //   there were. The caller flushes their range before it uses a frame.
 // - `give(virt, frames)`: maps the frames in free pages, and removes from the slice what it maps.
-//   What remains there had no table, or its page is mapped.
+//   What remains there had no table, or its page is mapped. Returns how many it has mapped.
+// - `missing(virt, pages)`: which of up to 64 consecutive pages of one table are not mapped, a bit
+//   each from the lowest on; `None`: there is no table.
 type Reserve = fn(&mut Table, &dyn Frames, VirtAddr, u64) -> Result<(), MapError>;
 const _: Reserve = Table::reserve;
 const _: fn(&mut Table, VirtAddr, &mut [Option<PhysAddr>]) -> usize = Table::take;
-const _: fn(&mut Table, VirtAddr, &mut [Option<PhysAddr>]) = Table::give;
+const _: fn(&mut Table, VirtAddr, &mut [Option<PhysAddr>]) -> usize = Table::give;
+const _: fn(&Table, VirtAddr, usize) -> Option<u64> = Table::missing;
 // Pages that are mapped and unmapped one by one with a single store each: their tables exist from
 // the start, so `set` neither allocates nor locks. The caller of `set` excludes other callers and,
 // when it takes rights away, flushes. When `set` adds rights, a TLB may keep the weaker entry: a

@@ -205,15 +205,26 @@ impl PageTable {
         count
     }
 
-    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) {
+    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let mut count = 0;
         self.each_last(virt, frames, |slot, frame| {
             if slot.get() == 0
                 && let Some(phys) = frame.take()
             {
                 slot.set(descriptor::passing(phys));
+                count += 1;
             }
         });
         publish();
+        count
+    }
+
+    pub fn missing(&self, virt: VirtAddr, pages: usize) -> Option<u64> {
+        let table = self.table_of(virt)?;
+        let is_free = |index| Slot { table, index, level: LAST }.get() == 0;
+        let first = index(virt, LAST);
+        let bit = |page| u64::from(is_free(first + page)) << page;
+        Some((0..pages).fold(0, |missing, page| missing | bit(page)))
     }
 
     /// Calls `work` with the slot of each of these pages that has a table of the last level.

@@ -154,8 +154,8 @@ impl PageTable {
         count
     }
 
-    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) {
-        let (memory, rights) = (Memory::Cached, Rights::ReadWrite);
+    pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let (memory, rights, mut count) = (Memory::Cached, Rights::ReadWrite, 0);
         for (at, frame) in (virt.0..).step_by(PAGE as usize).zip(frames) {
             let virt = VirtAddr(at);
             let has_table = self.tables.contains_key(&(at & !(TABLE - 1)));
@@ -164,8 +164,17 @@ impl PageTable {
                 && let Some(phys) = frame.take()
             {
                 self.leaves.insert(at, Mapping { virt, phys, bytes: PAGE, memory, rights });
+                count += 1;
             }
         }
+        count
+    }
+
+    pub fn missing(&self, virt: VirtAddr, pages: usize) -> Option<u64> {
+        let is_free = |page| self.find(virt.plus(page as u64 * PAGE)).is_none();
+        let bit = |page| u64::from(is_free(page)) << page;
+        let has_table = self.tables.contains_key(&(virt.0 & !(TABLE - 1)));
+        has_table.then(|| (0..pages).fold(0, |missing, page| missing | bit(page)))
     }
 
     pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
@@ -264,6 +273,8 @@ mod tests {
         table.give(at, &mut other);
         assert_eq!(other.map(|frame| frame.is_some()), [true, false, true], "one page was free");
         let mut taken = [None; 4];
+        assert_eq!(table.missing(at.plus(PAGE), 3), Some(4));
+        assert_eq!(table.missing(at.plus(TABLE + PAGE), 1), None);
         assert_eq!(table.take(at, &mut taken), 3);
         assert_eq!(taken, [frames[0], Some(PhysAddr(0xa000)), frames[2], None]);
         assert_eq!((table.take(at, &mut taken), taken), (0, [None; 4]));

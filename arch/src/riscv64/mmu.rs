@@ -167,16 +167,25 @@ impl PageTable {
         count
     }
 
-    pub fn give(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) {
-        let bytes = frames.len() as u64 * PAGE;
+    pub fn give(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
+        let (bytes, mut count) = (frames.len() as u64 * PAGE, 0);
         self.each_last(va, frames, |slot, frame| {
             if load(slot) == 0
                 && let Some(pa) = frame.take()
             {
                 store(slot, pte::passing(pa.0));
+                count += 1;
             }
         });
         flush(va, bytes); // a TLB may have cached the invalid entries
+        count
+    }
+
+    pub fn missing(&self, va: VirtAddr, pages: usize) -> Option<u64> {
+        let found = self.lookup(va.0);
+        let is_free = |page| !pte::is_valid(load(found.slot.wrapping_add(page)));
+        let bit = |page| u64::from(is_free(page)) << page;
+        (found.level == 0).then(|| (0..pages).fold(0, |missing, page| missing | bit(page)))
     }
 
     /// Calls `work` with the entry of each of these pages that has a table of the last level.

@@ -81,6 +81,14 @@ struct Stored<M> {
 struct Slot<M> {
     generation: u32,
     block: Option<Stored<M>>,
+    /// Its place in the order of slots.
+    place: u16,
+}
+
+/// The slots with a block, and after them those without.
+struct Order {
+    slots: Vec<u16>,
+    used: usize,
 }
 
 /// How much blocks may take.
@@ -108,6 +116,9 @@ pub struct Blocks<M> {
     me: Life,
     limits: BlockLimits,
     slots: Vec<Slot<M>>,
+    order: Order,
+    /// Bytes of all blocks.
+    bytes: usize,
     notices: VecDeque<(Life, BlockNotice)>,
     /// The last epoch of each kernel that is over.
     over: [u16; MAX_DOMAINS],
@@ -116,18 +127,21 @@ pub struct Blocks<M> {
 impl<M> Blocks<M> {
     /// Takes all memory that this will ever use, without the blocks.
     pub fn new(me: Life, limits: BlockLimits) -> Blocks<M> {
-        let slots = (0..limits.blocks).map(|_| Slot { generation: 0, block: None }).collect();
+        let slot = |place| Slot { generation: 0, block: None, place };
+        let slots = (0..limits.blocks).map(slot).collect();
+        let order = Order { slots: (0..limits.blocks).collect(), used: 0 };
         let notices = VecDeque::with_capacity(limits.notices_to_one() * limits.peers);
-        Blocks { me, limits, slots, notices, over: [0; MAX_DOMAINS] }
+        Blocks { me, limits, slots, order, bytes: 0, notices, over: [0; MAX_DOMAINS] }
     }
 
     fn stored(&self) -> impl Iterator<Item = &Stored<M>> {
-        self.slots.iter().filter_map(|slot| slot.block.as_ref())
+        let used = self.order.slots.iter().take(self.order.used);
+        used.filter_map(|at| self.slots.get(usize::from(*at))?.block.as_ref())
     }
 
     /// Returns the number of blocks, and of their bytes.
     pub fn used(&self) -> (usize, usize) {
-        self.stored().fold((0, 0), |(count, bytes), it| (count + 1, bytes + it.bytes))
+        (self.order.used, self.bytes)
     }
 
     /// Keeps a block for a message that a process of this tree sends. At a limit, returns the
@@ -141,14 +155,16 @@ impl<M> Blocks<M> {
         let bytes = length as usize;
         let all = self.stored().filter(|it| it.tree == tree);
         let (count, of_tree) = all.fold((0, 0), |(count, all), it| (count + 1, all + it.bytes));
-        let fits = self.used().1 + bytes <= self.limits.bytes
+        let fits = self.bytes + bytes <= self.limits.bytes
             && of_tree + bytes <= self.limits.of_tree
             && count < self.limits.blocks_of_tree;
-        let free = self.slots.iter_mut().enumerate().find(|(_, slot)| slot.block.is_none());
-        let Some((at, slot)) = free.filter(|_| fits) else { return Err(memory) };
+        let free = self.order.slots.get(self.order.used).copied().filter(|_| fits);
+        let slot = free.and_then(|at| Some((at, self.slots.get_mut(usize::from(at))?)));
+        let Some((at, slot)) = slot else { return Err(memory) };
         slot.block = Some(Stored { memory, bytes, tree, secret, to: Lives::NONE });
+        (self.order.used, self.bytes) = (self.order.used + 1, self.bytes + bytes);
         let epoch = u64::from(self.me.epoch.0) << 48;
-        let id = epoch | u64::from(slot.generation) << 16 | at as u64;
+        let id = epoch | u64::from(slot.generation) << 16 | u64::from(at);
         Ok(BlockName { home: self.me, id, secret, length })
     }
 
@@ -164,9 +180,25 @@ impl<M> Blocks<M> {
     }
 
     fn free(&mut self, id: u64, secret: u64) -> Option<M> {
-        let slot = self.slot(id, secret)?;
+        self.find(id, secret)?;
+        self.empty(id as u16)
+    }
+
+    /// Empties a slot. Returns what was there.
+    fn empty(&mut self, at: u16) -> Option<M> {
+        let slot = self.slots.get_mut(usize::from(at))?;
+        let Stored { memory, bytes, .. } = slot.block.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.block.take().map(|it| it.memory)
+        self.bytes -= bytes;
+        // The last one in use takes its place in the order.
+        let (place, last) = (slot.place, self.order.used - 1);
+        self.order.used = last;
+        self.order.slots.swap(usize::from(place), last);
+        if let Some(other) = self.order.slots.get(usize::from(place)) {
+            self.slots.get_mut(usize::from(*other))?.place = place;
+        }
+        self.slots.get_mut(usize::from(at))?.place = last as u16;
+        Some(memory)
     }
 
     /// Returns a block at home.
@@ -270,10 +302,10 @@ impl<M> Blocks<M> {
         }
         let is_dead = |life: Life| life.kernel == dead.kernel && life.epoch.0 <= dead.epoch.0;
         self.notices.retain(|(home, _)| !is_dead(*home));
-        for slot in &mut self.slots {
-            if slot.block.as_ref().is_some_and(|it| it.to.iter().any(is_dead)) {
-                slot.generation = slot.generation.wrapping_add(1);
-                slot.block = None;
+        for at in 0..self.limits.blocks {
+            let block = self.slots.get(usize::from(at)).and_then(|slot| slot.block.as_ref());
+            if block.is_some_and(|it| it.to.iter().any(is_dead)) {
+                self.empty(at);
             }
         }
     }

@@ -176,21 +176,15 @@ impl Spaces {
             return FaultOutcome::Unhandled;
         }
         let first = offset & !(AROUND * PAGE - 1);
-        let touched = offset & !(PAGE - 1);
-        match self.map_page(slot, touched, from) {
-            Err(SpaceError::NoMemory) => return FaultOutcome::NoMemory,
+        let touched = (offset - first) / PAGE;
+        let pages = (open - first).div_ceil(PAGE).min(AROUND);
+        match self.map_pages((slot, first), pages, 1 << touched, from) {
+            Err(SpaceError::NoMemory) => FaultOutcome::NoMemory,
+            Err(_) => FaultOutcome::Unhandled,
+            Ok(mapped) if mapped & 1 << touched != 0 => FaultOutcome::Mapped,
             // Another core has mapped it since the fault, or its rights forbid the access.
-            Ok(false) => return mapped_meanwhile(start_of(slot).plus(touched), from),
-            Err(_) => return FaultOutcome::Unhandled,
-            Ok(true) => {}
+            Ok(_) => mapped_meanwhile(start_of(slot).plus(first + touched * PAGE), from),
         }
-        let end = open.min(first + AROUND * PAGE);
-        let around = (first..end).step_by(PAGE as usize).filter(|&page| page != touched);
-        // If there is no memory for these, a touch will fault.
-        around.for_each(|page| {
-            let _ = self.map_page(slot, page, from);
-        });
-        FaultOutcome::Mapped
     }
 
     /// Allocates all pages of `[at, at + bytes)`, which must be open.
@@ -200,35 +194,57 @@ impl Spaces {
         if end > self.slots.lock()[slot].open {
             return Err(SpaceError::NotOpen);
         }
-        (offset..end).step_by(PAGE as usize).try_for_each(|page| {
-            self.map_page(slot, page, from)?;
-            Ok(())
-        })
+        let mut first = offset;
+        while first < end {
+            let of_table = (TABLE - first % TABLE) / PAGE;
+            let pages = of_table.min((end - first) / PAGE).min(AROUND);
+            self.map_pages((slot, first), pages, u64::MAX, from)?;
+            first += pages * PAGE;
+        }
+        Ok(())
     }
 
-    /// Maps a zeroed page unless one is mapped already. Returns whether it did.
-    fn map_page(&self, slot: usize, page: u64, from: PageSource<'_>) -> Result<bool, SpaceError> {
-        let at = start_of(slot).plus(page);
-        if from.table.lock().find(at).is_some() {
-            return Ok(false);
+    /// Maps zeroed pages where none are mapped, out of at most [`AROUND`] pages of one table. Those
+    /// in `must`, a bit each, must get memory, others may. Returns which ones it has mapped.
+    fn map_pages(
+        &self,
+        (slot, first): (usize, u64),
+        pages: u64,
+        must: u64,
+        from: PageSource<'_>,
+    ) -> Result<u64, SpaceError> {
+        let at = start_of(slot).plus(first);
+        let known = from.table.lock().missing(at, pages as usize);
+        let missing = known.unwrap_or((1 << pages) - 1);
+        let mut frames = [None; AROUND as usize];
+        let frames = &mut frames[..pages as usize];
+        let mut got = allocate_zeroed(frames, missing & must, from);
+        let is_short = got != missing & must;
+        if !is_short {
+            got |= allocate_zeroed(frames, missing & !must, from);
         }
-        let frame = from.frames.allocate(0).ok_or(SpaceError::NoMemory)?;
-        raw::zero(frame, 0);
-        let mapped =
-            from.table.lock().map(from.frames, at, frame, PAGE, Memory::Cached, Rights::ReadWrite);
-        let mut slots = self.slots.lock();
-        let space = &mut slots[slot];
-        space.committed += u64::from(mapped.is_ok());
-        // A failed call may have allocated a table as well.
-        space.mapped_end = space.mapped_end.max(page + PAGE);
-        drop(slots);
-        if let Err(why) = mapped {
-            from.frames.free(frame, 0);
-            // Another core has handled a fault of the same page.
-            return if why == MapError::Overlap { Ok(false) } else { Err(SpaceError::NoMemory) };
+        let has_tables = !is_short
+            && (known.is_some() || self.reserve_tables(at, pages * PAGE, from).is_ok());
+        let given = if has_tables { from.table.lock().give(at, frames) } else { 0 };
+        self.account((slot, first + pages * PAGE), given, 0);
+        for (page, frame) in frames.iter().enumerate() {
+            if let Some(frame) = *frame {
+                from.frames.free(frame, 0);
+                got &= !(1 << page);
+            }
         }
-        self.promised.fetch_sub(1, Ordering::Relaxed);
-        Ok(true)
+        if has_tables { Ok(got) } else { Err(SpaceError::NoMemory) }
+    }
+
+    /// Accounts for pages of a slot, below `end`, that were mapped and unmapped.
+    fn account(&self, (slot, end): (usize, u64), mapped: usize, unmapped: usize) {
+        let (mapped, unmapped) = (mapped as u64, unmapped as u64);
+        let space = &mut self.slots.lock()[slot];
+        space.committed = (space.committed + mapped).saturating_sub(unmapped);
+        space.mapped_end = space.mapped_end.max(end);
+        // A page may be counted as promised and as allocated for a moment, and never as neither.
+        self.promised.fetch_add(unmapped, Ordering::Relaxed);
+        self.promised.fetch_sub(mapped, Ordering::Relaxed);
     }
 
     /// Changes the rights of committed pages. `flush` must flush the TLBs of all cores of this
@@ -305,6 +321,19 @@ impl Spaces {
         free_tables(at, mapped_end, from, flush);
         self.slots.lock()[slot] = FREE;
     }
+}
+
+/// Allocates zeroed frames for these places, a bit each. Returns those that got one.
+fn allocate_zeroed(frames: &mut [Option<PhysAddr>], places: u64, from: PageSource<'_>) -> u64 {
+    let mut got = 0;
+    for (place, frame) in frames.iter_mut().enumerate().filter(|it| places >> it.0 & 1 != 0) {
+        *frame = from.frames.allocate(0);
+        if let Some(frame) = *frame {
+            raw::zero(frame, 0);
+            got |= 1 << place;
+        }
+    }
+    got
 }
 
 /// Returns the outcome of a fault on a page that is mapped: if it may be read and written, it was

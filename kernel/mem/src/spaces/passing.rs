@@ -8,12 +8,14 @@
 //! that was never touched. A page without memory is not allocated to be taken: it passes as a page
 //! of zeros, and one is left where it is put. Until then nothing writes to what passes.
 
-use super::{BATCH, PageSource, SpaceError, Spaces, locate};
+use super::{PageSource, SpaceError, Spaces, locate};
 use crate::raw;
 use alloc::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use core::fmt;
-use core::sync::atomic::Ordering;
+
+/// Number of pages that are put, and replaced, between two TLB flushes.
+const SWAPPED: usize = 16;
 
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
@@ -69,7 +71,7 @@ impl Spaces {
         from: PageSource<'a>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Option<Passing<'a>> {
-        self.check_open(at, bytes).ok()?;
+        let place = self.check_open(at, bytes).ok()?;
         let pages = (bytes / PAGE) as usize;
         let mut passing = Passing::with_room(pages + 1, from)?;
         if !rest.is_empty() && !passing.add_copy(rest) {
@@ -82,7 +84,7 @@ impl Spaces {
         if count > 0 {
             flush(at, bytes);
         }
-        self.gain(at, 0, count);
+        self.account(place, 0, count);
         Some(passing)
     }
 
@@ -96,8 +98,7 @@ impl Spaces {
         let (slot, offset) = self.check_open(at, bytes)?;
         let reserved = from.table.lock().reserve(from.frames, at, bytes);
         // A failed call may have allocated some.
-        let space = &mut self.slots.lock()[slot];
-        space.mapped_end = space.mapped_end.max(offset + bytes);
+        self.account((slot, offset + bytes), 0, 0);
         reserved.map_err(|_| SpaceError::NoMemory)
     }
 
@@ -110,38 +111,23 @@ impl Spaces {
         mut passing: Passing<'a>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Result<(), Passing<'a>> {
-        if self.check_open(at, bytes).is_err() {
-            return Err(passing);
-        }
+        let Ok((slot, offset)) = self.check_open(at, bytes) else { return Err(passing) };
         let from = passing.from;
         let pages = passing.frames.len().min((bytes / PAGE) as usize);
-        let mut at = at;
-        for batch in passing.frames[..pages].chunks_mut(BATCH) {
-            let length = batch.len() as u64 * PAGE;
-            let mut old = [None; BATCH];
-            let old = &mut old[..batch.len()];
-            let lost = from.table.lock().take(at, old);
+        let (mut at, mut mapped, mut unmapped) = (at, 0, 0);
+        for batch in passing.frames[..pages].chunks_mut(SWAPPED) {
+            let mut old = [None; SWAPPED];
+            let lost = from.table.lock().take(at, &mut old[..batch.len()]);
             if lost > 0 {
-                flush(at, length);
+                flush(at, batch.len() as u64 * PAGE);
                 old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
             }
-            let before = batch.iter().flatten().count();
-            from.table.lock().give(at, batch);
-            self.gain(at, before - batch.iter().flatten().count(), lost);
-            at = at.plus(length);
+            mapped += from.table.lock().give(at, batch);
+            unmapped += lost;
+            at = at.plus(batch.len() as u64 * PAGE);
         }
+        self.account((slot, offset + bytes), mapped, unmapped);
         Ok(())
-    }
-
-    /// Accounts for pages that a space has gained and lost.
-    fn gain(&self, at: VirtAddr, gained: usize, lost: usize) {
-        let (gained, lost) = (gained as u64, lost as u64);
-        if let Some((slot, _)) = locate(at.0) {
-            let space = &mut self.slots.lock()[slot];
-            space.committed = (space.committed + gained).saturating_sub(lost);
-        }
-        self.promised.fetch_add(lost, Ordering::Relaxed);
-        self.promised.fetch_sub(gained, Ordering::Relaxed);
     }
 
     /// Checks that a range of whole pages is open. Returns its slot, and its offset there.
