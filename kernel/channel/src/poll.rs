@@ -17,6 +17,12 @@ impl<B> Channels<B> {
         Ok(is_ready)
     }
 
+    /// Returns whether a receive would return something else than that the end is empty.
+    pub fn has_news(&self, end: EndId) -> bool {
+        let held = self.table.held(end).and_then(|index| self.table.get(index));
+        held.is_none_or(|end| end.is_readable() || end.is_finished())
+    }
+
     /// Ends a wait. If other programs still wait for the end, the caller does not call this.
     pub fn finish_poll(&mut self, end: EndId) -> Result<(), BadEnd> {
         let index = self.table.held(end).ok_or(BadEnd)?;

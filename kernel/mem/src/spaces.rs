@@ -78,7 +78,7 @@ struct Space {
     open: u64,
     /// Number of pages with memory.
     committed: u64,
-    /// End of the last page that ever had memory.
+    /// End of the last page that ever had a table.
     mapped_end: u64,
 }
 
@@ -226,7 +226,7 @@ impl Spaces {
         let has_tables = !is_short
             && (known.is_some() || self.reserve_tables(at, pages * PAGE, from).is_ok());
         let given = if has_tables { from.table.lock().give(at, frames) } else { 0 };
-        self.account((slot, first + pages * PAGE), given, 0);
+        self.account(at, given, 0);
         for (page, frame) in frames.iter().enumerate() {
             if let Some(frame) = *frame {
                 from.frames.free(frame, 0);
@@ -236,12 +236,14 @@ impl Spaces {
         if has_tables { Ok(got) } else { Err(SpaceError::NoMemory) }
     }
 
-    /// Accounts for pages of a slot, below `end`, that were mapped and unmapped.
-    fn account(&self, (slot, end): (usize, u64), mapped: usize, unmapped: usize) {
+    /// Accounts for pages of the space at `at` that were mapped, in tables that it has, and
+    /// unmapped.
+    fn account(&self, at: VirtAddr, mapped: usize, unmapped: usize) {
         let (mapped, unmapped) = (mapped as u64, unmapped as u64);
-        let space = &mut self.slots.lock()[slot];
-        space.committed = (space.committed + mapped).saturating_sub(unmapped);
-        space.mapped_end = space.mapped_end.max(end);
+        if let Some((slot, _)) = locate(at.0) {
+            let space = &mut self.slots.lock()[slot];
+            space.committed = (space.committed + mapped).saturating_sub(unmapped);
+        }
         // A page may be counted as promised and as allocated for a moment, and never as neither.
         self.promised.fetch_add(unmapped, Ordering::Relaxed);
         self.promised.fetch_sub(mapped, Ordering::Relaxed);

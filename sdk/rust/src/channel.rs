@@ -8,6 +8,7 @@
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
 //! - [`Door`] serves a name, and [`connect`] connects to the program that does
+//! - [`Block`] is the block of a message
 //! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
 //!   are the fields of messages
 //!
@@ -18,11 +19,13 @@
 //! let answer = ping_v1::client::start(here).call_ping(&Ping { sequence: 1 })?;
 //! ```
 
+mod block;
 mod fields;
 mod names;
 mod system;
 
 use crate::Errno;
+pub use block::Block;
 pub use fields::{Bytes, put, read};
 pub use names::{Door, connect, connect_when_served};
 pub use system::{Channel, End, Side};

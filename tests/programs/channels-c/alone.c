@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <wasi/api.h>
 
@@ -143,6 +144,87 @@ static void polls(void)
     puts("ok poll");
 }
 
+/* Pages of blocks, with room for a part of one more. */
+enum { PAGE = 4096, SENT = 9 * PAGE + 100, MOST = 16 * PAGE };
+
+static _Alignas(PAGE) uint8_t from[MOST], to[MOST + PAGE], untouched[MOST];
+
+static void must_be(const uint8_t *bytes, uint32_t count, uint8_t what)
+{
+    for (uint32_t at = 0; at < count; at++)
+        must(bytes[at] == what, "another byte");
+}
+
+/* Sends SENT bytes of this value, and receives them at `place`. */
+static void pass(const uint32_t ends[2], uint8_t value, uint8_t *place, uint32_t space)
+{
+    const struct piece_v1_piece piece = {.sum = value};
+    const struct piece_v1_same same = {.sum = value};
+    struct piece_v1_received come = {.room = penumbra_piece(place, space)};
+    memset(from, value, sizeof(from));
+    is(piece_v1_same_send(ends[0], &same, penumbra_piece(from, SENT)), EPROTO, "a client's");
+    must_be(from, sizeof(from), value);
+    is(piece_v1_piece_send(ends[0], &piece, penumbra_piece(from, SENT)), 0, "piece");
+    is(piece_v1_piece_send(ends[0], &piece, penumbra_piece(from, SENT)), EPROTO, "a second one");
+    must_be(from, 9 * PAGE, 0);
+    must_be(from + 9 * PAGE, MOST - 9 * PAGE, value);
+    is(piece_v1_receive(ends[1], &come, 0), 0, "receive");
+    must(come.block.count == SENT && come.message.piece.sum == value, "another piece");
+    must_be(place, SENT, value);
+    is(piece_v1_same_send(ends[1], &same, penumbra_piece(place, 0)), 0, "same");
+    come.room = penumbra_piece(NULL, 0);
+    is(piece_v1_receive(ends[0], &come, 0), 0, "receive");
+}
+
+/* Whole pages of blocks pass, wherever they are received, and leave zeros; a refused message leaves
+ * its block as it was. */
+static void passes(void)
+{
+    uint32_t ends[2];
+    is(piece_v1_channel(ends), 0, "channel");
+    pass(ends, 1, to, MOST);
+    pass(ends, 2, to, SENT);
+    pass(ends, 3, to + 13, MOST);
+    pass(ends, 4, to, MOST);
+    memset(to, 5, sizeof(to));
+    pass(ends, 6, to + PAGE, SENT);
+    must_be(to, PAGE, 5);
+    must_be(to + PAGE + SENT, MOST - SENT, 5);
+    both_closed(ends);
+    puts("ok pass");
+}
+
+/* Pages without memory pass as zeros, and a message may describe itself in the pages of its block. */
+static void passes_itself(void)
+{
+    uint32_t ends[2];
+    struct piece_v1_received come = {.room = penumbra_piece(to, MOST)};
+    struct penumbra_message *inside = (struct penumbra_message *)from;
+    uint32_t *field = (uint32_t *)(from + 64);
+    is(piece_v1_channel(ends), 0, "channel");
+    const struct piece_v1_piece piece = {.sum = 7};
+    is(piece_v1_piece_send(ends[0], &piece, penumbra_piece(untouched, MOST)), 0, "piece");
+    memset(to, 1, sizeof(to));
+    is(piece_v1_receive(ends[1], &come, 0), 0, "receive");
+    must_be(to, MOST, 0);
+    const struct piece_v1_same same = {.sum = 7};
+    is(piece_v1_same_send(ends[1], &same, penumbra_piece(NULL, 0)), 0, "same");
+    is(piece_v1_receive(ends[0], &come, 0), 0, "receive");
+
+    /* The reply goes into the pages that are sent, too. */
+    *field = 8;
+    *inside = penumbra_message(PIECE_V1_TAG_PIECE, field, sizeof(*field));
+    inside->block = penumbra_piece(from, MOST);
+    inside->flags = PENUMBRA_HAS_BLOCK;
+    is(penumbra_channel_send(ends[0], inside), 0, "a message in its block");
+    must_be(from, PAGE, 0);
+    come.room = penumbra_piece(to, MOST);
+    is(piece_v1_receive(ends[1], &come, 0), 0, "receive");
+    must(come.message.piece.sum == 8 && *(uint32_t *)(to + 64) == 8, "another message");
+    both_closed(ends);
+    puts("ok pass itself");
+}
+
 void alone(void)
 {
     order();
@@ -150,4 +232,6 @@ void alone(void)
     carry();
     room();
     polls();
+    passes();
+    passes_itself();
 }

@@ -8,9 +8,10 @@
 //! that was never touched. A page without memory is not allocated to be taken: it passes as a page
 //! of zeros, and one is left where it is put. Until then nothing writes to what passes.
 
-use super::{PageSource, SpaceError, Spaces, locate};
+use super::{PageSource, SpaceError, Spaces, TABLE, locate};
 use crate::raw;
 use alloc::vec::Vec;
+use arch::mmu::PageTable;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use core::fmt;
 
@@ -71,7 +72,7 @@ impl Spaces {
         from: PageSource<'a>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Option<Passing<'a>> {
-        let place = self.check_open(at, bytes).ok()?;
+        self.check_open(at, bytes).ok()?;
         let pages = (bytes / PAGE) as usize;
         let mut passing = Passing::with_room(pages + 1, from)?;
         if !rest.is_empty() && !passing.add_copy(rest) {
@@ -84,7 +85,7 @@ impl Spaces {
         if count > 0 {
             flush(at, bytes);
         }
-        self.account(place, 0, count);
+        self.account(at, 0, count);
         Some(passing)
     }
 
@@ -96,9 +97,15 @@ impl Spaces {
         from: PageSource<'_>,
     ) -> Result<(), SpaceError> {
         let (slot, offset) = self.check_open(at, bytes)?;
-        let reserved = from.table.lock().reserve(from.frames, at, bytes);
+        let mut table = from.table.lock();
+        if bytes <= TABLE && [at, at.plus(bytes - PAGE)].iter().all(|at| has_table(&table, *at)) {
+            return Ok(());
+        }
+        let reserved = table.reserve(from.frames, at, bytes);
+        drop(table);
         // A failed call may have allocated some.
-        self.account((slot, offset + bytes), 0, 0);
+        let space = &mut self.slots.lock()[slot];
+        space.mapped_end = space.mapped_end.max(offset + bytes);
         reserved.map_err(|_| SpaceError::NoMemory)
     }
 
@@ -111,22 +118,18 @@ impl Spaces {
         mut passing: Passing<'a>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Result<(), Passing<'a>> {
-        let Ok((slot, offset)) = self.check_open(at, bytes) else { return Err(passing) };
+        if self.check_open(at, bytes).is_err() {
+            return Err(passing);
+        }
         let from = passing.from;
         let pages = passing.frames.len().min((bytes / PAGE) as usize);
-        let (mut at, mut mapped, mut unmapped) = (at, 0, 0);
+        let (mut batch_at, mut mapped, mut unmapped) = (at, 0, 0);
         for batch in passing.frames[..pages].chunks_mut(SWAPPED) {
-            let mut old = [None; SWAPPED];
-            let lost = from.table.lock().take(at, &mut old[..batch.len()]);
-            if lost > 0 {
-                flush(at, batch.len() as u64 * PAGE);
-                old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
-            }
-            mapped += from.table.lock().give(at, batch);
-            unmapped += lost;
-            at = at.plus(batch.len() as u64 * PAGE);
+            unmapped += clear((batch_at, batch.len()), from, flush);
+            mapped += from.table.lock().give(batch_at, batch);
+            batch_at = batch_at.plus(batch.len() as u64 * PAGE);
         }
-        self.account((slot, offset + bytes), mapped, unmapped);
+        self.account(at, mapped, unmapped);
         Ok(())
     }
 
@@ -142,4 +145,29 @@ impl Spaces {
         }
         Ok((slot, offset))
     }
+}
+
+fn has_table(table: &PageTable, at: VirtAddr) -> bool {
+    table.missing(at, 1).is_some()
+}
+
+/// Frees the pages at these addresses, at most [`SWAPPED`]. Returns how many there were.
+fn clear(
+    (at, pages): (VirtAddr, usize),
+    from: PageSource<'_>,
+    flush: &dyn Fn(VirtAddr, u64),
+) -> usize {
+    let mut table = from.table.lock();
+    let is_in_one = at.0 / TABLE == at.plus((pages as u64 - 1) * PAGE).0 / TABLE;
+    if is_in_one && table.missing(at, pages) == Some((1 << pages) - 1) {
+        return 0;
+    }
+    let mut old = [None; SWAPPED];
+    let count = table.take(at, &mut old[..pages]);
+    drop(table);
+    if count > 0 {
+        flush(at, pages as u64 * PAGE);
+        old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
+    }
+    count
 }

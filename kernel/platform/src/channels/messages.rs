@@ -161,7 +161,10 @@ impl Channels {
         let carried = self.carried(&message)?;
         let mut state = self.state.lock();
         state.send((id, tree), message, carried, contracts, handoff)?;
-        let mut received = state.receive(self, (id, tree), into, contracts, handoff);
+        let mut received = Err(Failure::Empty);
+        if state.table.has_news(id) {
+            received = state.receive(self, (id, tree), into, contracts, handoff);
+        }
         if received == Err(Failure::Empty) {
             received = Err(state.wait(node, id));
         }

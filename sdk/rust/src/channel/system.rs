@@ -1,9 +1,8 @@
 //! Ends of channels over the system's calls.
 
-use super::{Arrival, ENDPOINTS, Endpoints, Error, Incoming, Received, Transport};
+use super::{Arrival, Block, ENDPOINTS, Endpoints, Error, Incoming, Received, Transport};
 use crate::layout::{HAS_BLOCK, LOST_END, NO_END, NO_WAIT};
 use crate::{Errno, File, ffi};
-use alloc::vec::Vec;
 
 /// A side of a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,7 +118,7 @@ impl Channel {
     }
 
     fn receive_by(&mut self, bytes: &mut [u8], flags: u32) -> Received<Self> {
-        let mut block = Vec::new();
+        let mut block = Block::default();
         let answer = ffi::channel_receive(self.descriptor(), bytes, &mut block, flags);
         self.incoming(answer, bytes, block, flags)
     }
@@ -130,15 +129,15 @@ impl Channel {
         &mut self,
         mut answer: ffi::Answered,
         bytes: &mut [u8],
-        mut block: Vec<u8>,
+        mut block: Block,
         flags: u32,
     ) -> Received<Self> {
         while let (Err(Errno::MSGSIZE), needed) = &answer {
             let length = needed.block[1] as usize;
-            if needed.bytes[1] as usize > bytes.len() || length <= block.capacity() {
+            if needed.bytes[1] as usize > bytes.len() || length <= block.room().1 {
                 break;
             }
-            block = Vec::with_capacity(length);
+            block = Block::with_room(length);
             answer = ffi::channel_receive(self.descriptor(), bytes, &mut block, flags);
         }
         arrived(answer, block)
@@ -146,7 +145,7 @@ impl Channel {
 }
 
 /// Converts the answer of a call that has received into `block`.
-fn arrived((result, message): ffi::Answered, block: Vec<u8>) -> Result<Incoming<Channel>, Error> {
+fn arrived((result, message): ffi::Answered, block: Block) -> Result<Incoming<Channel>, Error> {
     match result {
         Ok(()) => Ok(Some(Arrival {
             tag: message.tag,
@@ -181,14 +180,14 @@ fn descriptors(endpoints: &Endpoints<End>) -> [u32; ENDPOINTS] {
 }
 
 impl Transport for Channel {
-    type Block = Vec<u8>;
+    type Block = Block;
     type Endpoint = End;
 
     fn send(
         &mut self,
         tag: u16,
         bytes: &[u8],
-        block: Option<Vec<u8>>,
+        block: Option<Block>,
         endpoints: Endpoints<End>,
     ) -> Result<(), Error> {
         let ends = descriptors(&endpoints);
@@ -206,7 +205,7 @@ impl Transport for Channel {
         &mut self,
         tag: u16,
         bytes: &[u8],
-        block: Option<Vec<u8>>,
+        block: Option<Block>,
         endpoints: Endpoints<End>,
         answer: &mut [u8],
     ) -> Received<Self> {
@@ -217,7 +216,7 @@ impl Transport for Channel {
             return self.receive(answer);
         }
         let outgoing = ffi::Outgoing { tag, bytes, block: block.as_deref(), ends: [NO_END; 2] };
-        let mut room = Vec::new();
+        let mut room = Block::default();
         let (result, message) = ffi::channel_call(self.descriptor(), &outgoing, answer, &mut room);
         if result == Err(Errno::PROTO) {
             return Err(Error::Refused(tag));

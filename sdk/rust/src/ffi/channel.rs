@@ -3,8 +3,8 @@
 use super::wasi::check;
 use super::{Answered, Outgoing, place};
 use crate::Errno;
+use crate::channel::Block;
 use crate::layout::{ChannelMessage, HAS_BLOCK, NO_END};
-use alloc::vec::Vec;
 
 mod penumbra {
     use crate::layout::ChannelMessage;
@@ -78,10 +78,10 @@ pub fn channel_send(end: u32, outgoing: &Outgoing<'_>) -> Result<(), Errno> {
     check(unsafe { penumbra::channel_send(end, &message) })
 }
 
-/// Receives a message: its fields into `bytes`, its block into the capacity of `block`.
-pub fn channel_receive(end: u32, bytes: &mut [u8], block: &mut Vec<u8>, flags: u32) -> Answered {
+/// Receives a message: its fields into `bytes`, its block into the room of `block`.
+pub fn channel_receive(end: u32, bytes: &mut [u8], block: &mut Block, flags: u32) -> Answered {
     let mut message = room(bytes, block);
-    // SAFETY: `message` points to `bytes` and the capacity of `block`, borrowed for writes.
+    // SAFETY: `message` points to `bytes` and the room of `block`, borrowed for writes.
     let error = unsafe { penumbra::channel_receive(end, &mut message, flags) };
     answered(error, message, bytes, block)
 }
@@ -91,10 +91,10 @@ pub fn channel_call(
     end: u32,
     outgoing: &Outgoing<'_>,
     bytes: &mut [u8],
-    block: &mut Vec<u8>,
+    block: &mut Block,
 ) -> Answered {
     let (message, mut reply) = (described(outgoing), room(bytes, block));
-    // SAFETY: `message` points to what `outgoing` borrows, `reply` to `bytes` and the capacity
+    // SAFETY: `message` points to what `outgoing` borrows, `reply` to `bytes` and the room
     // of `block`, borrowed for writes.
     let error = unsafe { penumbra::channel_call(end, &message, &mut reply) };
     answered(error, reply, bytes, block)
@@ -111,8 +111,9 @@ fn described(outgoing: &Outgoing<'_>) -> ChannelMessage {
     }
 }
 
-fn room(bytes: &mut [u8], block: &mut Vec<u8>) -> ChannelMessage {
-    let block = [block.as_mut_ptr() as usize as u32, block.capacity() as u32];
+fn room(bytes: &mut [u8], block: &mut Block) -> ChannelMessage {
+    let (at, length) = block.room();
+    let block = [at as usize as u32, length as u32];
     ChannelMessage { bytes: place(bytes), block, ends: [NO_END; 2], ..Default::default() }
 }
 
@@ -120,14 +121,14 @@ fn answered(
     error: u32,
     mut message: ChannelMessage,
     bytes: &[u8],
-    block: &mut Vec<u8>,
+    block: &mut Block,
 ) -> Answered {
     let result = check(error);
     if result.is_ok() {
         message.bytes[1] = message.bytes[1].min(bytes.len() as u32);
-        let length = (message.block[1] as usize).min(block.capacity());
+        let length = (message.block[1] as usize).min(block.room().1);
         let has_block = message.flags & HAS_BLOCK != 0;
-        // SAFETY: the system has written this many bytes, and not more than the capacity.
+        // SAFETY: the system has written this many bytes, and not more than there is room for.
         unsafe { block.set_len(if has_block { length } else { 0 }) };
     }
     (result, message)

@@ -2,11 +2,11 @@
 #![allow(missing_docs, reason = "as in `wasi`")]
 use super::{Answered, Outgoing};
 use crate::Errno;
+use crate::channel::Block;
 use crate::layout::{
     ChannelMessage, Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, SocketAddress,
     Spawn, Subscription,
 };
-use alloc::vec::Vec;
 
 type Answer<T> = Result<T, Errno>;
 
@@ -53,10 +53,10 @@ pub fn name_connect(_: &str, _: &[u8], _: u32) -> Answer<u32> {
 pub fn channel_send(_: u32, _: &Outgoing<'_>) -> Answer<()> {
     Err(Errno::NOSYS)
 }
-pub fn channel_receive(_: u32, _: &mut [u8], _: &mut Vec<u8>, _: u32) -> Answered {
+pub fn channel_receive(_: u32, _: &mut [u8], _: &mut Block, _: u32) -> Answered {
     (Err(Errno::NOSYS), ChannelMessage::default())
 }
-pub fn channel_call(_: u32, _: &Outgoing<'_>, _: &mut [u8], _: &mut Vec<u8>) -> Answered {
+pub fn channel_call(_: u32, _: &Outgoing<'_>, _: &mut [u8], _: &mut Block) -> Answered {
     (Err(Errno::NOSYS), ChannelMessage::default())
 }
 pub fn dup(_: u32) -> Answer<u32> {

@@ -2,7 +2,7 @@
 
 use crate::contracts::{echo_v1, give_v1, ping_v1};
 use crate::{PINGS, Wrong, must};
-use penumbra::channel::{Channel, Error, Side, Transport};
+use penumbra::channel::{Block, Channel, Error, Side, Transport};
 use penumbra::ready::{self, Interest};
 use penumbra::{Errno, File};
 
@@ -65,7 +65,7 @@ fn order() -> Result<(), Wrong> {
     use ping_v1::message::{Bye, Ping, Pong};
     let (mut client, mut server) = pings()?;
     let mut bytes = [0; Pong::BYTES];
-    let refused = |end: &mut Channel, tag: u16, length: usize, block: Option<Vec<u8>>| {
+    let refused = |end: &mut Channel, tag: u16, length: usize, block: Option<Block>| {
         let sent = end.send(tag, &[0; 32][..length], block, NONE);
         must(sent == Err(Error::Refused(tag)), &format!("message {tag}: {sent:?}"))
     };
@@ -73,7 +73,7 @@ fn order() -> Result<(), Wrong> {
     refused(&mut client, Pong::TAG, Pong::BYTES, None)?;
     refused(&mut client, Ping::TAG, Ping::BYTES - 1, None)?;
     refused(&mut client, Ping::TAG, Ping::BYTES + 1, None)?;
-    refused(&mut client, Ping::TAG, Ping::BYTES, Some(vec![]))?;
+    refused(&mut client, Ping::TAG, Ping::BYTES, Some(Block::default()))?;
     refused(&mut client, 9, 0, None)?;
     refused(&mut server, Ping::TAG, Ping::BYTES, None)?;
     client.send(Ping::TAG, &Ping { sequence: 7 }.encode(), None, NONE)?;

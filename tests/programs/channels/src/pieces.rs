@@ -4,7 +4,7 @@ use crate::contracts::piece_v1::{client, message, server};
 use crate::contracts::{echo_v1, large_v1, piece_v1};
 use crate::{HERE, Wrong, ended_well, must, start_child};
 use penumbra::Errno;
-use penumbra::channel::{Channel, Error, Side, Transport};
+use penumbra::channel::{Block, Channel, Error, Side, Transport};
 
 /// Empty, around a page, and the longest.
 const LENGTHS: [usize; 7] = [0, 1, 4095, 4096, 4097, 40_000, 65_536];
@@ -13,8 +13,9 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.iter().map(|byte| u32::from(*byte)).sum()
 }
 
-fn block(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at * 7 + length) as u8).collect()
+fn block(length: usize) -> Block {
+    let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + length) as u8).collect();
+    Block::from(&bytes[..])
 }
 
 /// Sends blocks to `program returns` on a kernel. The first one is sent before that starts, so its
@@ -62,7 +63,7 @@ pub fn alone() -> Result<(), Wrong> {
     use message::Piece;
     let none = || [None, None];
     let (mut client, mut server) = Channel::pair(piece_v1::CONTRACT)?;
-    let long = client.send(Piece::TAG, &[0; 4], Some(vec![0; 65_537]), none());
+    let long = client.send(Piece::TAG, &[0; 4], Some(Block::zeroed(65_537)), none());
     must(long == Err(Error::Refused(Piece::TAG)), &format!("too long a block: {long:?}"))?;
     let missing = client.send(Piece::TAG, &[0; 4], None, none());
     must(missing == Err(Error::Refused(Piece::TAG)), &format!("no block: {missing:?}"))?;
@@ -79,7 +80,7 @@ pub fn alone() -> Result<(), Wrong> {
     }
     full()?;
     let (mut client, _server) = Channel::pair(echo_v1::CONTRACT)?;
-    let other = client.send(0, &[0; 64], Some(Vec::new()), none());
+    let other = client.send(0, &[0; 64], Some(Block::default()), none());
     must(other == Err(Error::Refused(0)), &format!("a block that is not allowed: {other:?}"))
 }
 
@@ -89,12 +90,12 @@ fn full() -> Result<(), Wrong> {
     use message::Piece;
     const MOST: usize = 4 << 20;
     let (mut client, mut server) = Channel::pair(large_v1::CONTRACT)?;
-    client.send(Put::TAG, &[], Some(vec![9; MOST]), [None, None])?;
+    client.send(Put::TAG, &[], Some(vec![9; MOST].into()), [None, None])?;
     let (mut other, _reader) = Channel::pair(piece_v1::CONTRACT)?;
-    let full = other.send(Piece::TAG, &[0; 4], Some(vec![1]), [None, None]);
+    let full = other.send(Piece::TAG, &[0; 4], Some(vec![1].into()), [None, None]);
     must(full == Err(Error::System(Errno::NOBUFS)), &format!("not full: {full:?}"))?;
     let arrival = server.receive(&mut [])?.ok_or(Error::Closed)?;
-    let is_whole = |block: &Vec<u8>| block.len() == MOST && block.iter().all(|byte| *byte == 9);
+    let is_whole = |block: &Block| block.len() == MOST && block.iter().all(|byte| *byte == 9);
     must(arrival.block.as_ref().is_some_and(is_whole), "another block")?;
-    Ok(other.send(Piece::TAG, &[0; 4], Some(vec![1]), [None, None])?)
+    Ok(other.send(Piece::TAG, &[0; 4], Some(vec![1].into()), [None, None])?)
 }

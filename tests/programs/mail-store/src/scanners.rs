@@ -29,7 +29,7 @@ struct Scanner<J> {
 impl<J> Scanner<J> {
     /// Sends data, if it is there and has none.
     fn send(&mut self, data: &[u8]) -> Option<client::Scanning<Channel>> {
-        let send = |to: client::Idle<Channel>| to.send_scan(&message::Scan {}, data.to_vec()).ok();
+        let send = |to: client::Idle<Channel>| to.send_scan(&message::Scan {}, data.into()).ok();
         let before = match std::mem::replace(&mut self.state, State::Gone) {
             State::Idle(conversation) => send(conversation),
             State::Gone => None,

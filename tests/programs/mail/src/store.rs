@@ -82,6 +82,6 @@ impl Store {
             Some(conversation) => conversation,
             None => client::start(connect(NAME, CONTRACT)?),
         };
-        conversation.call_mail(&message::Mail {}, mail)
+        conversation.call_mail(&message::Mail {}, mail.into())
     }
 }

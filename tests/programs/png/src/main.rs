@@ -8,7 +8,7 @@
 //!           \--> refused --> Idle        \--stop--> Idle
 //! ```
 
-use penumbra::channel::{Bytes, Channel, Door, Error};
+use penumbra::channel::{Block, Bytes, Channel, Door, Error};
 use penumbra::ready::{self, Interest};
 use png_decoder::picture::{Picture, Refusal};
 use png_decoder::pixels::Format;
@@ -54,7 +54,7 @@ impl Client {
 fn begin(
     conversation: server::Decoding<Channel>,
     wanted: &message::File,
-    file: Vec<u8>,
+    file: Block,
 ) -> Result<Client, Error> {
     let opened = match Format::from_number(wanted.format) {
         Some(format) => Picture::open(file, wanted.most_pixels, format),
@@ -78,11 +78,11 @@ fn draw(
     match picture.next_strip() {
         Ok(strip) if strip.is_last => {
             let about = message::LastStrip { first_row: strip.first_row };
-            conversation.send_last_strip(&about, strip.pixels).map(Client::Idle)
+            conversation.send_last_strip(&about, strip.pixels.into()).map(Client::Idle)
         }
         Ok(strip) => {
             let about = message::Strip { first_row: strip.first_row };
-            let next = conversation.send_strip(&about, strip.pixels)?;
+            let next = conversation.send_strip(&about, strip.pixels.into())?;
             Ok(Client::Looking(next, picture))
         }
         Err(refusal) => conversation.send_refused(&refused(&refusal)).map(Client::Idle),

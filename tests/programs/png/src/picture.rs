@@ -8,6 +8,7 @@ use crate::pixels::{Format, convert};
 use png::{ColorType, Decoder, DecodingError, Limits, Reader, Transformations};
 use std::cell::Cell;
 use std::io::{BufRead, Cursor, Read, Result as IoResult, Seek, SeekFrom};
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// Maximum size of a strip: the block of its message.
@@ -49,9 +50,18 @@ pub struct Picture {
     next_row: u32,
 }
 
+/// What owns the bytes of a file.
+struct Source(Box<dyn Deref<Target = [u8]>>);
+
+impl AsRef<[u8]> for Source {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// A file in memory. `read` is how much of it the decoder has taken.
 struct File {
-    bytes: Cursor<Vec<u8>>,
+    bytes: Cursor<Source>,
     read: Rc<Cell<u64>>,
 }
 
@@ -96,9 +106,13 @@ fn words(why: &DecodingError) -> String {
 impl Picture {
     /// Begins to decode a file. Refuses what is no picture, one with more than `most_pixels`, and
     /// one of which a row is no strip.
-    pub fn open(file: Vec<u8>, most_pixels: u32, format: Format) -> Result<Picture, Refusal> {
+    pub fn open(
+        file: impl Deref<Target = [u8]> + 'static,
+        most_pixels: u32,
+        format: Format,
+    ) -> Result<Picture, Refusal> {
         let read = Rc::new(Cell::new(0));
-        let file = File { bytes: Cursor::new(file), read: Rc::clone(&read) };
+        let file = File { bytes: Cursor::new(Source(Box::new(file))), read: Rc::clone(&read) };
         let mut decoder = Decoder::new_with_limits(file, Limits { bytes: MOST_KEPT });
         decoder.set_transformations(Transformations::normalize_to_color8());
         decoder.set_ignore_text_chunk(true);

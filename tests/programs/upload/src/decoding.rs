@@ -53,7 +53,7 @@ impl Decoding {
             why => failed(why),
         })?;
         let about = message::File { most_pixels: MOST_PIXELS, format: wanted.format.number() };
-        let asked = client::start(channel).send_file(&about, file).map_err(failed)?;
+        let asked = client::start(channel).send_file(&about, file.into()).map_err(failed)?;
         Ok(Decoding { turn: Turn::Asked(asked), wanted })
     }
 
