@@ -223,8 +223,8 @@ impl Spaces {
         if !is_short {
             got |= allocate_zeroed(frames, missing & !must, from);
         }
-        let has_tables = !is_short
-            && (known.is_some() || self.reserve_tables(at, pages * PAGE, from).is_ok());
+        let has_tables =
+            !is_short && (known.is_some() || self.reserve_tables(at, pages * PAGE, from).is_ok());
         let given = if has_tables { from.table.lock().give(at, frames) } else { 0 };
         self.account(at, given, 0);
         for (page, frame) in frames.iter().enumerate() {

@@ -53,7 +53,11 @@ impl Contracts {
 pub enum Unreceived {
     Failed(Errno),
     /// The message needs room for so many bytes, for so many of its block, and for so many ends.
-    Unfit { bytes: usize, block: usize, ends: usize },
+    Unfit {
+        bytes: usize,
+        block: usize,
+        ends: usize,
+    },
     /// Its block is to be copied, and there is no memory in the room for it ([`Room::has_memory`]).
     Copies,
 }

@@ -159,7 +159,9 @@ impl Rest {
         let is_here = self.blocks.is_here(name);
         let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
         let passes = here.is_some_and(Block::passes);
-        if !room.has_memory && !(passes && (name.length as usize).next_multiple_of(PAGE) <= room.block) {
+        if !room.has_memory
+            && !(passes && (name.length as usize).next_multiple_of(PAGE) <= room.block)
+        {
             return Err(Failure::Copies);
         }
         if is_here {

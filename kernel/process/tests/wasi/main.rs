@@ -4,6 +4,7 @@
 mod accepts;
 mod authority;
 mod begin;
+mod blocks;
 mod channels;
 mod children;
 mod common;

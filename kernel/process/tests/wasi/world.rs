@@ -8,6 +8,7 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
 use kernel_contract::exchange::{Arrived, Called, Outgoing, Room};
+use kernel_contract::{Block, PAGE, Passed};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::errno::Interrupted;
 use kernel_process::polls::Polls;
@@ -15,6 +16,29 @@ use kernel_process::{System, Wait};
 use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
 use zerocopy::IntoBytes;
+
+/// Pages that pass. The program's memory begins with a page, whatever the host says.
+#[derive(Debug)]
+struct Pages(Vec<u8>);
+
+impl Passed for Pages {
+    fn page(&self, number: usize) -> &[u8] {
+        &self.0[number * PAGE..][..PAGE]
+    }
+
+    fn put(self: Box<Self>, into: &mut [u8]) -> Result<(), Box<dyn Passed>> {
+        let count = into.len().min(self.0.len());
+        into[..count].copy_from_slice(&self.0[..count]);
+        Ok(())
+    }
+}
+
+/// Returns a block in pages, with zeros after its end.
+pub fn passed(bytes: &[u8]) -> Block {
+    let mut pages = bytes.to_vec();
+    pages.resize(bytes.len().next_multiple_of(PAGE), 0);
+    Block::passed(Box::new(Pages(pages)), bytes.len())
+}
 
 struct Nobody;
 
@@ -60,6 +84,12 @@ pub struct World {
     pub sent: Vec<[Option<u64>; 2]>,
     /// Their blocks.
     pub blocks: Vec<Vec<u8>>,
+    /// Whether pages of blocks pass, and what of what was taken and reserved.
+    pub passes: bool,
+    pub taken: usize,
+    pub reserved: usize,
+    /// Why the next message is not sent.
+    pub refusal: Option<kernel_process::Errno>,
     /// What the next receives return.
     pub received: VecDeque<Result<Result<Arrived, Unreceived>, Interrupted>>,
     /// What becomes of calls with fields alone; without one, they are refused.
@@ -89,6 +119,10 @@ impl World {
             sent: Vec::new(),
             blocks: Vec::new(),
             received: VecDeque::new(),
+            passes: false,
+            taken: 0,
+            reserved: 0,
+            refusal: None,
             calls: VecDeque::new(),
             plain: Vec::new(),
         }
@@ -191,6 +225,9 @@ impl Ends for World {
         _contracts: &Contracts,
         message: Outgoing<'_>,
     ) -> Result<(), kernel_process::Errno> {
+        if let Some(why) = self.refusal.take() {
+            return Err(why);
+        }
         if let Some(block) = message.block.take() {
             self.blocks.push(block.pieces().flat_map(|(_, piece)| piece.to_vec()).collect());
         }
@@ -198,13 +235,38 @@ impl Ends for World {
         Ok(())
     }
 
+    fn take_block(&mut self, _end: u64, bytes: &mut [u8]) -> Option<Block> {
+        if !self.passes {
+            return None;
+        }
+        self.taken += 1;
+        let block = passed(bytes);
+        let whole = bytes.len() - bytes.len() % PAGE;
+        bytes[..whole].fill(0);
+        Some(block)
+    }
+
+    fn reserve_block(&mut self, room: &mut [u8]) -> bool {
+        assert!(room.len().is_multiple_of(PAGE));
+        self.reserved += usize::from(self.passes);
+        self.passes
+    }
+
     fn receive(
         &mut self,
         _end: u64,
         _contracts: &Contracts,
-        _room: &mut Room<'_>,
+        room: &mut Room<'_>,
         _waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
+        let next = self.received.front();
+        let copies = |block: &Block| !(block.passes() && room.block >= block.len() + PAGE);
+        if !room.has_memory
+            && let Some(Ok(Ok(Arrived { block: Some(block), .. }))) = next
+            && copies(block)
+        {
+            return Ok(Err(Unreceived::Copies));
+        }
         self.received.pop_front().unwrap_or(Err(Interrupted))
     }
 

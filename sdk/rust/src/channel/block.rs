@@ -17,9 +17,7 @@ const PAGE: usize = 4096;
 /// Memory that begins with a page.
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
-struct Page(
-    #[allow(dead_code, reason = "its size")] [u8; PAGE],
-);
+struct Page(#[allow(dead_code, reason = "its size")] [u8; PAGE]);
 
 enum Memory {
     Bytes(Vec<u8>),

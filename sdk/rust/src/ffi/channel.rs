@@ -117,12 +117,7 @@ fn room(bytes: &mut [u8], block: &mut Block) -> ChannelMessage {
     ChannelMessage { bytes: place(bytes), block, ends: [NO_END; 2], ..Default::default() }
 }
 
-fn answered(
-    error: u32,
-    mut message: ChannelMessage,
-    bytes: &[u8],
-    block: &mut Block,
-) -> Answered {
+fn answered(error: u32, mut message: ChannelMessage, bytes: &[u8], block: &mut Block) -> Answered {
     let result = check(error);
     if result.is_ok() {
         message.bytes[1] = message.bytes[1].min(bytes.len() as u32);
