@@ -19,8 +19,7 @@ const PINGS: &str = "ping 1 of 3\nping 2 of 3\nping 3 of 3\n";
 const ECHOES: &str = "echo 1 of 3\necho 2 of 3\necho 3 of 3\n";
 const ALONE_RUST: &str =
     "ok talk\nok order\nok close\nok carry\nok use\nok room\nok block\nok poll\n";
-const ALONE_C: &str =
-    "ok order\nok close\nok carry\nok room\nok poll\nok pass\nok pass itself\n";
+const ALONE_C: &str = "ok order\nok close\nok carry\nok room\nok poll\nok pass\nok pass itself\n";
 
 fn ready(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;

@@ -1,9 +1,9 @@
 //! Functions on channels (docs/design/channels.md).
 //!
 //! Contract: fields are copied to the calling thread's buffer, and blocks are memory of the kernel
-//! ([`blocks`]), so the kernel's channels never access the memory of a program. A descriptor of an end
-//! that is sent is held back while that is tried: it is either the receiver's, or this process's as
-//! before. What a message needs is there before it is received.
+//! ([`blocks`]), so the kernel's channels never access the memory of a program. A descriptor of an
+//! end that is sent is held back while that is tried: it is either the receiver's, or this
+//! process's as before. What a message needs is there before it is received.
 //!
 //! ```text
 //!   channel, channel_use: contract --parse--> Contracts

@@ -158,10 +158,9 @@ impl Rest {
     ) -> Result<(), Failure> {
         let is_here = self.blocks.is_here(name);
         let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
-        let passes = here.is_some_and(Block::passes);
-        if !room.has_memory
-            && !(passes && (name.length as usize).next_multiple_of(PAGE) <= room.block)
-        {
+        let pages = (name.length as usize).next_multiple_of(PAGE);
+        let brings_memory = here.is_some_and(Block::passes) && pages <= room.block;
+        if !room.has_memory && !brings_memory {
             return Err(Failure::Copies);
         }
         if is_here {
