@@ -107,14 +107,14 @@ fn index(on: Where) -> Result<Times, Failure> {
 /// Lets the solver run alone.
 fn solve(solver: Solver, formula: &str) -> Result<(Solver, Times), Failure> {
     let begun = ready::now();
-    let solver = answer(solver.send_solve(&message::Solve {}, formula.into())?)?;
+    let solver = answer(solver.send_solve(&message::Solve {}, formula.as_bytes().into())?)?;
     Ok((solver, Times { indexer: 0, solver: ready::now() - begun }))
 }
 
 /// Lets both run at the same time.
 fn both(solver: Solver, formula: &str, on: Where) -> Result<(Solver, Times), Failure> {
     let begun = ready::now();
-    let solving = solver.send_solve(&message::Solve {}, formula.into())?;
+    let solving = solver.send_solve(&message::Solve {}, formula.as_bytes().into())?;
     let indexer = Indexer::start(on)?;
     let mut times = Times::default();
     while times.indexer == 0 && times.solver == 0 {

@@ -53,7 +53,7 @@ fn answer(client: Client) -> Option<Client> {
     let answered = match Formula::read(&block).map(|formula| solve(&formula)) {
         Ok(Some(values)) => {
             let words: Vec<String> = values.iter().map(i32::to_string).collect();
-            next.send_satisfiable(&message::Satisfiable {}, words.join(" ").into_bytes())
+            next.send_satisfiable(&message::Satisfiable {}, words.join(" ").into_bytes().into())
         }
         Ok(None) => next.send_unsatisfiable(&message::Unsatisfiable {}),
         Err(Invalid { line, why }) => {
@@ -71,7 +71,7 @@ pub fn ask(name: &str, text: Vec<u8>) -> Result<Option<Vec<i32>>, String> {
         Errno::NOENT => format!("no solver serves the name {name}; `sat --serve` does"),
         why => format!("{name}: {why}"),
     })?;
-    let asked = client::start(channel).send_solve(&message::Solve {}, text);
+    let asked = client::start(channel).send_solve(&message::Solve {}, text.into());
     let answer = asked.and_then(|asked| asked.receive());
     match answer.map_err(|why| format!("the solver {name}: {why}"))? {
         Solving::Unsatisfiable { .. } => Ok(None),
