@@ -409,6 +409,7 @@ mod tests {
             "mail",
             "mail-store",
             "mail-scan",
+            "mails",
             "png",
             "upload",
             "uploads",

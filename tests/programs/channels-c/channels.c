@@ -8,6 +8,7 @@
  *   channels-c waits KERNEL PROGRAM   pings `PROGRAM hold` there, and waits until its kernel dies
  *   channels-c roundtrip N KERNEL     measures N rounds with `echo` on that kernel
  *   channels-c blocks N KERNEL        measures N rounds with blocks and `swap` on that kernel
+ *   channels-c sizes N KERNEL         measures N rounds with blocks of each size, likewise
  *   channels-c finds                  finds what `channels names` serves
  *   channels-c serve, takes, returns, leave, hold, echo, swap
  *                                     the other process, with its end at descriptor 20 */
@@ -228,6 +229,8 @@ int main(int count, char **words)
         roundtrip(atoi(words[2]), words[3]);
     else if (strcmp(what, "blocks") == 0 && count > 3)
         blocks(atoi(words[2]), words[3]);
+    else if (strcmp(what, "sizes") == 0 && count > 3)
+        sizes(atoi(words[2]), words[3]);
     else if (strcmp(what, "finds") == 0)
         finds();
     else if (strcmp(what, "echo") == 0)

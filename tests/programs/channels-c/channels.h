@@ -35,6 +35,9 @@ void echo(void);
 void blocks(int rounds, const char *kernel);
 void swap(void);
 
+/* Rounds with blocks of several sizes between this process and `swap` on a kernel. */
+void sizes(int rounds, const char *kernel);
+
 /* Sends blocks to a child, and sends back what the parent sends. */
 void pieces(char **words);
 void returns(void);

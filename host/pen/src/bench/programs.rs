@@ -29,7 +29,7 @@ use workbench::{model, prepare};
 
 /// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
 /// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 12] = [
+const PROGRAMS: [(&str, Option<&str>); 13] = [
     ("records", Some("program.native_ratio_tuned")),
     ("records-plain", Some("program.native_ratio")),
     ("records-movable", Some("program.native_ratio_movable")),
@@ -42,10 +42,15 @@ const PROGRAMS: [(&str, Option<&str>); 12] = [
     ("offload", None),
     ("uploads", None),
     ("postmarks", None),
+    ("mails", None),
 ];
 /// Programs that others start.
-const STARTED: [(&str, &[&str]); 3] =
-    [("offload", &["sat", "index"]), ("uploads", &["png", "upload"]), ("postmarks", &["postmark"])];
+const STARTED: [(&str, &[&str]); 4] = [
+    ("offload", &["sat", "index"]),
+    ("uploads", &["png", "upload"]),
+    ("postmarks", &["postmark"]),
+    ("mails", &["mail", "mail-store", "mail-scan", "index"]),
+];
 /// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
 /// The kernel copies the disk into memory, so that device time does not count as instructions.

@@ -11,8 +11,9 @@ use penumbra::channel::{Bytes, Channel, Door, Error};
 use penumbra::ready::{self, Interest};
 use std::collections::VecDeque;
 
-/// Clients at the same time. Further ones wait at the door.
-const MOST: usize = 16;
+/// Clients at the same time: `mail` is one for each mail that it has, of at most 32. Further ones
+/// wait at the door.
+const MOST: usize = 32;
 /// How often a mail is given to a scanner: one that ends scanners must not end all.
 const TRIES: u32 = 2;
 
@@ -52,14 +53,15 @@ impl Server {
         loop {
             let (clients, scanners) = (self.clients.len(), self.scanners.busy().count());
             let ready = self.wait()?;
-            for (job, verdict) in self.scanners.verdicts(|it| ready.contains(&(clients + it))) {
-                self.conclude(job, verdict);
-            }
             for (client, index) in std::mem::take(&mut self.clients).into_iter().zip(0..) {
                 match ready.contains(&index) {
                     true => self.take_mail(client),
                     false => self.clients.push(client),
                 }
+            }
+            // After the clients: one that is answered becomes one, and `ready` says nothing of it.
+            for (job, verdict) in self.scanners.verdicts(|it| ready.contains(&(clients + it))) {
+                self.conclude(job, verdict);
             }
             if ready.contains(&(clients + scanners)) {
                 self.accept()?;

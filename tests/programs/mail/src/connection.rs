@@ -1,8 +1,9 @@
-//! One client: its bytes are cut into lines for the session, whose answers are sent back. Nothing
-//! here waits, except for the store.
+//! One client: its bytes are cut into lines for the session, whose answers are sent back. While a
+//! mail is at the store, the client waits. Nothing here does.
 
-use crate::delivery::{Delivery, Refusal};
-use crate::store::Store;
+use crate::delivery::{Delivery, Outcome};
+use crate::store::{Given, Store};
+use mailin::response::OK;
 use mailin::{Action, Response, Session, SessionBuilder};
 use penumbra::Errno;
 use penumbra::net::TcpStream;
@@ -21,7 +22,10 @@ const PATIENCE: u64 = 300_000_000_000;
 pub struct Connection {
     stream: TcpStream,
     session: Session<Delivery>,
-    refusal: Refusal,
+    store: Rc<Store>,
+    outcome: Outcome,
+    /// Its mail is at the store, and not answered yet.
+    given: Option<Given>,
     received: Vec<u8>,
     answers: Vec<u8>,
     /// The session has ended; the connection does when all answers are sent.
@@ -35,13 +39,15 @@ impl Connection {
     pub fn new(stream: TcpStream, peer: IpAddr, store: &Rc<Store>) -> Result<Connection, Errno> {
         stream.set_nonblocking(true)?;
         let name = SessionBuilder::new(store.domain.as_str());
-        let refusal = Refusal::default();
-        let session = name.build(peer, Delivery::new(Rc::clone(store), Rc::clone(&refusal)));
+        let (store, outcome) = (Rc::clone(store), Outcome::default());
+        let session = name.build(peer, Delivery::new(Rc::clone(&store), Rc::clone(&outcome)));
         let greeting = session.greeting();
         let mut connection = Connection {
             stream,
             session,
-            refusal,
+            store,
+            outcome,
+            given: None,
             received: Vec::new(),
             answers: Vec::new(),
             is_ending: false,
@@ -59,9 +65,10 @@ impl Connection {
 
     /// Returns what it waits for.
     pub fn interest(&self) -> Interest<'_> {
-        match self.answers.is_empty() {
-            true => Interest::Read(self.stream.file()),
-            false => Interest::Write(self.stream.file()),
+        match &self.given {
+            _ if !self.answers.is_empty() => Interest::Write(self.stream.file()),
+            Some(given) => Interest::Read(given.transport().file()),
+            None => Interest::Read(self.stream.file()),
         }
     }
 
@@ -73,7 +80,14 @@ impl Connection {
             return;
         }
         self.last = now;
-        let done = if self.answers.is_empty() { self.receive() } else { self.send() };
+        let done = match self.given.take_if(|_| self.answers.is_empty()) {
+            Some(given) => {
+                self.conclude(given);
+                Ok(true)
+            }
+            None if self.answers.is_empty() => self.receive(),
+            None => self.send(),
+        };
         self.is_open = match done {
             Ok(continues) => continues,
             Err(error) => error == Errno::AGAIN,
@@ -100,15 +114,26 @@ impl Connection {
         Ok(length > 0 && self.received.len() <= LONGEST)
     }
 
-    /// Gives the session the whole lines that have come, as long as it has few answers.
+    /// Answers a mail with what the store says of it.
+    fn conclude(&mut self, given: Given) {
+        let kept = self.store.verdict(given);
+        self.answer(&kept.err().unwrap_or(OK));
+    }
+
+    /// Gives the session the whole lines that have come, as long as it has few answers and no mail
+    /// is at the store.
     fn take_lines(&mut self) {
         let mut taken = 0;
-        while !self.is_ending && self.answers.len() < MOST_ANSWERS {
+        while !self.is_ending && self.given.is_none() && self.answers.len() < MOST_ANSWERS {
             let rest = &self.received[taken..];
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { break };
             let response = self.session.process(&rest[..=end]);
             taken += end + 1;
-            self.answer(&self.refusal.take().unwrap_or(response));
+            match self.outcome.take() {
+                None => self.answer(&response),
+                Some(Err(refusal)) => self.answer(&refusal),
+                Some(Ok(given)) => self.given = Some(given),
+            }
         }
         self.received.drain(..taken);
     }

@@ -2,11 +2,12 @@
 //! its end. It begins with the envelope (`Return-Path`, and `Delivered-To` for each recipient); the
 //! rest is as the client sent it.
 //!
-//! After a refusal at the end of a mail, mailin 0.6 takes all that follows for data. So it gets an
-//! "OK" for each, and the refusal is left to the [`Connection`](crate::connection::Connection),
-//! which sends that instead.
+//! A session must have its response at once, but what becomes of a mail is known later. And after a
+//! refusal at the end of a mail, mailin 0.6 takes all that follows for data. So it gets an "OK" for
+//! each, and the mail's [`Outcome`] is left to the [`Connection`](crate::connection::Connection),
+//! which sends an answer of its own.
 
-use crate::store::Store;
+use crate::store::{Given, Store};
 use mailin::response::{NO_MAILBOX, NO_STORAGE, OK, OUT_OF_SPACE, START_DATA};
 use mailin::{Handler, Response};
 use std::cell::Cell;
@@ -23,16 +24,17 @@ pub struct Delivery {
     recipients: usize,
     /// What a failure leaves is answered at the end of the data: the client listens then.
     mail: Result<Vec<u8>, Response>,
-    refusal: Refusal,
+    outcome: Outcome,
 }
 
-/// What a client is answered instead of "250 OK".
-pub type Refusal = Rc<Cell<Option<Response>>>;
+/// What became of a mail whose end has come: it was given to the store, or a client gets this
+/// answer.
+pub type Outcome = Rc<Cell<Option<Result<Given, Response>>>>;
 
 impl Delivery {
     /// For one session.
-    pub const fn new(store: Rc<Store>, refusal: Refusal) -> Delivery {
-        Delivery { store, recipients: 0, mail: Ok(Vec::new()), refusal }
+    pub const fn new(store: Rc<Store>, outcome: Outcome) -> Delivery {
+        Delivery { store, recipients: 0, mail: Ok(Vec::new()), outcome }
     }
 
     fn add(&mut self, data: &[u8]) {
@@ -85,8 +87,8 @@ impl Handler for Delivery {
     }
 
     fn data_end(&mut self) -> Response {
-        let kept = self.take().and_then(|mail| self.store.keep(mail));
-        self.refusal.set(kept.err());
+        let given = self.take().and_then(|mail| self.store.give(mail));
+        self.outcome.set(Some(given));
         OK
     }
 }
