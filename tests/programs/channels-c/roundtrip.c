@@ -75,7 +75,8 @@ static void check(uint32_t length, uint32_t number)
         must(block[at] == (uint8_t)number, "another block");
 }
 
-/* Sends back a full or an empty block, as the lowest bit of the number says. */
+/* Sends back an empty block if the number is even; else as much as has come, or a full block for an
+ * empty one. */
 void swap(void)
 {
     struct piece_v1_received come = {.room = penumbra_piece(block, sizeof(block))};
@@ -83,7 +84,8 @@ void swap(void)
     int error = piece_v1_receive(HERE, &come, 0);
     while (error == 0) {
         const struct piece_v1_same same = {.sum = come.message.piece.sum};
-        uint32_t length = same.sum & 1 ? sizeof(block) : 0;
+        uint32_t full = come.block.count ? come.block.count : sizeof(block);
+        uint32_t length = same.sum & 1 ? full : 0;
         check(come.block.count, same.sum);
         fill(length, same.sum + 1);
         error = piece_v1_same_call(HERE, &same, penumbra_piece(block, length), &come);
