@@ -29,6 +29,9 @@ pub struct ChannelMessage {
 
 /// Flag of a [`ChannelMessage`]: it has a block, which may be empty.
 pub const HAS_BLOCK: u16 = 1;
+/// The shortest block in bytes whose pages pass to a receiver on the same kernel. Shorter ones are
+/// copied with fewer instructions.
+pub const PASSES: usize = 16 << 10;
 /// No end here.
 pub const NO_END: u32 = u32::MAX;
 /// Received: an end that was lost on its way.

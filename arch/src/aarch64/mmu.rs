@@ -207,6 +207,7 @@ impl PageTable {
 
     pub fn give(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let mut count = 0;
+        publish(); // other cores find a page by its walk alone, and then what was stored there
         self.each_last(virt, frames, |slot, frame| {
             if slot.get() == 0
                 && let Some(phys) = frame.take()

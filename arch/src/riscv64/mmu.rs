@@ -169,6 +169,7 @@ impl PageTable {
 
     pub fn give(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let (bytes, mut count) = (frames.len() as u64 * PAGE, 0);
+        order_stores(); // other harts find a page by its walk alone, and then what was stored there
         self.each_last(va, frames, |slot, frame| {
             if load(slot) == 0
                 && let Some(pa) = frame.take()
@@ -232,8 +233,7 @@ impl PageTable {
         if crate::seeded::is(crate::seeded::Seed::BareTable) {
             return Ok(table);
         }
-        // SAFETY: a barrier.
-        unsafe { asm!("fence w, w", options(nostack)) };
+        order_stores();
         Ok(table)
     }
 
@@ -412,6 +412,12 @@ fn largest_level(addresses: u64, bytes: u64) -> u32 {
 
 const fn size_of_level(level: u32) -> u64 {
     PAGE << (9 * level)
+}
+
+/// Other harts see earlier stores before later ones.
+fn order_stores() {
+    // SAFETY: a barrier.
+    unsafe { asm!("fence w, w", options(nostack)) };
 }
 
 /// Allocates a zeroed table and returns its physical address.

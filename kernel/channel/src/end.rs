@@ -154,6 +154,11 @@ impl<B> End<B> {
         self.record.peer.closed.is_some_and(|count| self.record.read >= count)
     }
 
+    /// Returns whether a receive would return something else than that it is empty.
+    pub fn has_news(&self) -> bool {
+        self.is_readable() || self.is_finished()
+    }
+
     /// Returns whether nothing is missing of what the peer sent before it was closed.
     pub fn is_complete(&self) -> bool {
         self.record.peer.closed.is_some_and(|count| self.received() >= count)

@@ -16,7 +16,7 @@ impl<B> Channels<B> {
         let me = self.peers.me;
         if let Some(end) = self.table.get(index).filter(|end| end.is_quiet(me)) {
             // As most are: there is nothing to conclude, and nothing to say.
-            if end.is_watched && (end.is_readable() || end.is_finished()) && self.does_wake() {
+            if end.is_watched && end.has_news() && self.does_wake() {
                 self.wake(index, effects);
             }
             return;
@@ -40,7 +40,7 @@ impl<B> Channels<B> {
         end.has_news &= !end.record.peer.is_gone;
         #[cfg(test)]
         let end = Mutant::hurries(end, self.mutant);
-        let is_ready = end.is_live() && (end.is_readable() || end.is_finished());
+        let is_ready = end.is_live() && end.has_news();
         if is_ready && self.does_wake() {
             self.wake(index, effects);
         }

@@ -12,7 +12,7 @@ impl<B> Channels<B> {
     pub fn begin_poll(&mut self, end: EndId) -> Result<bool, BadEnd> {
         let index = self.table.held(end).ok_or(BadEnd)?;
         let end = self.table.get_mut(index).ok_or(BadEnd)?;
-        let is_ready = end.is_readable() || end.is_finished();
+        let is_ready = end.has_news();
         end.is_watched |= !is_ready;
         Ok(is_ready)
     }
@@ -20,7 +20,7 @@ impl<B> Channels<B> {
     /// Returns whether a receive would return something else than that the end is empty.
     pub fn has_news(&self, end: EndId) -> bool {
         let held = self.table.held(end).and_then(|index| self.table.get(index));
-        held.is_none_or(|end| end.is_readable() || end.is_finished())
+        held.is_none_or(|end| end.has_news())
     }
 
     /// Ends a wait. If other programs still wait for the end, the caller does not call this.

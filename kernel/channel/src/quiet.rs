@@ -75,7 +75,7 @@ impl<B> Channels<B> {
         };
         let Entry { tag, payload, state, .. } = end.queue.pop_front_if(is_next)?;
         (end.record.read, end.record.state) = (read.saturating_add(1), state);
-        let is_ready = end.is_watched && (end.is_readable() || end.is_finished());
+        let is_ready = end.is_watched && end.has_news();
         end.is_watched &= !(is_ready && does_wake);
         Some(Taken { tag, payload, wakes: is_ready && does_wake })
     }

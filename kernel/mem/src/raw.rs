@@ -64,11 +64,12 @@ pub(crate) fn bytes<T>(_owner: &T, frame: PhysAddr) -> &[u8; 4096] {
 
 /// Fills a frame with these bytes, at most a frame's, and zeros after them. The caller must own it.
 pub(crate) fn fill(frame: PhysAddr, from: &[u8]) {
-    let mut bytes = [0; 4096];
-    let count = from.len().min(bytes.len());
-    bytes[..count].copy_from_slice(&from[..count]);
-    // SAFETY: as in `zero`.
-    unsafe { (frame.to_virt().0 as *mut [u8; 4096]).write(bytes) };
+    let (into, count) = (frame.to_virt().0 as *mut u8, from.len().min(4096));
+    // SAFETY: as in `zero`; nothing refers to a frame that its owner is about to fill.
+    unsafe {
+        into.copy_from_nonoverlapping(from.as_ptr(), count);
+        into.add(count).write_bytes(0, 4096 - count);
+    }
 }
 
 /// Words per frame.

@@ -99,6 +99,18 @@ pub struct PageSource<'a> {
     pub frames: &'a (dyn Frames + Sync),
 }
 
+/// Memory that is promised until this is dropped.
+pub struct Promise<'a> {
+    spaces: &'a Spaces,
+    pages: u64,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.spaces.promised.fetch_sub(self.pages, Ordering::Relaxed);
+    }
+}
+
 impl Default for Spaces {
     fn default() -> Self {
         Spaces::new()
@@ -157,6 +169,13 @@ impl Spaces {
         self.promised.load(Ordering::Relaxed) * PAGE
     }
 
+    /// Promises memory for something else than open pages, until the result is dropped.
+    pub fn promise(&self, bytes: u64) -> Promise<'_> {
+        let pages = bytes / PAGE;
+        self.promised.fetch_add(pages, Ordering::Relaxed);
+        Promise { spaces: self, pages }
+    }
+
     /// Returns the bytes of memory that the space at `at` has.
     pub fn committed(&self, at: VirtAddr) -> u64 {
         locate(at.0).map_or(0, |(slot, _)| self.slots.lock()[slot].committed * PAGE)
@@ -165,6 +184,19 @@ impl Spaces {
     /// Returns whether `address` is in an open part of a space.
     pub fn is_open(&self, address: u64) -> bool {
         locate(address).is_some_and(|(slot, offset)| offset < self.slots.lock()[slot].open)
+    }
+
+    /// Checks that a range of whole pages is open. Returns its slot, and its offset there.
+    fn check_open(&self, at: VirtAddr, bytes: u64) -> Result<(usize, u64), SpaceError> {
+        let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
+        let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
+        if bytes == 0 || !(offset | bytes).is_multiple_of(PAGE) {
+            return Err(SpaceError::Range);
+        }
+        if end > self.slots.lock()[slot].open {
+            return Err(SpaceError::NotOpen);
+        }
+        Ok((slot, offset))
     }
 
     /// Handles a page fault at `address`: allocates its page, and some around it, if they are open.
@@ -189,12 +221,8 @@ impl Spaces {
 
     /// Allocates all pages of `[at, at + bytes)`, which must be open.
     pub fn commit(&self, at: VirtAddr, bytes: u64, from: PageSource<'_>) -> Result<(), SpaceError> {
-        let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
-        let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
-        if end > self.slots.lock()[slot].open {
-            return Err(SpaceError::NotOpen);
-        }
-        let mut first = offset;
+        let (slot, offset) = self.check_open(at, bytes)?;
+        let (mut first, end) = (offset, offset + bytes);
         while first < end {
             let of_table = (TABLE - first % TABLE) / PAGE;
             let pages = of_table.min((end - first) / PAGE).min(AROUND);
@@ -216,24 +244,27 @@ impl Spaces {
         let at = start_of(slot).plus(first);
         let known = from.table.lock().missing(at, pages as usize);
         let missing = known.unwrap_or((1 << pages) - 1);
+        if known.is_none() {
+            self.reserve_tables(at, pages * PAGE, from)?;
+        }
         let mut frames = [None; AROUND as usize];
         let frames = &mut frames[..pages as usize];
         let mut got = allocate_zeroed(frames, missing & must, from);
-        let is_short = got != missing & must;
-        if !is_short {
-            got |= allocate_zeroed(frames, missing & !must, from);
+        if got != missing & must {
+            frames.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
+            return Err(SpaceError::NoMemory);
         }
-        let has_tables =
-            !is_short && (known.is_some() || self.reserve_tables(at, pages * PAGE, from).is_ok());
-        let given = if has_tables { from.table.lock().give(at, frames) } else { 0 };
+        got |= allocate_zeroed(frames, missing & !must, from);
+        let given = from.table.lock().give(at, frames);
         self.account(at, given, 0);
+        // Another core has mapped these meanwhile.
         for (page, frame) in frames.iter().enumerate() {
             if let Some(frame) = *frame {
                 from.frames.free(frame, 0);
                 got &= !(1 << page);
             }
         }
-        if has_tables { Ok(got) } else { Err(SpaceError::NoMemory) }
+        Ok(got)
     }
 
     /// Accounts for pages of the space at `at` that were mapped, in tables that it has, and

@@ -16,12 +16,9 @@
 use crate::errno::Errno;
 use crate::memory::Bytes;
 use crate::system::System;
-use abi::channel::{ChannelMessage, HAS_BLOCK};
+use abi::channel::{ChannelMessage, HAS_BLOCK, PASSES};
 use kernel_contract::exchange::LONGEST_BLOCK;
 use kernel_contract::{Block, PAGE};
-
-/// The shortest block whose pages pass. Shorter ones are copied with fewer instructions.
-const PASSES: usize = 16 << 10;
 
 /// Returns a range from which pages can pass, or into which they can.
 fn passing<'m>(memory: &'m mut Bytes<'_>, [at, length]: [u32; 2]) -> Option<&'m mut [u8]> {
@@ -61,11 +58,15 @@ pub(crate) fn load(
     if length as usize > LONGEST_BLOCK {
         return Err(Errno::PROTO);
     }
-    if !stays.iter().any(|range| overlap(*range, message.block))
-        && let Some(range) = passing(memory, message.block)
-        && let Some(block) = system.take_block(end, range)
-    {
-        return Ok(Some(block));
+    let may_pass = !stays.iter().any(|range| overlap(*range, message.block));
+    if may_pass && passing(memory, message.block).is_some() {
+        // What is left of the last page is copied. It gets memory before anything is owned.
+        let whole = whole_pages(length as usize) as u32;
+        memory.touch(at + whole, length - whole)?;
+        let block = passing(memory, message.block).map(|range| system.take_block(end, range));
+        if let Some(Some(block)) = block {
+            return Ok(Some(block));
+        }
     }
     let bytes = memory.view(at, length, LONGEST_BLOCK)?;
     system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)

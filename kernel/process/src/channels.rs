@@ -272,7 +272,7 @@ impl Process {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
         for [at, room] in [asked.bytes, [message_at, MESSAGE]] {
             program.check(at, room)?;
-            program.touch(at, room)?;
+            program.touch(at, room.min(INLINE as u32))?;
         }
         let has_memory = blocks::prepare(program, system, asked.block, copies)?;
         let ([at, room], [block_at, block]) = (asked.bytes, asked.block);

@@ -33,7 +33,7 @@ use arch::trap::TrapFrame;
 use arch::types::{Access, Fault};
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
-use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
+use kernel_mem::spaces::{self, FaultOutcome, PageSource, Promise, SpaceError};
 pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
@@ -135,12 +135,20 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     }
 }
 
-/// Checks that there is room, and promises it. One thread at a time: two must not be promised the
+/// One thread at a time checks what may be promised, and promises it: two must not be promised the
 /// same memory.
+static PROMISES: Lock<()> = Lock::new(kernel_node::ranks::PROMISES, ());
+
+/// Checks that there is room, and promises it.
 fn promise(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
-    static ONE: Lock<()> = Lock::new(kernel_node::ranks::PROMISES, ());
-    let _one = ONE.lock();
+    let _one = PROMISES.lock();
     if has_room(bytes) { SPACES.open(start, bytes) } else { Err(SpaceError::NoMemory) }
+}
+
+/// Promises memory until the result is dropped, if there is room.
+fn promise_for_now(bytes: u64) -> Option<Promise<'static>> {
+    let _one = PROMISES.lock();
+    has_room(bytes).then(|| SPACES.promise(bytes))
 }
 
 /// Opens `bytes` bytes at `start` and allocates their pages at once.

@@ -16,7 +16,8 @@ use crate::layout::ChannelMessage;
 pub struct Outgoing<'a> {
     pub tag: u16,
     pub bytes: &'a [u8],
-    pub block: Option<&'a [u8]>,
+    /// After it was sent, zeros may be there.
+    pub block: Option<&'a mut [u8]>,
     pub ends: [u32; 2],
 }
 

@@ -64,6 +64,8 @@ pub const NO_WAIT: u32 = 1;
 pub const AWAIT: u32 = 1;
 /// `ChannelMessage::flags`: it has a block.
 pub const HAS_BLOCK: u16 = 1;
+/// The shortest block in bytes whose pages pass to a receiver on the same kernel.
+pub const PASSES: usize = 16 << 10;
 
 /// A message of a channel. To receive, the lengths are room; afterwards what has come, or would.
 #[repr(C)]

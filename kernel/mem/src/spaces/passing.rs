@@ -8,15 +8,12 @@
 //! that was never touched. A page without memory is not allocated to be taken: it passes as a page
 //! of zeros, and one is left where it is put. Until then nothing writes to what passes.
 
-use super::{PageSource, SpaceError, Spaces, TABLE, locate};
+use super::{BATCH, PageSource, SpaceError, Spaces, TABLE};
 use crate::raw;
 use alloc::vec::Vec;
 use arch::mmu::PageTable;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use core::fmt;
-
-/// Number of pages that are put, and replaced, between two TLB flushes.
-const SWAPPED: usize = 16;
 
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
@@ -63,7 +60,7 @@ impl Drop for Passing<'_> {
 
 impl Spaces {
     /// Takes the pages of `[at, at + bytes)`, which must be open, and adds a page with a copy of
-    /// `rest`, unless that is empty. Returns `None` without memory, with everything as it was.
+    /// `rest`, unless that is empty. It must not fault. Returns `None` without memory, with everything as it was.
     /// `flush` as in [`Spaces::protect`].
     pub fn take<'a>(
         &self,
@@ -123,51 +120,41 @@ impl Spaces {
         }
         let from = passing.from;
         let pages = passing.frames.len().min((bytes / PAGE) as usize);
-        let (mut batch_at, mut mapped, mut unmapped) = (at, 0, 0);
-        for batch in passing.frames[..pages].chunks_mut(SWAPPED) {
-            unmapped += clear((batch_at, batch.len()), from, flush);
-            mapped += from.table.lock().give(batch_at, batch);
-            batch_at = batch_at.plus(batch.len() as u64 * PAGE);
+        let mut at = at;
+        for batch in passing.frames[..pages].chunks_mut(BATCH) {
+            self.clear((at, batch.len()), from, flush);
+            let mapped = from.table.lock().give(at, batch);
+            self.account(at, mapped, 0);
+            at = at.plus(batch.len() as u64 * PAGE);
         }
-        self.account(at, mapped, unmapped);
+        debug_assert!(passing.frames[..pages].iter().all(Option::is_none), "pages are lost");
         Ok(())
     }
 
-    /// Checks that a range of whole pages is open. Returns its slot, and its offset there.
-    fn check_open(&self, at: VirtAddr, bytes: u64) -> Result<(usize, u64), SpaceError> {
-        let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
-        let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
-        if bytes == 0 || !(offset | bytes).is_multiple_of(PAGE) {
-            return Err(SpaceError::Range);
+    /// Frees the pages at these addresses, at most [`BATCH`].
+    fn clear(
+        &self,
+        (at, pages): (VirtAddr, usize),
+        from: PageSource<'_>,
+        flush: &dyn Fn(VirtAddr, u64),
+    ) {
+        let mut table = from.table.lock();
+        let is_of_one = at.0 / TABLE == at.plus((pages as u64 - 1) * PAGE).0 / TABLE;
+        if is_of_one && table.missing(at, pages) == Some(u64::MAX >> (BATCH - pages)) {
+            return;
         }
-        if end > self.slots.lock()[slot].open {
-            return Err(SpaceError::NotOpen);
+        let mut old = [None; BATCH];
+        let count = table.take(at, &mut old[..pages]);
+        drop(table);
+        if count > 0 {
+            flush(at, pages as u64 * PAGE);
+            // First promised, then free.
+            self.account(at, 0, count);
+            old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
         }
-        Ok((slot, offset))
     }
 }
 
 fn has_table(table: &PageTable, at: VirtAddr) -> bool {
     table.missing(at, 1).is_some()
-}
-
-/// Frees the pages at these addresses, at most [`SWAPPED`]. Returns how many there were.
-fn clear(
-    (at, pages): (VirtAddr, usize),
-    from: PageSource<'_>,
-    flush: &dyn Fn(VirtAddr, u64),
-) -> usize {
-    let mut table = from.table.lock();
-    let is_in_one = at.0 / TABLE == at.plus((pages as u64 - 1) * PAGE).0 / TABLE;
-    if is_in_one && table.missing(at, pages) == Some((1 << pages) - 1) {
-        return 0;
-    }
-    let mut old = [None; SWAPPED];
-    let count = table.take(at, &mut old[..pages]);
-    drop(table);
-    if count > 0 {
-        flush(at, pages as u64 * PAGE);
-        old.iter().flatten().for_each(|&frame| from.frames.free(frame, 0));
-    }
-    count
 }

@@ -274,6 +274,34 @@ fn pages_that_pass_are_freed_or_go_back() {
 }
 
 #[test]
+fn more_pages_than_a_batch_pass_over_the_end_of_a_table() {
+    let (frames, table) = kernel(8 * MIB);
+    let from = PageSource { table: &table, frames: &frames };
+    let spaces = Spaces::new();
+    let pages = 2 * BATCH as u64 + 3;
+    let [here, there] = [(); 2].map(|()| spaces.reserve(4 * MIB).unwrap());
+    for at in [here, there] {
+        spaces.open(at, 4 * MIB).unwrap();
+        spaces.reserve_tables(at, 4 * MIB, from).unwrap();
+    }
+    let (from_here, to_there) = (here.plus(TABLE - 5 * PAGE), there.plus(TABLE - 70 * PAGE));
+    let length = pages * PAGE;
+    spaces.commit(from_here, length, from).unwrap();
+    spaces.commit(to_there.plus(3 * PAGE), length - 3 * PAGE, from).unwrap();
+    let before = free(&frames);
+    let frame_at = |at: VirtAddr| table.lock().find(at).map(|found| found.phys);
+    let all = |at: VirtAddr| (0..pages).map(|page| frame_at(at.plus(page * PAGE))).collect();
+    let was: Vec<_> = all(from_here);
+    let passing = spaces.take((from_here, length), &[], from, &nothing).unwrap();
+    spaces.put((to_there, length), passing, &nothing).unwrap();
+    let is: Vec<_> = all(to_there);
+    assert_eq!(is, was);
+    assert_eq!(free(&frames), before + pages as usize - 3);
+    assert_eq!((spaces.committed(here), spaces.committed(there)), (0, length));
+    assert_eq!(spaces.promised(), 2 * 4 * MIB - length);
+}
+
+#[test]
 fn only_whole_open_pages_pass() {
     let (frames, table) = kernel(4 * MIB);
     let from = PageSource { table: &table, frames: &frames };

@@ -2,10 +2,10 @@
 //! ([`kernel_mem::spaces::Passing`]).
 //!
 //! Contract: while a block is on its way, its pages are promised to its sender again, so they are
-//! taken only if there is room for that. They are the kernel's frames in no space, which are freed
+//! taken only if there is room for that. They are frames of the kernel in no space, which are freed
 //! with the block.
 
-use super::{SPACES, has_room, is_inside, memory};
+use super::{SPACES, is_inside, memory, promise_for_now};
 use alloc::boxed::Box;
 use base::addr::{PAGE, VirtAddr};
 use kernel_contract::{Block, Passed};
@@ -31,16 +31,17 @@ fn place_of(bytes: &mut [u8]) -> (VirtAddr, u64) {
     (VirtAddr(bytes.as_mut_ptr() as u64), bytes.len() as u64)
 }
 
-/// Takes the pages of a program, which are zeros then, and a copy of what is left of the last one.
-/// `None`: the bytes are as they were, and have to be copied.
+/// Takes the pages of a program, which are zeros then, and a copy of what is left of the last one,
+/// which must have memory. `None`: the bytes are as they were, and have to be copied.
 pub fn take(bytes: &mut [u8]) -> Option<Block> {
     let length = bytes.len();
     let (pages, rest) = bytes.split_at_mut(length - length % PAGE as usize);
     let range = place_of(pages);
-    if !is_inside(range.0.0) || !has_room(range.1) {
+    if !is_inside(range.0.0) {
         return None;
     }
-    // The rest may have no memory yet: what is promised, it gets.
+    // Until they are promised to the sender; and a page for the copy.
+    let _promise = promise_for_now(range.1 + PAGE)?;
     let passing = SPACES.take(range, rest, memory()?, &flush_all)?;
     Some(Block::passed(Box::new(Pages(passing)), length))
 }

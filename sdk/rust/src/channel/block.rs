@@ -5,12 +5,10 @@
 
 #![allow(unsafe_code)]
 
+use crate::layout::PASSES;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-
-/// The shortest block whose pages pass to a receiver on the same kernel.
-const PASSES: usize = 16 << 10;
 
 const PAGE: usize = 4096;
 

@@ -187,12 +187,12 @@ impl Transport for Channel {
         &mut self,
         tag: u16,
         bytes: &[u8],
-        block: Option<Block>,
+        mut block: Option<Block>,
         endpoints: Endpoints<End>,
     ) -> Result<(), Error> {
         let ends = descriptors(&endpoints);
-        let outgoing = ffi::Outgoing { tag, bytes, block: block.as_deref(), ends };
-        ffi::channel_send(self.descriptor(), &outgoing).map_err(|why| failure(why, tag))?;
+        let mut outgoing = ffi::Outgoing { tag, bytes, block: block.as_deref_mut(), ends };
+        ffi::channel_send(self.descriptor(), &mut outgoing).map_err(|why| failure(why, tag))?;
         sent(endpoints);
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Transport for Channel {
         &mut self,
         tag: u16,
         bytes: &[u8],
-        block: Option<Block>,
+        mut block: Option<Block>,
         endpoints: Endpoints<End>,
         answer: &mut [u8],
     ) -> Received<Self> {
@@ -215,9 +215,11 @@ impl Transport for Channel {
             self.send(tag, bytes, block, endpoints)?;
             return self.receive(answer);
         }
-        let outgoing = ffi::Outgoing { tag, bytes, block: block.as_deref(), ends: [NO_END; 2] };
+        let mut outgoing =
+            ffi::Outgoing { tag, bytes, block: block.as_deref_mut(), ends: [NO_END; 2] };
         let mut room = Block::default();
-        let (result, message) = ffi::channel_call(self.descriptor(), &outgoing, answer, &mut room);
+        let (result, message) =
+            ffi::channel_call(self.descriptor(), &mut outgoing, answer, &mut room);
         if result == Err(Errno::PROTO) {
             return Err(Error::Refused(tag));
         }

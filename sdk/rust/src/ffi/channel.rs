@@ -72,7 +72,7 @@ pub fn name_connect(name: &str, contract: &[u8], flags: u32) -> Result<u32, Errn
 }
 
 /// Sends a message.
-pub fn channel_send(end: u32, outgoing: &Outgoing<'_>) -> Result<(), Errno> {
+pub fn channel_send(end: u32, outgoing: &mut Outgoing<'_>) -> Result<(), Errno> {
     let message = described(outgoing);
     // SAFETY: `message` points to what `outgoing` borrows.
     check(unsafe { penumbra::channel_send(end, &message) })
@@ -89,7 +89,7 @@ pub fn channel_receive(end: u32, bytes: &mut [u8], block: &mut Block, flags: u32
 /// Sends a message, then receives one.
 pub fn channel_call(
     end: u32,
-    outgoing: &Outgoing<'_>,
+    outgoing: &mut Outgoing<'_>,
     bytes: &mut [u8],
     block: &mut Block,
 ) -> Answered {
@@ -100,10 +100,10 @@ pub fn channel_call(
     answered(error, reply, bytes, block)
 }
 
-fn described(outgoing: &Outgoing<'_>) -> ChannelMessage {
+fn described(outgoing: &mut Outgoing<'_>) -> ChannelMessage {
     ChannelMessage {
         bytes: place(outgoing.bytes),
-        block: outgoing.block.map_or([0; 2], place),
+        block: outgoing.block.as_deref_mut().map_or([0; 2], |block| place(block)),
         ends: outgoing.ends,
         tag: outgoing.tag,
         flags: if outgoing.block.is_some() { HAS_BLOCK } else { 0 },
