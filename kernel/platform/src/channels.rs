@@ -11,7 +11,7 @@
 //! - [`cells`]: memory for what is queued
 //! - [`blocks`]: blocks of messages, here and on other kernels
 //! - [`messages`]: a message is sent, received, or both in one step
-//! - [`plain`]: the same for most messages, in fewer steps
+//! - [`plain`]: the same for most messages, in fewer steps; [`direct`]: between kernels
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
@@ -23,6 +23,7 @@
 mod blocks;
 mod cells;
 mod contracts;
+mod direct;
 mod doors;
 mod ended;
 mod links;
@@ -54,6 +55,7 @@ use kernel_sched::{Scheduler, ThreadId, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
 pub use list::{Listed, Totals};
+pub use plain::Seated;
 use remote::Buffers;
 use seats::Seats;
 

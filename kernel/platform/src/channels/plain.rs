@@ -8,6 +8,8 @@
 
 use super::contracts::{hash_of, side};
 use super::{Channels, Follow, State};
+use crate::peers::Peers;
+use arch::lock::Guard;
 use kernel_channel::{Effects, EndId, Taken};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Called, Known};
@@ -50,6 +52,24 @@ impl State {
         Some(())
     }
 
+    /// Receives a message of fields alone for a thread that has sent one. `None`: the thread waits
+    /// for it.
+    #[inline]
+    fn sit_down(
+        &mut self,
+        node: &Node,
+        id: EndId,
+        into: &mut [u8],
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        if self.table.begin_poll(id) == Ok(false) {
+            let thread = node.scheduler.current().token();
+            let waits = self.rest.seats.add_taker(id, thread, into.len());
+            return if waits { None } else { Some(Called::Sent) };
+        }
+        Some(self.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+    }
+
     /// Receives a message of fields alone. `None`: nothing has happened.
     fn receive_plain(
         &mut self,
@@ -70,28 +90,55 @@ impl State {
     }
 }
 
+/// The thread has sent its message and has a seat at the end; its peer is here, or on another
+/// kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seated {
+    Here,
+    Far,
+}
+
 impl Channels {
-    /// Sends a message of fields alone, and receives one. `None`: it was sent, and the thread waits
+    /// Sends a message of fields alone, and receives one. `Err`: it was sent, and the thread waits
     /// from now on, as in [`Channels::call`].
     pub fn call_plain<'a>(
         &self,
-        node: &Node,
+        (node, peers): (&Node, &Peers),
         end: u64,
         (message, into): ((u16, &[u8]), &mut [u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
-    ) -> Option<Called> {
-        let Ok(id) = self.id(end) else { return Some(Called::Refused) };
+    ) -> Result<Called, Seated> {
+        let Ok(id) = self.id(end) else { return Ok(Called::Refused) };
         let mut state = self.state.lock();
-        if state.send_plain(id, message, contracts, handoff).is_none() {
-            return Some(Called::Refused);
+        if state.send_plain(id, message, &contracts, handoff).is_none() {
+            return self.call_far((node, peers), state, id, (message, into), contracts, handoff);
         }
-        if state.table.begin_poll(id) == Ok(false) {
-            let thread = node.scheduler.current().token();
-            let waits = state.rest.seats.add_taker(id, thread, into.len());
-            return if waits { None } else { Some(Called::Sent) };
+        state.sit_down(node, id, into, handoff).map_or(Err(Seated::Here), Ok)
+    }
+
+    /// Does the same if the peer may be on another kernel.
+    #[inline(never)]
+    fn call_far<'a>(
+        &self,
+        (node, peers): (&Node, &Peers),
+        mut state: Guard<'_, State>,
+        id: EndId,
+        (message, into): ((u16, &[u8]), &mut [u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Result<Called, Seated> {
+        let Some(to) = state.send_far(peers, id, message, contracts) else {
+            return Ok(Called::Refused);
+        };
+        let called = state.sit_down(node, id, into, handoff);
+        drop(state);
+        if peers.is_stopped(node, to) {
+            // That may wait.
+            handoff.end();
+            peers.wake_sleeper(node, to);
         }
-        Some(state.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+        called.map_or(Err(Seated::Far), Ok)
     }
 
     /// Receives the message for which a thread has waited. If there is none, the thread does not

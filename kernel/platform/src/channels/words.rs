@@ -3,8 +3,8 @@
 /// Reads words from the start of bytes. Returns the rest.
 pub fn get<'a>(bytes: &'a [u8], words: &mut [u64]) -> Option<&'a [u8]> {
     let (head, rest) = bytes.split_at_checked(8 * words.len())?;
-    for (to, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
-        *to = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    for (to, bytes) in words.iter_mut().zip(head.as_chunks().0) {
+        *to = u64::from_le_bytes(*bytes);
     }
     Some(rest)
 }

@@ -15,7 +15,7 @@ use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket};
+use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, Seated, is_ticket};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -187,7 +187,9 @@ impl Guest {
                 None => channels.receive(around, from, into, (&find, waits), &mut handoff),
             };
             if received == Err(Failure::Empty) && waits {
-                self.wait_for(end, handoff)?;
+                if !self.watch(end, &mut handoff) {
+                    self.wait_for(end, handoff)?;
+                }
                 continue;
             }
             drop(handoff);
@@ -203,6 +205,13 @@ impl Guest {
             idle::to_program(kernel);
             return Ok(received.map_err(unreceived));
         }
+    }
+
+    /// Waits for an end without sleep, for a short time. Returns whether something has happened to
+    /// it.
+    fn watch(&self, end: u64, handoff: &mut Handoff<'_>) -> bool {
+        let kernel = self.kernel();
+        !self.is_stopped() && kernel.channels.watch((kernel, &kernel.peers), end, handoff)
     }
 
     /// Waits for an end, at which the calling thread has a seat, until it is woken.
@@ -369,12 +378,15 @@ impl Ends for Guest {
         let channels = &kernel.channels;
         let find = |name: &_| contracts.find(name);
         let mut handoff = Handoff::begin(&kernel.scheduler);
-        let called = channels.call_plain(kernel, end, (message, into), find, &mut handoff);
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let called = channels.call_plain(around, end, (message, into), find, &mut handoff);
         let called = match called {
-            Some(called) => called,
-            None => {
-                self.wait_for(end, handoff)?;
-                handoff = Handoff::begin(&kernel.scheduler);
+            Ok(called) => called,
+            Err(seated) => {
+                if seated == Seated::Here || !self.watch(end, &mut handoff) {
+                    self.wait_for(end, handoff)?;
+                    handoff = Handoff::begin(&kernel.scheduler);
+                }
                 channels.take_plain(kernel, end, into, &mut handoff)
             }
         };

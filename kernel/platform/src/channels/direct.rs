@@ -1,0 +1,108 @@
+//! Messages of fields alone to and from other kernels, without the queues; and threads that wait
+//! for them without sleep.
+//!
+//! Contract: as in [`super::plain`]. Between two settled ends ([`kernel_channel::Settled`]) such a
+//! message goes straight into the stream, and from there to the thread that waits for it. A thread
+//! that waits for a message of another kernel *watches*: for [`WATCH_NS`] it takes messages out of
+//! the streams itself. Its core attends meanwhile, so the peers do not ring. It is a thread like
+//! others: interrupts are handled between two looks, and it stops when another one is ready.
+
+use super::contracts::{hash_of, side};
+use super::remote::{put_plain, split_plain};
+use super::{Channels, State};
+use crate::peers::Peers;
+use arch::time::local_ns;
+use base::id::DomainId;
+use kernel_channel::{EndId, Life};
+use kernel_contract::Hash;
+use kernel_contract::exchange::Known;
+use kernel_node::Node;
+use kernel_sched::{Handoff, ThreadId};
+
+/// How long a thread watches: about as long as two kernels need to fall asleep and to wake each
+/// other. A wait that lasts longer costs at most twice what it would have cost without.
+const WATCH_NS: u64 = 50_000;
+/// One look in so many is for everything that may have come, and for other threads.
+const SELDOM: u32 = 16;
+
+impl State {
+    /// Sends a message of fields alone to an end on another kernel. Returns that kernel. `None`:
+    /// nothing has happened.
+    pub(super) fn send_far<'a>(
+        &mut self,
+        peers: &Peers,
+        id: EndId,
+        (tag, fields): (u16, &[u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+    ) -> Option<DomainId> {
+        let State { table, rest } = self;
+        let sender = table.settled(id)?;
+        let contract = contracts(&hash_of(sender.contract))?;
+        let state = contract.state(u8::try_from(sender.state).ok()?)?;
+        let next = contract.permits_fields(state, side(sender.side), tag, fields.len())?;
+        let length = fields.len() as u32;
+        if length > sender.bytes {
+            return None;
+        }
+        let (to, next) = (sender.to, next.number().into());
+        let bytes = &mut rest.buffers.bytes;
+        let head = put_plain(&sender.message(tag, next), false, &mut **bytes)?;
+        let message = bytes.get_mut(..head + fields.len())?;
+        message.get_mut(head..)?.copy_from_slice(fields);
+        peers.stream(to, message).ok()?;
+        sender.send(next, length);
+        rest.sent = rest.sent.wrapping_add(1);
+        Some(to)
+    }
+
+    /// Gives a message of another kernel to the thread that waits for it. Returns the thread, which
+    /// the caller wakes. `None`: nothing has happened.
+    pub(super) fn deliver_far(&mut self, from: Life, payload: &[u8]) -> Option<ThreadId> {
+        let State { table, rest } = self;
+        let (plain, has_block, fields) = split_plain(payload)?;
+        let arrival = table.arrival(from, plain.to, plain.sequence)?;
+        if has_block || fields.len() > arrival.bytes as usize {
+            return None;
+        }
+        let thread = rest.seats.deliver(arrival.id, (plain.tag, fields))?;
+        arrival.deliver(plain.state);
+        Some(thread)
+    }
+}
+
+impl Channels {
+    /// Watches for a short time instead of sleeping, for the calling thread, which waits for an end
+    /// whose peer may be on another kernel. Returns whether the thread need not wait any more.
+    /// Interrupts are masked then, as after [`Handoff::begin`].
+    pub fn watch(&self, (node, peers): (&Node, &Peers), end: u64, handoff: &mut Handoff<'_>) -> bool {
+        let Ok(id) = self.id(end) else { return false };
+        let may_watch = peers.are_served() && !handoff.has_thread();
+        if !may_watch || !self.state.lock().table.is_far(id) {
+            return false;
+        }
+        let (thread, began) = (node.scheduler.current(), local_ns());
+        // This thread looks for itself.
+        let wake = |woken: ThreadId| if woken != thread { node.scheduler.wake(woken) };
+        let mut round: u32 = 0;
+        loop {
+            handoff.breathe();
+            node.attendance.enter(&node.own_page);
+            round = round.wrapping_add(1);
+            let is_seldom = round.is_multiple_of(SELDOM);
+            let has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
+                self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
+            });
+            if is_seldom {
+                peers.poll(node);
+            }
+            if (has_heard || is_seldom) && !self.state.lock().rest.seats.waits(id, thread.token()) {
+                return true;
+            }
+            if local_ns().wrapping_sub(began) > WATCH_NS || is_seldom && node.scheduler.has_ready()
+            {
+                return false;
+            }
+            arch::cpu::relax();
+        }
+    }
+}
