@@ -54,7 +54,7 @@ impl State {
 
     /// Receives a message of fields alone for a thread that has sent one. `None`: the thread waits
     /// for it.
-    #[inline]
+    #[inline(always)]
     fn sit_down(
         &mut self,
         node: &Node,
