@@ -34,6 +34,8 @@ pub struct BlockName {
     /// That of its channel.
     pub secret: u64,
     pub length: u32,
+    /// Where home says that other kernels can read it, in the driver's words; 0: it has not said.
+    pub place: u32,
 }
 
 impl BlockName {
@@ -41,13 +43,14 @@ impl BlockName {
 
     pub fn words(&self) -> [u64; BlockName::WORDS] {
         let Life { kernel, epoch } = self.home;
-        [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, self.length.into()]
+        let last = u64::from(self.length) | u64::from(self.place) << 32;
+        [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, last]
     }
 
     /// Undoes [`BlockName::words`]. Words that are none name no block.
-    pub fn of_words([home, id, secret, length]: [u64; BlockName::WORDS]) -> BlockName {
+    pub fn of_words([home, id, secret, last]: [u64; BlockName::WORDS]) -> BlockName {
         let life = Life { kernel: DomainId(home as u8), epoch: Epoch((home >> 16) as u16) };
-        BlockName { home: life, id, secret, length: length as u32 }
+        BlockName { home: life, id, secret, length: last as u32, place: (last >> 32) as u32 }
     }
 }
 
@@ -149,7 +152,7 @@ impl<M> Blocks<M> {
         slot.block = Some(Stored { memory, bytes, tree, secret, to: Lives::NONE });
         let epoch = u64::from(self.me.epoch.0) << 48;
         let id = epoch | u64::from(slot.generation) << 16 | at as u64;
-        Ok(BlockName { home: self.me, id, secret, length })
+        Ok(BlockName { home: self.me, id, secret, length, place: 0 })
     }
 
     fn slot(&mut self, id: u64, secret: u64) -> Option<&mut Slot<M>> {

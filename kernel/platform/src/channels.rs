@@ -37,7 +37,7 @@ mod words;
 use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
-pub use blocks::Fetched;
+pub use blocks::{Fetched, place_in};
 use blocks::{Blocks, NAME, fields_of};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;

@@ -9,19 +9,21 @@
 //! ```text
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
-//!   fetch:    LendBlock: home writes it back; read it there; FetchBlock of its end: it was there
+//!   fetch:    it is written back, and its name says where it is, or LendBlock does both;
+//!             read it there; CheckBlock: it was there
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
 use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
-use abi::channel::{FetchBlock, LendBlock, LentAt};
+use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
+use base::addr::PAGE;
 use abi::msg::MAX_PAYLOAD;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
+use kernel_channel::{BlockLimits, BlockName, BlockNotice, EndId, Fate, Life};
 use kernel_contract::exchange::LONGEST_BLOCK;
 use kernel_contract::{Block, Lent};
 use kernel_msg::Refusal;
@@ -97,16 +99,18 @@ pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
 }
 
 impl Rest {
-    /// Keeps the block of a message that a process of this tree sends.
+    /// Keeps the block of a message that a process of this tree sends, and which may have been
+    /// written back at this place.
     pub(super) fn keep(
         &mut self,
-        block: Block,
+        (block, place): (Block, u32),
         tree: u32,
         secret: u64,
     ) -> Result<BlockName, Failure> {
         // A contract allows less than 4 GiB.
         let length = block.len() as u32;
-        self.blocks.put((block, length), tree, secret).map_err(|_| Failure::Blocks)
+        let name = self.blocks.put((block, length), tree, secret).map_err(|_| Failure::Blocks)?;
+        Ok(BlockName { place, ..name })
     }
 
     /// Copies a message to cells. Returns `None` if there are too few.
@@ -161,6 +165,12 @@ impl Rest {
     }
 }
 
+/// Returns where a block is, if its name says so.
+pub fn place_in(name: &BlockName) -> Option<LentAt> {
+    let page = u64::from(name.place).checked_sub(1)?;
+    Some(LentAt { place: page * PAGE, length: name.length.into() })
+}
+
 /// Returns the number of bytes of a message's fields.
 pub fn fields_of(payload: &Payload) -> usize {
     payload.length().saturating_sub(if payload.has_block { NAME } else { 0 })
@@ -196,6 +206,28 @@ impl Channels {
             bulk.clean(at.place, at.length as usize);
         }
         Ok(found)
+    }
+
+    /// Writes the block of a message back that is to be sent to another kernel, so that its reader
+    /// need not ask for that. Returns where it is. Without the lock, as it takes long.
+    pub(super) fn clean_for(&self, id: EndId, block: Option<&Block>) -> u32 {
+        let lent = block.and_then(|block| Some((block.place()?, block.len())));
+        let Some(((place, length), bulk)) = lent.zip(self.bulk.as_ref()) else { return 0 };
+        // If the end of the peer moves later, what is in its queue is written back when it is read.
+        if !self.state.lock().table.is_far(id) {
+            return 0;
+        }
+        bulk.clean(place, length);
+        u32::try_from(place / PAGE + 1).unwrap_or(0)
+    }
+
+    /// Executes a [`CheckBlock`] of another kernel.
+    pub fn check_block(&self, check: &CheckBlock) -> Result<(), Refusal> {
+        let state = self.state.lock();
+        let block = state.rest.blocks.read(check.id, check.secret).ok_or(Refusal::Refused)?;
+        let is_there = block.place() == Some(check.at.place);
+        let is_it = is_there && block.len() as u64 == check.at.length;
+        if is_it { Ok(()) } else { Err(Refusal::Refused) }
     }
 
     fn place_of(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {

@@ -32,7 +32,7 @@ impl State {
         &mut self,
         (id, tree): User,
         message: Outgoing<'_>,
-        carried: [Option<EndId>; CARRIED],
+        (carried, place): ([Option<EndId>; CARRIED], u32),
         contracts: Find<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ impl State {
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
         let next = permits(table, contract, &about, &message, &carried)?;
         let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = block.map(|block| rest.keep(block, tree, about.secret)).transpose()?;
+        let name = block.map(|block| rest.keep((block, place), tree, about.secret)).transpose()?;
         let Some(payload) = rest.put(name.as_ref(), fields) else {
             name.iter().for_each(|name| drop(rest.blocks.take(name)));
             return Err(Failure::Breach);
@@ -115,9 +115,10 @@ impl Channels {
     ) -> Result<(), Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
+        let place = self.clean_for(id, message.block.as_ref());
         let mut handoff = Handoff::begin(&node.scheduler);
         let mut state = self.state.lock();
-        state.send((id, tree), message, carried, contracts, &mut handoff)?;
+        state.send((id, tree), message, (carried, place), contracts, &mut handoff)?;
         self.leave_by(node, peers, state, &mut handoff);
         Ok(())
     }
@@ -158,8 +159,14 @@ impl Channels {
     ) -> Result<Arrived, Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
+        let mut place = 0;
+        if message.block.is_some() {
+            handoff.end();
+            place = self.clean_for(id, message.block.as_ref());
+            handoff.breathe();
+        }
         let mut state = self.state.lock();
-        state.send((id, tree), message, carried, contracts, handoff)?;
+        state.send((id, tree), message, (carried, place), contracts, handoff)?;
         let mut received = state.receive(self, (id, tree), into, contracts, handoff);
         if received == Err(Failure::Empty) {
             received = Err(state.wait(node, id));

@@ -6,7 +6,7 @@
 
 use super::guest::Guest;
 use ::names::client::Registration;
-use abi::channel::{FetchBlock, LendBlock, LentAt};
+use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
@@ -15,7 +15,9 @@ use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, Seated, is_ticket};
+use kernel_platform::channels::{
+    BlockName, Failure, Fetched, Holder, Seated, is_ticket, place_in,
+};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -98,9 +100,12 @@ impl Guest {
         if name.length as usize <= MAX_PAYLOAD {
             return Ok(None);
         }
-        let lend = LendBlock { id: name.id, secret: name.secret };
-        let mut at = LentAt::default();
-        if self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0 {
+        let BlockName { id, secret, .. } = *name;
+        let mut at = place_in(name).unwrap_or_default();
+        let (lend, is_known) = (LendBlock { id, secret }, at != LentAt::default());
+        if !is_known
+            && self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0
+        {
             return Ok(None);
         }
         if at.length != u64::from(name.length) {
@@ -110,8 +115,8 @@ impl Guest {
             return Ok(None);
         };
         // It was there all the time if it is there now.
-        let end = FetchBlock { id: name.id, secret: name.secret, at: u64::from(name.length) };
-        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
+        let check = CheckBlock { id, secret, at };
+        self.ask(name, Procedure::CheckBlock, check.as_bytes(), &mut [])?;
         Ok(Some(block))
     }
 
