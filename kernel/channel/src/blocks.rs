@@ -111,6 +111,8 @@ pub struct Blocks<M> {
     me: Life,
     limits: BlockLimits,
     slots: Vec<Slot<M>>,
+    /// No slot from here on has a block, so that a few blocks are counted quickly.
+    end: usize,
     notices: VecDeque<(Life, BlockNotice)>,
     /// The last epoch of each kernel that is over.
     over: [u16; MAX_DOMAINS],
@@ -121,11 +123,11 @@ impl<M> Blocks<M> {
     pub fn new(me: Life, limits: BlockLimits) -> Blocks<M> {
         let slots = (0..limits.blocks).map(|_| Slot { generation: 0, block: None }).collect();
         let notices = VecDeque::with_capacity(limits.notices_to_one() * limits.peers);
-        Blocks { me, limits, slots, notices, over: [0; MAX_DOMAINS] }
+        Blocks { me, limits, slots, end: 0, notices, over: [0; MAX_DOMAINS] }
     }
 
     fn stored(&self) -> impl Iterator<Item = &Stored<M>> {
-        self.slots.iter().filter_map(|slot| slot.block.as_ref())
+        self.slots.iter().take(self.end).filter_map(|slot| slot.block.as_ref())
     }
 
     /// Returns the number of blocks, and of their bytes.
@@ -150,6 +152,7 @@ impl<M> Blocks<M> {
         let free = self.slots.iter_mut().enumerate().find(|(_, slot)| slot.block.is_none());
         let Some((at, slot)) = free.filter(|_| fits) else { return Err(memory) };
         slot.block = Some(Stored { memory, bytes, tree, secret, to: Lives::NONE });
+        self.end = self.end.max(at + 1);
         let epoch = u64::from(self.me.epoch.0) << 48;
         let id = epoch | u64::from(slot.generation) << 16 | at as u64;
         Ok(BlockName { home: self.me, id, secret, length, place: 0 })
@@ -169,7 +172,14 @@ impl<M> Blocks<M> {
     fn free(&mut self, id: u64, secret: u64) -> Option<M> {
         let slot = self.slot(id, secret)?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.block.take().map(|it| it.memory)
+        let block = slot.block.take();
+        self.find_end();
+        block.map(|it| it.memory)
+    }
+
+    fn find_end(&mut self) {
+        let used = self.slots.iter().take(self.end).rposition(|slot| slot.block.is_some());
+        self.end = used.map_or(0, |last| last + 1);
     }
 
     /// Returns a block at home.
@@ -279,6 +289,7 @@ impl<M> Blocks<M> {
                 slot.block = None;
             }
         }
+        self.find_end();
     }
 }
 

@@ -22,6 +22,8 @@ use kernel_sched::{Handoff, ThreadId};
 /// How long a thread watches: about as long as two kernels need to fall asleep and to wake each
 /// other. A wait that lasts longer costs at most twice what it would have cost without.
 const WATCH_NS: u64 = 50_000;
+/// Before one look in so many, interrupts are handled.
+const OFTEN: u32 = 4;
 /// One look in so many is for everything that may have come, and for other threads.
 const SELDOM: u32 = 16;
 
@@ -83,12 +85,15 @@ impl Channels {
         let (thread, began) = (node.scheduler.current(), local_ns());
         // This thread looks for itself.
         let wake = |woken: ThreadId| if woken != thread { node.scheduler.wake(woken) };
+        handoff.breathe();
         let mut round: u32 = 0;
         loop {
-            handoff.breathe();
-            node.attendance.enter(&node.own_page);
             round = round.wrapping_add(1);
-            let is_seldom = round.is_multiple_of(SELDOM);
+            let (is_seldom, is_often) = (round % SELDOM == 0, round % OFTEN == 1);
+            if is_often {
+                handoff.breathe();
+                node.attendance.enter(&node.own_page);
+            }
             let has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
                 self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
             });
@@ -98,8 +103,8 @@ impl Channels {
             if (has_heard || is_seldom) && !self.state.lock().rest.seats.waits(id, thread.token()) {
                 return true;
             }
-            if local_ns().wrapping_sub(began) > WATCH_NS || is_seldom && node.scheduler.has_ready()
-            {
+            let is_over = is_often && local_ns().wrapping_sub(began) > WATCH_NS;
+            if is_over || is_seldom && node.scheduler.has_ready() {
                 return false;
             }
             arch::cpu::relax();

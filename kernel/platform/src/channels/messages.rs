@@ -160,7 +160,7 @@ impl Channels {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
         let mut place = 0;
-        if message.block.is_some() {
+        if message.block.is_some() && self.bulk.is_some() {
             handoff.end();
             place = self.clean_for(id, message.block.as_ref());
             handoff.breathe();
