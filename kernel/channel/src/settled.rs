@@ -56,12 +56,7 @@ impl<B> Channels<B> {
     /// Returns the end to which another kernel has sent a message with this number, if programs
     /// wait for just that one.
     #[inline]
-    pub fn arrival(
-        &mut self,
-        from: Life,
-        to: EndName,
-        sequence: u64,
-    ) -> Option<Arrival<'_, B>> {
+    pub fn arrival(&mut self, from: Life, to: EndName, sequence: u64) -> Option<Arrival<'_, B>> {
         if self.peers.session(from.kernel) != Some(from) || !self.does_wake() {
             return None;
         }

@@ -65,7 +65,8 @@ impl Plain {
     /// Undoes [`Plain::words`], whatever the transport's bits are. Another kernel wrote them.
     #[inline]
     pub fn of_words([head, number, secret, last]: [u64; PLAIN]) -> Option<Plain> {
-        let creator = Life { kernel: DomainId((head >> 16) as u8), epoch: Epoch((head >> 32) as u16) };
+        let creator =
+            Life { kernel: DomainId((head >> 16) as u8), epoch: Epoch((head >> 32) as u16) };
         let side = match (head >> 24) as u8 {
             0 => Side::First,
             1 => Side::Second,

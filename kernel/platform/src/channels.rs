@@ -37,8 +37,8 @@ mod words;
 use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
-pub use blocks::{Fetched, place_in};
 use blocks::{Blocks, NAME, fields_of};
+pub use blocks::{Fetched, place_in};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
 use contracts::{Terms, hash_of, side, terms};
@@ -55,7 +55,6 @@ use kernel_sched::{Scheduler, ThreadId, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
 pub use list::{Listed, Totals};
-pub use plain::Seated;
 use remote::Buffers;
 use seats::Seats;
 

@@ -12,7 +12,7 @@ use crate::wasi::rights;
 use abi::channel::{ChannelMessage, NO_END};
 use kernel_contract::exchange::Called;
 use kernel_contract::{ENDPOINTS, INLINE};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, transmute};
 
 /// Bytes of a message's description.
 const MESSAGE: usize = size_of::<ChannelMessage>();
@@ -27,11 +27,7 @@ fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
 fn load(program: &[u8], at: u32) -> Option<ChannelMessage> {
     let bytes = range(program, [at, MESSAGE as u32])?;
     load_pages(bytes);
-    // An aligned one is read by words, as most are.
-    match ChannelMessage::ref_from_bytes(bytes) {
-        Ok(message) => Some(*message),
-        Err(_) => ChannelMessage::read_from_bytes(bytes).ok(),
-    }
+    ChannelMessage::read_from_bytes(bytes).ok()
 }
 
 impl Process {
@@ -57,13 +53,9 @@ impl Process {
             to.copy_from_slice(from.ok_or(Errno::IO)?);
             let (bytes, block, ends) = ([at, length.into()], [block, 0], [NO_END; ENDPOINTS]);
             let stored = ChannelMessage { bytes, block, ends, tag, flags: 0, reserved: 0 };
-            let to = program.get_mut(reply as usize..).and_then(|to| to.get_mut(..MESSAGE));
-            let to = to.ok_or(Errno::FAULT)?;
-            if let Ok(to) = ChannelMessage::mut_from_bytes(&mut *to) {
-                *to = stored;
-            } else {
-                to.copy_from_slice(stored.as_bytes());
-            }
+            let to = program.get_mut(reply as usize..).and_then(|to| to.first_chunk_mut());
+            let to: &mut [u8; MESSAGE] = to.ok_or(Errno::FAULT)?;
+            *to = transmute!(stored);
         }
         Ok(called)
     }

@@ -11,21 +11,26 @@ use super::contracts::{hash_of, side};
 use super::remote::{put_plain, split_plain};
 use super::{Channels, State};
 use crate::peers::Peers;
+use arch::lock::Guard;
 use arch::time::local_ns;
 use base::id::DomainId;
 use kernel_channel::{EndId, Life};
 use kernel_contract::Hash;
-use kernel_contract::exchange::Known;
+use kernel_contract::exchange::{Called, Known};
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
 
-/// How long a thread watches: about as long as two kernels need to fall asleep and to wake each
-/// other. A wait that lasts longer costs at most twice what it would have cost without.
+/// How long a thread watches. A program on another kernel that answers at once does so in this
+/// time: in the lab a short call takes less than 40 us, and 62 us if both sides sleep. A longer wait
+/// costs so much time of a core that would have slept.
 const WATCH_NS: u64 = 50_000;
 /// Before one look in so many, interrupts are handled.
 const OFTEN: u32 = 4;
 /// One look in so many is for everything that may have come, and for other threads.
 const SELDOM: u32 = 16;
+
+/// An end, the tag and fields of a message, and room for those of the answer.
+type Call<'a> = (u64, (u16, &'a [u8]), &'a mut [u8]);
 
 impl State {
     /// Sends a message of fields alone to an end on another kernel. Returns that kernel. `None`:
@@ -73,10 +78,42 @@ impl State {
 }
 
 impl Channels {
+    /// Does what [`Channels::call_plain`] does if the peer is on another kernel, and watches for
+    /// the answer.
+    #[inline(never)]
+    pub(super) fn call_far<'a>(
+        &self,
+        (node, peers): (&Node, &Peers),
+        mut state: Guard<'_, State>,
+        (id, (end, message, into)): (EndId, Call<'_>),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        let Some(to) = state.send_far(peers, id, message, contracts) else {
+            return Some(Called::Refused);
+        };
+        let called = state.sit_down(node, id, into, handoff);
+        drop(state);
+        if peers.is_stopped(node, to) {
+            // That may wait.
+            handoff.end();
+            peers.wake_sleeper(node, to);
+        }
+        if called.is_some() || !self.watch((node, peers), end, handoff) {
+            return called;
+        }
+        Some(self.take_plain(node, end, into, handoff))
+    }
+
     /// Watches for a short time instead of sleeping, for the calling thread, which waits for an end
     /// whose peer may be on another kernel. Returns whether the thread need not wait any more.
     /// Interrupts are masked then, as after [`Handoff::begin`].
-    pub fn watch(&self, (node, peers): (&Node, &Peers), end: u64, handoff: &mut Handoff<'_>) -> bool {
+    pub fn watch(
+        &self,
+        (node, peers): (&Node, &Peers),
+        end: u64,
+        handoff: &mut Handoff<'_>,
+    ) -> bool {
         let Ok(id) = self.id(end) else { return false };
         let may_watch = peers.are_served() && !handoff.has_thread();
         if !may_watch || !self.state.lock().table.is_far(id) {
@@ -84,7 +121,11 @@ impl Channels {
         }
         let (thread, began) = (node.scheduler.current(), local_ns());
         // This thread looks for itself.
-        let wake = |woken: ThreadId| if woken != thread { node.scheduler.wake(woken) };
+        let wake = |woken: ThreadId| {
+            if woken != thread {
+                node.scheduler.wake(woken)
+            }
+        };
         handoff.breathe();
         let mut round: u32 = 0;
         loop {

@@ -9,7 +9,6 @@
 use super::contracts::{hash_of, side};
 use super::{Channels, Follow, State};
 use crate::peers::Peers;
-use arch::lock::Guard;
 use kernel_channel::{Effects, EndId, Taken};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Called, Known};
@@ -55,7 +54,7 @@ impl State {
     /// Receives a message of fields alone for a thread that has sent one. `None`: the thread waits
     /// for it.
     #[inline(always)]
-    fn sit_down(
+    pub(super) fn sit_down(
         &mut self,
         node: &Node,
         id: EndId,
@@ -90,55 +89,24 @@ impl State {
     }
 }
 
-/// The thread has sent its message and has a seat at the end; its peer is here, or on another
-/// kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seated {
-    Here,
-    Far,
-}
-
 impl Channels {
-    /// Sends a message of fields alone, and receives one. `Err`: it was sent, and the thread waits
+    /// Sends a message of fields alone, and receives one. `None`: it was sent, and the thread waits
     /// from now on, as in [`Channels::call`].
     pub fn call_plain<'a>(
         &self,
-        (node, peers): (&Node, &Peers),
+        around: (&Node, &Peers),
         end: u64,
         (message, into): ((u16, &[u8]), &mut [u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
-    ) -> Result<Called, Seated> {
-        let Ok(id) = self.id(end) else { return Ok(Called::Refused) };
+    ) -> Option<Called> {
+        let Ok(id) = self.id(end) else { return Some(Called::Refused) };
         let mut state = self.state.lock();
         if state.send_plain(id, message, &contracts, handoff).is_none() {
-            return self.call_far((node, peers), state, id, (message, into), contracts, handoff);
+            let call = (end, message, into);
+            return self.call_far(around, state, (id, call), &contracts, handoff);
         }
-        state.sit_down(node, id, into, handoff).map_or(Err(Seated::Here), Ok)
-    }
-
-    /// Does the same if the peer may be on another kernel.
-    #[inline(never)]
-    fn call_far<'a>(
-        &self,
-        (node, peers): (&Node, &Peers),
-        mut state: Guard<'_, State>,
-        id: EndId,
-        (message, into): ((u16, &[u8]), &mut [u8]),
-        contracts: impl Fn(&Hash) -> Option<&'a Known>,
-        handoff: &mut Handoff<'_>,
-    ) -> Result<Called, Seated> {
-        let Some(to) = state.send_far(peers, id, message, contracts) else {
-            return Ok(Called::Refused);
-        };
-        let called = state.sit_down(node, id, into, handoff);
-        drop(state);
-        if peers.is_stopped(node, to) {
-            // That may wait.
-            handoff.end();
-            peers.wake_sleeper(node, to);
-        }
-        called.map_or(Err(Seated::Far), Ok)
+        state.sit_down(around.0, id, into, handoff)
     }
 
     /// Receives the message for which a thread has waited. If there is none, the thread does not

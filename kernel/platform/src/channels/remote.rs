@@ -181,13 +181,7 @@ impl State {
         }
     }
 
-    fn handle_words(
-        &mut self,
-        node: &Node,
-        from: Life,
-        count: u64,
-        payload: &[u8],
-    ) -> Option<()> {
+    fn handle_words(&mut self, node: &Node, from: Life, count: u64, payload: &[u8]) -> Option<()> {
         let has_block = count & HAS_BLOCK != 0;
         let count = usize::try_from(count & !HAS_BLOCK).ok()?;
         let room = self.rest.buffers.words.get_mut(..count)?;

@@ -15,9 +15,7 @@ use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{
-    BlockName, Failure, Fetched, Holder, Seated, is_ticket, place_in,
-};
+use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket, place_in};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -386,12 +384,10 @@ impl Ends for Guest {
         let around: (&Node, &Peers) = (kernel, &kernel.peers);
         let called = channels.call_plain(around, end, (message, into), find, &mut handoff);
         let called = match called {
-            Ok(called) => called,
-            Err(seated) => {
-                if seated == Seated::Here || !self.watch(end, &mut handoff) {
-                    self.wait_for(end, handoff)?;
-                    handoff = Handoff::begin(&kernel.scheduler);
-                }
+            Some(called) => called,
+            None => {
+                self.wait_for(end, handoff)?;
+                handoff = Handoff::begin(&kernel.scheduler);
                 channels.take_plain(kernel, end, into, &mut handoff)
             }
         };
