@@ -133,8 +133,8 @@ impl Server {
         self.rings[class as usize].is_waiting(wires)
     }
 
-    /// Returns the [`producer_word`](crate::ring::producer_word) with which no message of `class` is
-    /// waiting. While that word is the same, no lock is needed to know that.
+    /// Returns the [`producer_word`](crate::ring::producer_word) with which no message of `class`
+    /// is waiting. While that word is the same, no lock is needed to know that.
     pub fn empty_word(&self, class: Class) -> u64 {
         self.rings[class as usize].empty_word()
     }

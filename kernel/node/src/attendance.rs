@@ -9,7 +9,7 @@ use kernel_msg::notify::{Attendance, Presence};
 pub struct Attendances {
     /// Unset until a core's first `enter`, when it is away.
     own: CoreLocal<Option<Attendance>>,
-    /// When each core last looked for messages because of [`Attendances::must_look`], in local time.
+    /// The local time at which [`Attendances::must_look`] last returned true, for each core.
     looked: CoreLocal<u64>,
 }
 
@@ -35,8 +35,8 @@ impl Attendances {
         self.own.with(|own| set(own).leave(page, waiting) == Presence::Away)
     }
 
-    /// Returns whether the core attends and this has not returned true for `ns`. The caller looks for
-    /// messages then.
+    /// Returns whether the core attends and this has not returned true for `ns`. The caller looks
+    /// for messages then.
     #[inline]
     pub fn must_look(&self, ns: u64) -> bool {
         !self.is_away()

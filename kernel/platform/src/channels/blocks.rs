@@ -254,6 +254,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_says_where_its_block_is_or_not() {
+        let home = Life { kernel: DomainId(1), epoch: Epoch(2) };
+        let name = BlockName { home, id: 3, secret: 4, length: 5000, place: 0 };
+        assert_eq!(place_in(&name), None);
+        for page in [0, 7, u32::MAX - 1] {
+            let at = LentAt { place: u64::from(page) * PAGE, length: 5000 };
+            assert_eq!(place_in(&BlockName { place: page + 1, ..name }), Some(at));
+        }
+    }
+
+    #[test]
     fn a_notice_is_its_words() {
         let life = Life { kernel: DomainId(7), epoch: Epoch(0xfffe) };
         for fate in [Fate::Release, Fate::Moved(life)] {

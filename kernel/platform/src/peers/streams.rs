@@ -6,8 +6,9 @@
 //! message is in the ring.
 //!
 //! **Full**: nothing is sent, and nothing is queued here. The peer rings when it has made room; a
-//! poll then calls [`super::Procedures::stream_room`], on the sending side (`kernel_msg::ring`). Each look
-//! that takes messages ends with a look at the peer's stalled word, so no peer waits for nothing.
+//! poll then calls [`super::Procedures::stream_room`], on the sending side (`kernel_msg::ring`).
+//! Each look that takes messages ends with a look at the peer's stalled word, so no peer waits for
+//! nothing.
 
 use super::{Peer, Peers};
 use abi::msg::{LAYOUT, MAX_PAYLOAD};
@@ -22,8 +23,8 @@ pub(super) type Execute<'a> = &'a mut dyn FnMut(DomainId, Epoch, &[u8]);
 
 impl Peers {
     /// Returns whether a payload of `bytes` can be sent to peer `id` now. If not, but later in this
-    /// session, [`super::Procedures::stream_room`] is called once there may be room. From any context
-    /// without leaf locks of the rank `OUTGOING` or above.
+    /// session, [`super::Procedures::stream_room`] is called once there may be room. From any
+    /// context without leaf locks of the rank `OUTGOING` or above.
     pub fn has_room_to_stream(&self, id: DomainId, bytes: usize) -> bool {
         let Some(peer) = self.peer(id) else { return false };
         peer.caller.lock().has_room(&peer.wires, Class::Stream, bytes)
