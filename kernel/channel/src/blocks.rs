@@ -47,6 +47,12 @@ impl BlockName {
         [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, last]
     }
 
+    /// Returns whether this is [`Blocks::empty`]: there is nothing to keep, to read or to release.
+    /// No block that is kept has this id.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0 && self.id == 0
+    }
+
     /// Undoes [`BlockName::words`]. Words that are none name no block.
     pub fn of_words([home, id, secret, last]: [u64; BlockName::WORDS]) -> BlockName {
         let life = Life { kernel: DomainId(home as u8), epoch: Epoch((home >> 16) as u16) };
@@ -135,6 +141,11 @@ impl<M> Blocks<M> {
         self.stored().fold((0, 0), |(count, bytes), it| (count + 1, bytes + it.bytes))
     }
 
+    /// Returns the name of a block without bytes, which is nowhere.
+    pub fn empty(&self, secret: u64) -> BlockName {
+        BlockName { home: self.me, id: 0, secret, length: 0, place: 0 }
+    }
+
     /// Keeps a block for a message that a process of this tree sends. At a limit, returns the
     /// memory.
     pub fn put(
@@ -199,6 +210,9 @@ impl<M> Blocks<M> {
 
     /// Notices that the message leaves for another kernel.
     pub fn leaves(&mut self, name: &BlockName, to: Life) {
+        if name.is_empty() {
+            return;
+        }
         if name.home == self.me {
             if let Some(block) = self.block(name) {
                 block.to.add(to);
@@ -223,6 +237,9 @@ impl<M> Blocks<M> {
 
     /// Ends a name: its message was received or dropped. Returns the block, if it is at home here.
     pub fn take(&mut self, name: &BlockName) -> Option<M> {
+        if name.is_empty() {
+            return None;
+        }
         if name.home == self.me {
             return self.free(name.id, name.secret);
         }

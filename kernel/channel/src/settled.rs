@@ -2,9 +2,9 @@
 //!
 //! Contract: [`Settled::send`] does what [`Channels::send`] and [`Channels::next`] do;
 //! [`Arrival::deliver`] does what [`Channels::handle`] and [`Channels::receive`] do. An end is
-//! settled if no move is under way, and it has nothing to say ([`End::is_settled`]). If nothing else
-//! waits for the ring to the peer's kernel, a message of such an end is the next one there, and
-//! nothing follows from it on either side but a wake.
+//! settled if no move is under way, and it has nothing to say ([`End::is_settled`]). If nothing
+//! else waits for the ring to the peer's kernel, a message of such an end is the next one there,
+//! and nothing follows from it on either side but a wake.
 
 use crate::channels::Channels;
 use crate::end::{End, Place};

@@ -234,6 +234,20 @@ fn a_name_is_its_words() {
 }
 
 #[test]
+fn a_block_without_bytes_is_nowhere() {
+    let [mut home, mut other] = [0, 1].map(|kernel| Blocks::new(life(kernel, 1), LIMITS));
+    let name = home.empty(5);
+    assert!(name.is_empty() && BlockName::of_words(name.words()) == name);
+    home.leaves(&name, life(1, 1));
+    other.arrives(&name);
+    other.leaves(&name, life(2, 1));
+    assert_eq!((home.take(&name), other.take(&name)), (None, None));
+    assert_eq!((home.used(), other.has_notice(DomainId(0))), ((0, 0), false));
+    let kept = home.put((7, 0), 1, 5).unwrap();
+    assert!(!kept.is_empty(), "it would stay for ever");
+}
+
+#[test]
 fn limits_hold_for_all_and_for_a_tree() {
     let mut blocks = Blocks::new(life(0, 1), LIMITS);
     let first = blocks.put((1, 300), 1, 1).unwrap();

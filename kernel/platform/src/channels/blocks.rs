@@ -107,6 +107,9 @@ impl Rest {
         tree: u32,
         secret: u64,
     ) -> Result<BlockName, Failure> {
+        if block.len() == 0 {
+            return Ok(self.blocks.empty(secret));
+        }
         // A contract allows less than 4 GiB.
         let length = block.len() as u32;
         let name = self.blocks.put((block, length), tree, secret).map_err(|_| Failure::Blocks)?;
@@ -151,6 +154,9 @@ impl Rest {
         name: &BlockName,
         fetched: Option<&Fetched>,
     ) -> Result<(), Failure> {
+        if name.is_empty() {
+            return Ok(());
+        }
         if self.blocks.is_here(name) {
             // The name may come from another kernel.
             let block = self.blocks.read(name.id, name.secret);

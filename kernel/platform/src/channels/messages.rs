@@ -10,6 +10,7 @@ use super::{Channels, ENDS_OF_TREE, Failure, Fetched, Follow, Rest, State, field
 use crate::peers::Peers;
 use arch::lock::Guard;
 use kernel_channel::{CARRIED, Carried, EndId, ReceiveError, SendError};
+use kernel_contract::Block;
 use kernel_contract::exchange::{Arrived, Cargo, Outgoing, Room};
 use kernel_node::Node;
 use kernel_sched::Handoff;
@@ -212,7 +213,11 @@ impl Channels {
         (tree, fetched): (u32, &mut Option<Fetched>),
     ) -> Arrived {
         let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
-        let block = name.and_then(|name| rest.blocks.take(&name).or_else(|| fetched.take()?.block));
+        let block = name.and_then(|name| match name.is_empty() {
+            // That takes no memory.
+            true => Block::of(&[]),
+            false => rest.blocks.take(&name).or_else(|| fetched.take()?.block),
+        });
         rest.cells.free(received.payload);
         let ends = received.carried.map(|carried| match carried {
             Carried::Nothing => Cargo::Nothing,
