@@ -462,6 +462,18 @@ impl Peer {
     /// Wakes the threads whose calls have ended, and those that wait for room. Returns whether a
     /// stream that had stalled may continue.
     fn wake_answered(&self, node: &Node) -> bool {
+        {
+            // As in most looks.
+            let caller = self.caller.lock();
+            if !caller.is_calling() && !caller.is_stalled() {
+                return false;
+            }
+        }
+        self.wake_callers(node)
+    }
+
+    #[inline(never)] // Its memory is only needed if there are calls.
+    fn wake_callers(&self, node: &Node) -> bool {
         let mut ended = [0; abi::msg::MAX_REPLIES];
         let mut count = 0;
         let has_room = {

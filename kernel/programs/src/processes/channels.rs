@@ -197,11 +197,16 @@ impl Guest {
             }
             drop(handoff);
             if let Err(Failure::Far(name)) = received {
-                let got = self.fetch(name);
-                idle::to_program(kernel);
-                match got? {
-                    Ok(block) => fetched = Some(block),
-                    Err(why) => return Ok(Err(why.into())),
+                match self.fetch(name) {
+                    Ok(Ok(block)) => fetched = Some(block),
+                    Ok(Err(why)) => {
+                        idle::to_program(kernel);
+                        return Ok(Err(why.into()));
+                    }
+                    Err(Interrupted) => {
+                        idle::to_program(kernel);
+                        return Err(Interrupted);
+                    }
                 }
                 continue;
             }
