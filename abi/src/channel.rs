@@ -80,11 +80,11 @@ pub struct LentAt {
 }
 
 /// The question of a kernel that has read a block there: whether it was there all the time. It was
-/// if it is there now; the request is refused if not.
+/// if home still has it, which does not move it; the request is refused if not.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct CheckBlock {
     pub id: u64,
     pub secret: u64,
-    pub at: LentAt,
+    pub length: u64,
 }

@@ -130,7 +130,7 @@ impl Channels {
         let mut round: u32 = 0;
         loop {
             round = round.wrapping_add(1);
-            let (is_seldom, is_often) = (round % SELDOM == 0, round % OFTEN == 1);
+            let (is_seldom, is_often) = (round.is_multiple_of(SELDOM), round % OFTEN == 1);
             if is_often {
                 handoff.breathe();
                 node.attendance.enter(&node.own_page);

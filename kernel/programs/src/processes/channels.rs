@@ -113,7 +113,7 @@ impl Guest {
             return Ok(None);
         };
         // It was there all the time if it is there now.
-        let check = CheckBlock { id, secret, at };
+        let check = CheckBlock { id, secret, length: at.length };
         self.ask(name, Procedure::CheckBlock, check.as_bytes(), &mut [])?;
         Ok(Some(block))
     }
