@@ -13,6 +13,7 @@
 
 mod calls;
 mod handlers;
+mod looks;
 mod procedure;
 mod streams;
 
@@ -27,7 +28,6 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
-use kernel_msg::ring::producer_word;
 use kernel_msg::rpc::CLASSES;
 use kernel_msg::{Busy, CallError, Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_node::Node;
@@ -421,27 +421,6 @@ impl Peer {
         if self.server.lock().reply(&self.wires, to, result).is_ok() {
             self.ring(vector);
         }
-    }
-
-    /// Returns false if no message of `class` is waiting. One load.
-    #[inline]
-    fn may_have_sent(&self, class: Class) -> bool {
-        let known = self.empty[class as usize].load(Ordering::Relaxed);
-        producer_word(&self.wires, class) != known
-    }
-
-    fn note_empty(&self, server: &Server, class: Class) {
-        self.empty[class as usize].store(server.empty_word(class), Ordering::Relaxed);
-    }
-
-    /// Returns whether a message of `class` is waiting.
-    fn has_sent(&self, server: &Server, class: Class) -> bool {
-        self.note_empty(server, class);
-        server.is_waiting(&self.wires, class)
-    }
-
-    fn is_requested(&self, class: Class) -> bool {
-        self.may_have_sent(class) && self.has_sent(&self.server.lock(), class)
     }
 
     /// Returns whether a request or an answer has arrived, or room for a stream.
