@@ -43,6 +43,26 @@ pub fn load_bytes(words: &impl Words, at: usize, bytes: &mut [u8]) {
     }
 }
 
+/// Reads words from bytes, as many as both have.
+#[inline]
+pub fn get_words(bytes: &[u8], words: &mut [u64]) {
+    let whole = bytes.as_chunks::<8>().0;
+    match <[u64]>::ref_from_bytes(whole.as_flattened()) {
+        Ok(all) => all.iter().zip(words).for_each(|(from, to)| *to = u64::from_le(*from)),
+        Err(_) => whole.iter().zip(words).for_each(|(from, to)| *to = u64::from_le_bytes(*from)),
+    }
+}
+
+/// Undoes [`get_words`].
+#[inline]
+pub fn put_words(words: &[u64], bytes: &mut [u8]) {
+    let whole = bytes.as_chunks_mut::<8>().0;
+    if let Ok(all) = <[u64]>::mut_from_bytes(whole.as_flattened_mut()) {
+        return all.iter_mut().zip(words).for_each(|(to, from)| *to = from.to_le());
+    }
+    whole.iter_mut().zip(words).for_each(|(to, from)| *to = from.to_le_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +100,18 @@ mod tests {
             load_bytes(&cells, 8, &mut back.0[start..start + length]);
             assert_eq!(&back.0[start..start + length], bytes);
             assert!(back.0[start + length..].iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn words_of_every_address_are_the_same_again() {
+        for start in 0..9 {
+            let mut bytes = Aligned([0; 64]);
+            put_words(&[0x0807_0605_0403_0201, 2], &mut bytes.0[start..start + 20]);
+            assert_eq!(bytes.0[start..start + 9], [1, 2, 3, 4, 5, 6, 7, 8, 2]);
+            let mut words = [0; 3];
+            get_words(&bytes.0[start..start + 20], &mut words);
+            assert_eq!(words, [0x0807_0605_0403_0201, 2, 0]);
         }
     }
 }

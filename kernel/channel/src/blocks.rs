@@ -34,6 +34,8 @@ pub struct BlockName {
     /// That of its channel.
     pub secret: u64,
     pub length: u32,
+    /// Where home says that other kernels can read it, in the driver's words; 0: it has not said.
+    pub place: u32,
 }
 
 impl BlockName {
@@ -41,13 +43,20 @@ impl BlockName {
 
     pub fn words(&self) -> [u64; BlockName::WORDS] {
         let Life { kernel, epoch } = self.home;
-        [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, self.length.into()]
+        let last = u64::from(self.length) | u64::from(self.place) << 32;
+        [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, last]
+    }
+
+    /// Returns whether this is [`Blocks::empty`]: there is nothing to keep, to read or to release.
+    /// No block that is kept has this id.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0 && self.id == 0
     }
 
     /// Undoes [`BlockName::words`]. Words that are none name no block.
-    pub fn of_words([home, id, secret, length]: [u64; BlockName::WORDS]) -> BlockName {
+    pub fn of_words([home, id, secret, last]: [u64; BlockName::WORDS]) -> BlockName {
         let life = Life { kernel: DomainId(home as u8), epoch: Epoch((home >> 16) as u16) };
-        BlockName { home: life, id, secret, length: length as u32 }
+        BlockName { home: life, id, secret, length: last as u32, place: (last >> 32) as u32 }
     }
 }
 
@@ -144,6 +153,11 @@ impl<M> Blocks<M> {
         (self.order.used, self.bytes)
     }
 
+    /// Returns the name of a block without bytes, which is nowhere.
+    pub fn empty(&self, secret: u64) -> BlockName {
+        BlockName { home: self.me, id: 0, secret, length: 0, place: 0 }
+    }
+
     /// Keeps a block for a message that a process of this tree sends. At a limit, returns the
     /// memory.
     pub fn put(
@@ -165,7 +179,7 @@ impl<M> Blocks<M> {
         (self.order.used, self.bytes) = (self.order.used + 1, self.bytes + bytes);
         let epoch = u64::from(self.me.epoch.0) << 48;
         let id = epoch | u64::from(slot.generation) << 16 | u64::from(at);
-        Ok(BlockName { home: self.me, id, secret, length })
+        Ok(BlockName { home: self.me, id, secret, length, place: 0 })
     }
 
     fn slot(&mut self, id: u64, secret: u64) -> Option<&mut Slot<M>> {
@@ -181,11 +195,11 @@ impl<M> Blocks<M> {
 
     fn free(&mut self, id: u64, secret: u64) -> Option<M> {
         self.find(id, secret)?;
-        self.empty(id as u16)
+        self.vacate(id as u16)
     }
 
     /// Empties a slot. Returns what was there.
-    fn empty(&mut self, at: u16) -> Option<M> {
+    fn vacate(&mut self, at: u16) -> Option<M> {
         let slot = self.slots.get_mut(usize::from(at))?;
         let Stored { memory, bytes, .. } = slot.block.take()?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -218,6 +232,9 @@ impl<M> Blocks<M> {
 
     /// Notices that the message leaves for another kernel.
     pub fn leaves(&mut self, name: &BlockName, to: Life) {
+        if name.is_empty() {
+            return;
+        }
         if name.home == self.me {
             if let Some(block) = self.block(name) {
                 block.to.add(to);
@@ -242,6 +259,9 @@ impl<M> Blocks<M> {
 
     /// Ends a name: its message was received or dropped. Returns the block, if it is at home here.
     pub fn take(&mut self, name: &BlockName) -> Option<M> {
+        if name.is_empty() {
+            return None;
+        }
         if name.home == self.me {
             return self.free(name.id, name.secret);
         }
@@ -305,7 +325,7 @@ impl<M> Blocks<M> {
         for at in 0..self.limits.blocks {
             let block = self.slots.get(usize::from(at)).and_then(|slot| slot.block.as_ref());
             if block.is_some_and(|it| it.to.iter().any(is_dead)) {
-                self.empty(at);
+                self.vacate(at);
             }
         }
     }

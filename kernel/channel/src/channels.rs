@@ -252,12 +252,6 @@ impl<B> Channels<B> {
         })
     }
 
-    /// Returns whether the peer of an end is on this kernel, as far as is known.
-    pub fn is_near(&self, end: EndId) -> bool {
-        let held = self.table.held(end).and_then(|index| self.table.get(index));
-        held.is_some_and(|end| end.record.peer.at == self.peers.me)
-    }
-
     /// Returns how many bytes a message to this end may have; `None` if this kernel does not know
     /// the end.
     pub fn bytes_to(&self, end: EndName) -> Option<u32> {

@@ -112,9 +112,14 @@ impl<B> End<B> {
     /// Returns whether it is here, its peer too (as far as it knows), no move is unsettled, and
     /// nothing waits to be said.
     pub fn is_quiet(&self, here: Life) -> bool {
+        self.record.peer.at == here && self.is_settled()
+    }
+
+    /// Returns whether no move of this end or of its peer is under way, and it has nothing to say.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
         let Record { trail, peer, .. } = &self.record;
         matches!(self.place, Place::Held { .. } | Place::Carried)
-            && peer.at == here
             && !self.has_news
             && self.outgoing.is_empty()
             && trail.is_empty()

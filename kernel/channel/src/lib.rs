@@ -34,6 +34,7 @@ mod poll;
 #[path = "../tests/proof/mod.rs"]
 mod proof;
 mod quiet;
+mod settled;
 mod table;
 pub mod wire;
 
@@ -48,3 +49,4 @@ pub use listed::Listed;
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};
 pub use quiet::{Quiet, Taken};
+pub use settled::{Arrival, Settled};

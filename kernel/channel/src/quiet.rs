@@ -56,18 +56,17 @@ impl<B> Channels<B> {
         })
     }
 
-    /// Receives the next message if the end is quiet, the message carries no ends and `accept`
-    /// takes its payload. Otherwise nothing has changed.
+    /// Receives the next message if the end is settled, the message carries no ends and `accept`
+    /// takes its payload. Otherwise nothing has changed. Where the peer is makes no difference.
     #[inline]
     pub fn receive_quiet(
         &mut self,
         end: EndId,
         accept: impl FnOnce(&B) -> bool,
     ) -> Option<Taken<B>> {
-        let me = self.peers.me;
         let does_wake = self.does_wake();
         let index = self.table.held(end)?;
-        let end = self.table.get_mut(index).filter(|end| end.is_quiet(me))?;
+        let end = self.table.get_mut(index).filter(|end| end.is_settled())?;
         let read = end.record.read;
         let is_plain = |entry: &Entry<B>| entry.carried == [Slot::Nothing; CARRIED];
         let is_next = |entry: &mut Entry<B>| {

@@ -12,6 +12,73 @@ use crate::name::{ChannelName, ContractId, EndName, Life, Lives, Side};
 /// The longest message.
 pub const WORDS: usize = 128;
 
+/// The words of a message without carried ends ([`Plain`]).
+pub const PLAIN: usize = 4;
+/// Numbers of messages that fit into these words are below this.
+const FEW: u64 = 1 << 48;
+
+/// A program's message without carried ends, without its payload: most are. In four words:
+///
+/// ```text
+///   the transport's: 16 bits | kernel: 8 | side: 8 | epoch: 16 | tag: 16
+///   number of the channel     its secret     state: 16 | number of the message: 48
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    pub to: EndName,
+    /// The number of messages that the same end has sent before.
+    pub sequence: u64,
+    pub tag: u16,
+    /// State of the contract after this message.
+    pub state: u16,
+}
+
+impl Plain {
+    /// Returns a message as such, if it is one.
+    pub fn of<B>(message: &Message<B>) -> Option<Plain> {
+        let Message::Data { to, data } = message else { return None };
+        let Data { sequence, tag, state, carried, .. } = data;
+        let is_plain = *carried == [Cargo::Nothing; CARRIED];
+        is_plain.then_some(Plain { to: *to, sequence: *sequence, tag: *tag, state: *state })
+    }
+
+    /// Returns the message with its payload.
+    pub fn with<B>(self, payload: B) -> Message<B> {
+        let Plain { to, sequence, tag, state } = self;
+        let carried = [Cargo::Nothing; CARRIED];
+        Message::Data { to, data: Data { sequence, tag, state, payload, carried } }
+    }
+
+    /// Returns its words, in which the transport's bits are 0. `None`: there have been too many
+    /// messages.
+    #[inline]
+    pub fn words(&self) -> Option<[u64; PLAIN]> {
+        let EndName { channel: ChannelName { creator, number, secret }, side } = self.to;
+        let head = u64::from(creator.kernel.0) << 16
+            | (side as u64) << 24
+            | u64::from(creator.epoch.0) << 32
+            | u64::from(self.tag) << 48;
+        let last = self.sequence << 16 | u64::from(self.state);
+        (self.sequence < FEW).then_some([head, number, secret, last])
+    }
+
+    /// Undoes [`Plain::words`], whatever the transport's bits are. Another kernel wrote them.
+    #[inline]
+    pub fn of_words([head, number, secret, last]: [u64; PLAIN]) -> Option<Plain> {
+        let creator =
+            Life { kernel: DomainId((head >> 16) as u8), epoch: Epoch((head >> 32) as u16) };
+        let side = match (head >> 24) as u8 {
+            0 => Side::First,
+            1 => Side::Second,
+            _ => return None,
+        };
+        let is_life = creator.kernel.index() < MAX_DOMAINS && creator.epoch.0 != 0;
+        let to = EndName { channel: ChannelName { creator, number, secret }, side };
+        let (sequence, tag, state) = (last >> 16, (head >> 48) as u16, last as u16);
+        is_life.then_some(Plain { to, sequence, tag, state })
+    }
+}
+
 /// Words being written. Those beyond the end are dropped; [`WORDS`] are enough.
 struct Writer<'a> {
     words: &'a mut [u64; WORDS],

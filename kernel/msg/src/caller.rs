@@ -150,8 +150,14 @@ impl Caller {
         proc: u16,
         payload: &[u8],
     ) -> Result<(), CallError> {
-        self.check_room(wires, class, payload.len())?;
+        self.peer.ok_or(CallError::PeerLost)?;
         let header = Header { kind: msg::kind::NOTICE, proc, slot: 0, level: 0, sequence: 0 };
+        let sent = self.push(wires, class, header, payload);
+        if !matches!(sent, Err(CallError::Busy(_))) {
+            return sent;
+        }
+        // A stream stalls, or there is room by now.
+        self.check_room(wires, class, payload.len())?;
         self.push(wires, class, header, payload)
     }
 
@@ -207,6 +213,9 @@ impl Caller {
     pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
         if self.rings[Class::Stream as usize].is_room_made(wires) {
             return true;
+        }
+        if self.watched == 0 {
+            return false;
         }
         let mut watched = (0..MAX_REPLIES).filter(|i| self.watched & 1 << i != 0);
         watched.any(|i| self.slots[i].state != State::Pending || self.has_reply(wires, i))

@@ -283,6 +283,11 @@ impl Producer {
     }
 }
 
+/// Returns the producer word of the peer's ring of `class`. One load.
+pub fn producer_word(wires: &LinkPair<impl Words>, class: Class) -> u64 {
+    wires.theirs.load(PRODUCER + class as usize * SLOT)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consumer {
     layout: RingLayout,
@@ -309,6 +314,12 @@ impl Consumer {
 
     pub fn close(&mut self) {
         self.session.peer = Session::CLOSED;
+    }
+
+    /// Returns the producer word with which the ring is empty; without a session, no producer has
+    /// it.
+    pub fn empty_word(&self) -> u64 {
+        msg::pack_session(self.session.peer, self.session.me, self.head)
     }
 
     /// Returns whether there is a message to pop. One load.

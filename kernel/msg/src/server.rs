@@ -133,6 +133,12 @@ impl Server {
         self.rings[class as usize].is_waiting(wires)
     }
 
+    /// Returns the [`producer_word`](crate::ring::producer_word) with which no message of `class`
+    /// is waiting. While that word is the same, no lock is needed to know that.
+    pub fn empty_word(&self, class: Class) -> u64 {
+        self.rings[class as usize].empty_word()
+    }
+
     /// Returns whether the peer's stream has stalled, and there is room since the last call: ring
     /// its doorbell if `notify::must_ring`. Call it after each look at the stream ring in which
     /// something was received, and after [`Server::peer_changed`], which may open the session.

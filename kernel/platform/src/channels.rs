@@ -11,7 +11,7 @@
 //! - [`cells`]: memory for what is queued
 //! - [`blocks`]: blocks of messages, here and on other kernels
 //! - [`messages`]: a message is sent, received, or both in one step
-//! - [`plain`]: the same for most messages, in fewer steps
+//! - [`plain`]: the same for most messages, in fewer steps; [`direct`]: between kernels
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
@@ -23,6 +23,7 @@
 mod blocks;
 mod cells;
 mod contracts;
+mod direct;
 mod doors;
 mod ended;
 mod links;
@@ -36,8 +37,8 @@ mod words;
 use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
-pub use blocks::Fetched;
 use blocks::{Blocks, NAME, fields_of};
+pub use blocks::{Fetched, place_in};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
 use contracts::{Terms, hash_of, side, terms};
@@ -268,7 +269,7 @@ impl Channels {
 
     /// Returns whether the peer of an end is on this kernel, as far as is known.
     pub fn is_near(&self, end: u64) -> bool {
-        self.id(end).is_ok_and(|id| self.state.lock().table.is_near(id))
+        self.id(end).is_ok_and(|id| !self.state.lock().table.is_far(id))
     }
 
     /// Counts one more descriptor of an end.

@@ -13,6 +13,7 @@
 
 mod calls;
 mod handlers;
+mod looks;
 mod procedure;
 mod streams;
 
@@ -47,6 +48,9 @@ pub struct Peer {
     server: Lock<Server>,
     /// Held while a message of its stream is taken and executed.
     turn: Lock<()>,
+    /// For each class, the producer word with which no message was waiting when a core last looked
+    /// under the server's lock. A look that finds the same word needs no lock.
+    empty: [AtomicU64; CLASSES.len()],
     /// Threads that wait for a reply slot or for room in a ring.
     room: WaitQueue,
     sent: AtomicU64,
@@ -207,13 +211,20 @@ impl Peers {
     fn look_at_streams(&self) {
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
-            self.serve_stream(peer, &mut scratch.request);
+            self.serve_stream(peer, &mut scratch.request, &mut |from, epoch, payload| {
+                if let Some(procedures) = self.procedures() {
+                    procedures.stream(from, epoch, payload);
+                }
+            });
         }
     }
 
     fn serve_one_urgent(&self, peer: &Peer, look: Look, scratch: &mut Scratch) -> bool {
+        if !peer.may_have_sent(Class::Urgent) {
+            return false;
+        }
         let Some(server) = look.take(&peer.server) else { return false };
-        if !server.is_waiting(&peer.wires, Class::Urgent) {
+        if !peer.has_sent(&server, Class::Urgent) {
             return false;
         }
         let received = peer.received(server, Class::Urgent, &mut scratch.request);
@@ -308,9 +319,15 @@ impl Peers {
     /// Wakes peer `id` if it is stopped with its threads: a doorbell does not. For a thread, which
     /// has sent it a notice.
     pub fn wake_sleeper(&self, node: &Node, id: DomainId) {
-        if let Some(peer) = self.peer(id).filter(|peer| peer.keeps_its_threads(node)) {
+        if let Some(peer) = self.peer(id).filter(|_| self.is_stopped(node, id)) {
             peer.wake_if_asleep(node);
         }
+    }
+
+    /// Returns whether peer `id` is stopped with its threads.
+    #[inline]
+    pub fn is_stopped(&self, node: &Node, id: DomainId) -> bool {
+        state::is_stopped(node.soc.state(id).1)
     }
 
     /// Returns counters of a peer: calls sent to it, calls served for it, its violations of the
@@ -346,6 +363,7 @@ impl Peer {
             caller: Lock::new(kernel_node::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
             server: Lock::new(kernel_node::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
             turn: Lock::new(kernel_node::ranks::STREAM, ()),
+            empty: [const { AtomicU64::new(0) }; CLASSES.len()],
             room: WaitQueue::new(),
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -374,6 +392,7 @@ impl Peer {
     ) -> Option<Request> {
         let epoch = server.peer()?;
         let received = server.receive(&self.wires, class, buffer);
+        self.note_empty(&server, class);
         drop(server);
         received.unwrap_or_else(|_| {
             self.distrust(epoch);
@@ -406,27 +425,34 @@ impl Peer {
 
     /// Returns whether a request or an answer has arrived, or room for a stream.
     fn is_waiting(&self) -> bool {
-        let is_requested = {
-            let server = self.server.lock();
-            CLASSES.into_iter().any(|class| server.is_waiting(&self.wires, class))
-        };
-        is_requested || self.caller.lock().is_waiting(&self.wires)
+        CLASSES.into_iter().any(|class| self.is_requested(class))
+            || self.caller.lock().is_waiting(&self.wires)
     }
 
     /// Returns which messages have arrived.
     fn arrived(&self) -> Arrived {
-        let server = self.server.lock();
-        let is_waiting = |class| server.is_waiting(&self.wires, class);
         Arrived {
-            urgent: is_waiting(Class::Urgent),
-            blockable: is_waiting(Class::Blockable),
-            streamed: is_waiting(Class::Stream),
+            urgent: self.is_requested(Class::Urgent),
+            blockable: self.is_requested(Class::Blockable),
+            streamed: self.is_requested(Class::Stream),
         }
     }
 
     /// Wakes the threads whose calls have ended, and those that wait for room. Returns whether a
     /// stream that had stalled may continue.
     fn wake_answered(&self, node: &Node) -> bool {
+        {
+            // As in most looks.
+            let caller = self.caller.lock();
+            if !caller.is_calling() && !caller.is_stalled() {
+                return false;
+            }
+        }
+        self.wake_callers(node)
+    }
+
+    #[inline(never)] // Its memory is only needed if there are calls.
+    fn wake_callers(&self, node: &Node) -> bool {
         let mut ended = [0; abi::msg::MAX_REPLIES];
         let mut count = 0;
         let has_room = {

@@ -338,6 +338,11 @@ impl Scheduler {
         self.table.lock().mark_upkeep(here());
     }
 
+    /// Returns whether another thread is ready to run on this core.
+    pub fn has_ready(&self) -> bool {
+        self.table.lock().has_ready(here())
+    }
+
     /// Looks at the threads.
     pub fn look<R>(&self, look: impl FnOnce(&Table) -> R) -> R {
         look(&self.table.lock())

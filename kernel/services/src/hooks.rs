@@ -38,11 +38,16 @@ fn serve_while_waiting(waits: Waits) {
     }
 }
 
+/// How often a core that attends looks for messages when it releases locks: about as often as a
+/// doorbell would have interrupted it instead. It releases many locks in that time, and each look
+/// loads several words of the uncached window.
+const LOOK_EVERY_NS: u64 = 5_000;
+
 /// Hook: this core has released its outermost lock. For a core that is away, senders ring the
-/// doorbell.
+/// doorbell; each other one looks once more before it sleeps or runs a program.
 fn poll_after_release() {
     if let Some(kernel) = kernel::get() {
-        if kernel.peers.are_served() && !kernel.attendance.is_away() {
+        if kernel.peers.are_served() && kernel.attendance.must_look(LOOK_EVERY_NS) {
             kernel.peers.poll(kernel);
         }
         if balloon::was_pressed() {

@@ -3,6 +3,7 @@
 use stateright::{Model, Property};
 
 use super::checks::*;
+use super::direct;
 use super::world::{Free, Log, State, Token, World};
 use crate::channels::{Carried, Outgoing, ReceiveError};
 use crate::name::EndId;
@@ -100,6 +101,9 @@ impl World {
         let message = Outgoing { tag: 0, bytes: 0, payload, carried: [cargo, None] };
         let mut log = Log::default();
         let kernel = &mut state.kernels[k];
+        if !direct::is_same(&kernel.channels, end, &message) {
+            state.wrong = Some(SAME_IF_SETTLED);
+        }
         if kernel.channels.send(end, message, &Free, &mut log).is_ok() {
             kernel.held.retain(|it| Some(*it) != cargo);
             let seen = &mut state.tracked[channel].ends[side];
@@ -327,6 +331,8 @@ const CONDITIONS: [Condition; super::checks::ALL.len()] = [
     is_fine::<12>,
     is_fine::<13>,
     is_fine::<14>,
+    is_fine::<15>,
+    is_fine::<16>,
 ];
 
 impl Model for World {

@@ -20,8 +20,10 @@ pub const LEARNS: &str = "an end learns that its peer is gone";
 pub const ARRIVES: &str = "everything that was sent arrives";
 pub const ALIVE: &str = "a live peer is not reported as closed";
 pub const ROOM: &str = "no room is lost";
+pub const SAME_IF_SETTLED: &str = "a message of a settled end is the next one to its peer";
+pub const SAME_IF_DELIVERED: &str = "a message that is delivered was received";
 
-pub const ALL: [&str; 15] = [
+pub const ALL: [&str; 17] = [
     NO_FAULT,
     ORDER,
     CLOSED_LAST,
@@ -37,6 +39,8 @@ pub const ALL: [&str; 15] = [
     ARRIVES,
     ALIVE,
     ROOM,
+    SAME_IF_SETTLED,
+    SAME_IF_DELIVERED,
 ];
 
 impl World {

@@ -96,6 +96,8 @@ fn attack(state: &mut State, samples: &[Vec<u64>], payload: Token, prng: &mut Pr
     let from = state.kernels[HOSTILE].life(HOSTILE);
     let from = Life { epoch: Epoch(state.kernels[victim].known[HOSTILE]), ..from };
     let message = wire::decode(&words).and_then(|message| message.with(|_| Some(payload)));
+    let few = core::array::from_fn(|at| words.get(at).copied().unwrap_or_else(|| prng.next()));
+    let message = message.or_else(|| Some(wire::Plain::of_words(few)?.with(payload)));
     let (mut log, kernel) = (Log::default(), &mut state.kernels[victim]);
     let fine =
         message.is_some_and(|message| kernel.channels.handle(from, message, &mut log).is_ok());

@@ -4,6 +4,7 @@
 mod actions;
 mod calls;
 mod checks;
+mod direct;
 #[path = "../../../dsm/src/proof/graph.rs"]
 mod graph;
 mod histories;

@@ -7,7 +7,8 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 
 use super::Mutant;
-use super::checks::NO_FAULT;
+use super::checks::{NO_FAULT, SAME_IF_DELIVERED};
+use super::direct;
 use crate::bounds::Bounds;
 use crate::channels::{Channels, Contract, Effects, Limits};
 use crate::message::Message;
@@ -299,9 +300,13 @@ impl World {
         if !is_current {
             return;
         }
+        let delivered = direct::delivered(&kernel.channels, mail.from, &mail.message);
         let mut log = Log::default();
         if kernel.channels.handle(mail.from, mail.message, &mut log).is_err() {
             state.wrong = Some(NO_FAULT);
+        }
+        if delivered.is_some_and(|it| !it.is_received(&kernel.channels, &log)) {
+            state.wrong = Some(SAME_IF_DELIVERED);
         }
         self.take(state, b, log);
     }

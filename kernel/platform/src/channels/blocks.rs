@@ -9,21 +9,23 @@
 //! ```text
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
-//!   fetch:    LendBlock: home writes it back; read it there; FetchBlock of its end: it was there
+//!   fetch:    it is written back, and its name says where it is, or LendBlock does both;
+//!             read it there; CheckBlock: it was there
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
 use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
-use abi::channel::{FetchBlock, LendBlock, LentAt};
+use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use base::addr::PAGE;
 use base::id::{DomainId, Epoch};
-use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
+use kernel_channel::{BlockLimits, BlockName, BlockNotice, EndId, Fate, Life};
 use kernel_contract::exchange::{LONGEST_BLOCK, Room};
-use kernel_contract::{Block, Lent, PAGE};
+use kernel_contract::{Block, Lent};
 use kernel_msg::Refusal;
 use kernel_node::bulk::Loan;
 
@@ -97,18 +99,22 @@ pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
 }
 
 impl Rest {
-    /// Keeps the block of a message that a process of this tree sends.
+    /// Keeps the block of a message that a process of this tree sends, and which may have been
+    /// written back at this place.
     pub(super) fn keep(
         &mut self,
-        block: &mut Option<Block>,
+        (block, place): (&mut Option<Block>, u32),
         tree: u32,
         secret: u64,
     ) -> Result<Option<BlockName>, Failure> {
         let Some(taken) = block.take() else { return Ok(None) };
+        if taken.len() == 0 {
+            return Ok(Some(self.blocks.empty(secret)));
+        }
         // A contract allows less than 4 GiB.
         let length = taken.len() as u32;
         match self.blocks.put((taken, length), tree, secret) {
-            Ok(name) => Ok(Some(name)),
+            Ok(name) => Ok(Some(BlockName { place, ..name })),
             Err(back) => {
                 *block = Some(back);
                 Err(Failure::Blocks)
@@ -156,9 +162,12 @@ impl Rest {
         room: &Room<'_>,
         fetched: Option<&Fetched>,
     ) -> Result<(), Failure> {
+        if name.is_empty() {
+            return Ok(());
+        }
         let is_here = self.blocks.is_here(name);
         let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
-        let pages = (name.length as usize).next_multiple_of(PAGE);
+        let pages = (name.length as usize).next_multiple_of(PAGE as usize);
         let brings_memory = here.is_some_and(Block::passes) && pages <= room.block;
         if !room.has_memory && !brings_memory {
             return Err(Failure::Copies);
@@ -174,6 +183,12 @@ impl Rest {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// Returns where a block is, if its name says so.
+pub fn place_in(name: &BlockName) -> Option<LentAt> {
+    let page = u64::from(name.place).checked_sub(1)?;
+    Some(LentAt { place: page * PAGE, length: name.length.into() })
 }
 
 /// Returns the number of bytes of a message's fields.
@@ -213,6 +228,26 @@ impl Channels {
         Ok(found)
     }
 
+    /// Writes the block of a message back that is to be sent to another kernel, so that its reader
+    /// need not ask for that. Returns where it is. Without the lock, as it takes long.
+    pub(super) fn clean_for(&self, id: EndId, block: Option<&Block>) -> u32 {
+        let lent = block.and_then(|block| Some((block.place()?, block.len())));
+        let Some(((place, length), bulk)) = lent.zip(self.bulk.as_ref()) else { return 0 };
+        // If the end of the peer moves later, what is in its queue is written back when it is read.
+        if !self.state.lock().table.is_far(id) {
+            return 0;
+        }
+        bulk.clean(place, length);
+        u32::try_from(place / PAGE + 1).unwrap_or(0)
+    }
+
+    /// Executes a [`CheckBlock`] of another kernel.
+    pub fn check_block(&self, check: &CheckBlock) -> Result<(), Refusal> {
+        let state = self.state.lock();
+        let block = state.rest.blocks.read(check.id, check.secret).ok_or(Refusal::Refused)?;
+        if block.len() as u64 == check.length { Ok(()) } else { Err(Refusal::Refused) }
+    }
+
     fn place_of(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {
         let state = self.state.lock();
         let block = state.rest.blocks.read(lend.id, lend.secret).ok_or(Refusal::Refused)?;
@@ -235,6 +270,17 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_says_where_its_block_is_or_not() {
+        let home = Life { kernel: DomainId(1), epoch: Epoch(2) };
+        let name = BlockName { home, id: 3, secret: 4, length: 5000, place: 0 };
+        assert_eq!(place_in(&name), None);
+        for page in [0, 7, u32::MAX - 1] {
+            let at = LentAt { place: u64::from(page) * PAGE, length: 5000 };
+            assert_eq!(place_in(&BlockName { place: page + 1, ..name }), Some(at));
+        }
+    }
 
     #[test]
     fn a_notice_is_its_words() {

@@ -10,6 +10,7 @@ use super::{Channels, ENDS_OF_TREE, Failure, Fetched, Follow, Rest, State, field
 use crate::peers::Peers;
 use arch::lock::Guard;
 use kernel_channel::{CARRIED, Carried, EndId, ReceiveError, SendError};
+use kernel_contract::Block;
 use kernel_contract::exchange::{Arrived, Cargo, Outgoing, Room};
 use kernel_node::Node;
 use kernel_sched::Handoff;
@@ -32,7 +33,7 @@ impl State {
         &mut self,
         (id, tree): User,
         message: Outgoing<'_>,
-        carried: [Option<EndId>; CARRIED],
+        (carried, place): ([Option<EndId>; CARRIED], u32),
         contracts: Find<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Result<(), Failure> {
@@ -41,7 +42,7 @@ impl State {
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
         let next = permits(table, contract, &about, &message, &carried)?;
         let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = rest.keep(block, tree, about.secret)?;
+        let name = rest.keep((block, place), tree, about.secret)?;
         let Some(payload) = rest.put(name.as_ref(), fields) else {
             *block = name.and_then(|name| rest.blocks.take(&name));
             return Err(Failure::Breach);
@@ -116,9 +117,10 @@ impl Channels {
     ) -> Result<(), Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
+        let place = self.clean_for(id, message.block.as_ref());
         let mut handoff = Handoff::begin(&node.scheduler);
         let mut state = self.state.lock();
-        state.send((id, tree), message, carried, contracts, &mut handoff)?;
+        state.send((id, tree), message, (carried, place), contracts, &mut handoff)?;
         self.leave_by(node, peers, state, &mut handoff);
         Ok(())
     }
@@ -159,8 +161,14 @@ impl Channels {
     ) -> Result<Arrived, Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
+        let mut place = 0;
+        if message.block.is_some() && self.bulk.is_some() {
+            handoff.end();
+            place = self.clean_for(id, message.block.as_ref());
+            handoff.breathe();
+        }
         let mut state = self.state.lock();
-        state.send((id, tree), message, carried, contracts, handoff)?;
+        state.send((id, tree), message, (carried, place), contracts, handoff)?;
         let mut received = Err(Failure::Empty);
         if state.table.has_news(id) {
             received = state.receive(self, (id, tree), into, contracts, handoff);
@@ -209,7 +217,11 @@ impl Channels {
         (tree, fetched): (u32, &mut Option<Fetched>),
     ) -> Arrived {
         let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
-        let block = name.and_then(|name| rest.blocks.take(&name).or_else(|| fetched.take()?.block));
+        let block = name.and_then(|name| match name.is_empty() {
+            // That takes no memory.
+            true => Block::of(&[]),
+            false => rest.blocks.take(&name).or_else(|| fetched.take()?.block),
+        });
         rest.cells.free(received.payload);
         let ends = received.carried.map(|carried| match carried {
             Carried::Nothing => Cargo::Nothing,

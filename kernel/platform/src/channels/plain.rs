@@ -8,6 +8,7 @@
 
 use super::contracts::{hash_of, side};
 use super::{Channels, Follow, State};
+use crate::peers::Peers;
 use kernel_channel::{Effects, EndId, Taken};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Called, Known};
@@ -50,6 +51,24 @@ impl State {
         Some(())
     }
 
+    /// Receives a message of fields alone for a thread that has sent one. `None`: the thread waits
+    /// for it.
+    #[inline(always)]
+    pub(super) fn sit_down(
+        &mut self,
+        node: &Node,
+        id: EndId,
+        into: &mut [u8],
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        if self.table.begin_poll(id) == Ok(false) {
+            let thread = node.scheduler.current().token();
+            let waits = self.rest.seats.add_taker(id, thread, into.len());
+            return if waits { None } else { Some(Called::Sent) };
+        }
+        Some(self.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+    }
+
     /// Receives a message of fields alone. `None`: nothing has happened.
     fn receive_plain(
         &mut self,
@@ -75,7 +94,7 @@ impl Channels {
     /// from now on, as in [`Channels::call`].
     pub fn call_plain<'a>(
         &self,
-        node: &Node,
+        around: (&Node, &Peers),
         end: u64,
         (message, into): ((u16, &[u8]), &mut [u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
@@ -83,15 +102,11 @@ impl Channels {
     ) -> Option<Called> {
         let Ok(id) = self.id(end) else { return Some(Called::Refused) };
         let mut state = self.state.lock();
-        if state.send_plain(id, message, contracts, handoff).is_none() {
-            return Some(Called::Refused);
+        if state.send_plain(id, message, &contracts, handoff).is_none() {
+            let call = (end, message, into);
+            return self.call_far(around, state, (id, call), &contracts, handoff);
         }
-        if state.table.begin_poll(id) == Ok(false) {
-            let thread = node.scheduler.current().token();
-            let waits = state.rest.seats.add_taker(id, thread, into.len());
-            return if waits { None } else { Some(Called::Sent) };
-        }
-        Some(state.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+        state.sit_down(around.0, id, into, handoff)
     }
 
     /// Receives the message for which a thread has waited. If there is none, the thread does not

@@ -12,8 +12,10 @@
 //!   0, number of words, the words of `kernel_channel::wire`, the fields    a message of the table
 //!   1, ticket                                                              no child wants this end
 //!   2, id, secret, fate                                                    what becomes of a block
+//!   3 | words of `kernel_channel::wire::Plain`, the fields                 one without ends
 //! ```
-//! The number of words has bit 32 if the fields begin with the name of a block.
+//! The number of words has bit 32, and the first plain word bit 8, if the fields begin with the
+//! name of a block.
 
 use super::blocks::{Blocks, NAME, notice_of, notice_words, split_name};
 use super::contracts::are_bounded;
@@ -27,7 +29,7 @@ use alloc::boxed::Box;
 use arch::lock::Guard;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::Ordering;
-use kernel_channel::wire::{self, WORDS};
+use kernel_channel::wire::{self, Plain, WORDS};
 use kernel_channel::{BlockName, Life, Message};
 use kernel_contract::INLINE;
 use kernel_contract::exchange::LONGEST_BLOCK;
@@ -41,6 +43,9 @@ const UNWANTED: u64 = 1;
 const OF_BLOCK: u64 = 2;
 /// A bit of the number of words: the message has a block.
 const HAS_BLOCK: u64 = 1 << 32;
+/// Bits of the first word of a plain message.
+pub(super) const PLAIN: u64 = 3;
+const PLAIN_HAS_BLOCK: u64 = PLAIN | 1 << 8;
 /// Bytes before the words of the table.
 const HEAD: usize = 16;
 /// The longest message.
@@ -53,9 +58,43 @@ pub struct Buffers {
     pub(super) bytes: Box<[u8; LONGEST]>,
 }
 
+/// Reads a message without ends, and the bytes after it. Returns whether these begin with the name
+/// of a block, too. `None`: it is no such message.
+#[inline]
+pub fn split_plain(payload: &[u8]) -> Option<(Plain, bool, &[u8])> {
+    let (words, rest) = words::split::<{ wire::PLAIN }>(payload)?;
+    let has_block = match words[0] & 0xffff {
+        PLAIN => false,
+        PLAIN_HAS_BLOCK => true,
+        _ => return None,
+    };
+    Some((Plain::of_words(words)?, has_block, rest))
+}
+
+/// Writes what [`split_plain`] reads before the bytes. Returns its length.
+#[inline]
+pub fn put_plain(plain: &Plain, has_block: bool, bytes: &mut [u8]) -> Option<usize> {
+    let mut words = plain.words()?;
+    words[0] |= if has_block { PLAIN_HAS_BLOCK } else { PLAIN };
+    words::put(&words, bytes)
+}
+
 impl Buffers {
     pub fn new() -> Buffers {
         Buffers { words: Box::new([0; WORDS]), bytes: Box::new([0; LONGEST]) }
+    }
+
+    /// Writes a message without its payload. Returns its length so far.
+    fn put<B>(&mut self, message: &Message<B>, has_block: bool) -> Option<usize> {
+        let Buffers { words, bytes } = self;
+        let plain = Plain::of(message);
+        if let Some(length) = plain.and_then(|plain| put_plain(&plain, has_block, &mut **bytes)) {
+            return Some(length);
+        }
+        let used = wire::encode(message, words);
+        let flags = if has_block { HAS_BLOCK } else { 0 };
+        let length = words::put(&[OF_TABLE, used as u64 | flags], &mut **bytes)?;
+        Some(length + words::put(words.get(..used)?, bytes.get_mut(length..)?)?)
     }
 
     /// Begins a message with words. Returns its length so far.
@@ -122,9 +161,12 @@ impl State {
 
     /// Handles a message of another kernel. Returns `None` if it is against the protocol.
     fn handle(&mut self, node: &Node, from: Life, payload: &[u8]) -> Option<()> {
+        if let Some((plain, has_block, bytes)) = split_plain(payload) {
+            return self.handle_message(node, from, plain.with(()), (has_block, bytes));
+        }
         let ([kind, number], rest) = words::split(payload)?;
         match kind {
-            OF_TABLE => self.handle_message(node, from, number, rest),
+            OF_TABLE => self.handle_words(node, from, number, rest),
             UNWANTED => {
                 let ticket = Some(number).filter(|it| is_ticket_of(*it, from))?;
                 self.rest.links.refuse(ticket);
@@ -139,20 +181,24 @@ impl State {
         }
     }
 
+    fn handle_words(&mut self, node: &Node, from: Life, count: u64, payload: &[u8]) -> Option<()> {
+        let has_block = count & HAS_BLOCK != 0;
+        let count = usize::try_from(count & !HAS_BLOCK).ok()?;
+        let room = self.rest.buffers.words.get_mut(..count)?;
+        let bytes = words::get(payload, room)?;
+        let message = wire::decode(room).filter(|message| may_send(from, message))?;
+        self.handle_message(node, from, message, (has_block, bytes))
+    }
+
     fn handle_message(
         &mut self,
         node: &Node,
         from: Life,
-        count: u64,
-        payload: &[u8],
+        message: Message<()>,
+        (has_block, bytes): (bool, &[u8]),
     ) -> Option<()> {
         let State { table, rest } = self;
-        let has_block = count & HAS_BLOCK != 0;
-        let count = usize::try_from(count & !HAS_BLOCK).ok()?;
-        let Rest { buffers, cells, blocks, .. } = rest;
-        let room = buffers.words.get_mut(..count)?;
-        let bytes = words::get(payload, room)?;
-        let message = wire::decode(room).filter(|message| may_send(from, message))?;
+        let Rest { cells, blocks, .. } = rest;
         let message = message.with(|to| {
             let name = if has_block { Some(arriving(blocks, bytes)?) } else { None };
             match table.bytes_to(to) {
@@ -185,12 +231,9 @@ impl State {
         let message = table.next(to, &mut rest.follow(&node.scheduler))?;
         let there = rest.links.last_life(to);
         let Rest { cells, buffers, blocks, .. } = rest;
-        let used = wire::encode(&message, &mut buffers.words);
         let has_block = matches!(&message, Message::Data { data, .. } if data.payload.has_block);
-        let flags = if has_block { HAS_BLOCK } else { 0 };
-        let Buffers { words, bytes } = buffers;
-        let mut length = words::put(&[OF_TABLE, used as u64 | flags], &mut **bytes)?;
-        length += words::put(words.get(..used)?, bytes.get_mut(length..)?)?;
+        let mut length = buffers.put(&message, has_block)?;
+        let bytes = &mut buffers.bytes;
         if let Message::Data { data, .. } = message {
             let room = bytes.get_mut(length..)?;
             length += cells.get(&data.payload, room).unwrap_or(0);
@@ -275,7 +318,23 @@ impl Channels {
 
     /// Handles a message of another kernel's stream.
     pub fn heard(&self, node: &Node, peers: &Peers, from: Life, payload: &[u8]) {
+        self.hear((node, peers), from, payload, &|thread| node.scheduler.wake(thread));
+    }
+
+    /// Handles a message of another kernel's stream. A thread for which it is is woken by `wake`,
+    /// if nothing else follows.
+    pub(super) fn hear(
+        &self,
+        (node, peers): (&Node, &Peers),
+        from: Life,
+        payload: &[u8],
+        wake: &dyn Fn(ThreadId),
+    ) {
         let mut state = self.state.lock();
+        if let Some(thread) = state.deliver_far(from, payload) {
+            drop(state);
+            return wake(thread);
+        }
         // The first message of a life may come before the chip page is looked at. It may also come
         // after its sender's death, of which nothing else would tell.
         let is_running = || peer_epoch(node.soc.state_word(from.kernel)) == Some(from.epoch);

@@ -74,6 +74,11 @@ impl Seats {
         })
     }
 
+    /// Returns whether a thread waits, and was not woken since.
+    pub fn waits(&self, end: EndId, thread: u64) -> bool {
+        self.0.get(end.slot()).is_some_and(|seat| seat.threads.contains(&thread))
+    }
+
     /// Forgets a thread, with the message that was delivered to it. Returns whether no other one
     /// waits.
     pub fn remove(&mut self, end: EndId, thread: u64) -> bool {

@@ -1,11 +1,11 @@
 //! Words in the bytes of messages, little-endian.
 
+use base::bytes::{get_words, put_words};
+
 /// Reads words from the start of bytes. Returns the rest.
 pub fn get<'a>(bytes: &'a [u8], words: &mut [u64]) -> Option<&'a [u8]> {
     let (head, rest) = bytes.split_at_checked(8 * words.len())?;
-    for (to, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
-        *to = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    }
+    get_words(head, words);
     Some(rest)
 }
 
@@ -19,8 +19,6 @@ pub fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
 /// Writes words to the start of bytes. Returns how many bytes, or `None` if there is no room.
 pub fn put(words: &[u64], bytes: &mut [u8]) -> Option<usize> {
     let length = 8 * words.len();
-    for (to, word) in bytes.get_mut(..length)?.chunks_exact_mut(8).zip(words) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
+    put_words(words, bytes.get_mut(..length)?);
     Some(length)
 }

@@ -241,11 +241,6 @@ impl Peer {
         }
     }
 
-    /// Returns whether the peer is asleep with its threads.
-    pub fn keeps_its_threads(&self, node: &Node) -> bool {
-        state::is_stopped(node.soc.state(self.id).1)
-    }
-
     fn is_asleep(&self, node: &Node) -> bool {
         state::is_asleep(node.soc.state(self.id).1)
     }

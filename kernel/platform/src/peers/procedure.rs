@@ -45,6 +45,9 @@ pub enum Procedure {
     /// Answered when this kernel knows the homes that the caller has published
     /// ([`abi::homes::Homes`]).
     LookAtHomes = 16,
+    /// Answered if a message's block is still where the caller has read it
+    /// ([`abi::channel::CheckBlock`]). Urgent.
+    CheckBlock = 17,
 }
 
 impl Procedure {
@@ -66,12 +69,15 @@ impl Procedure {
         Procedure::FetchBlock,
         Procedure::LendBlock,
         Procedure::LookAtHomes,
+        Procedure::CheckBlock,
     ];
 
     /// Returns how the procedure is executed.
     pub fn class(self) -> Class {
         match self {
-            Procedure::Echo | Procedure::Wake | Procedure::Light => Class::Urgent,
+            Procedure::Echo | Procedure::Wake | Procedure::Light | Procedure::CheckBlock => {
+                Class::Urgent
+            }
             _ => Class::Blockable,
         }
     }
@@ -130,7 +136,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 17, u16::MAX] {
+        for code in [0, 18, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);
@@ -140,6 +146,7 @@ mod tests {
     #[test]
     fn procedures_that_may_wait_are_not_urgent() {
         let urgent = Procedure::ALL.iter().filter(|procedure| procedure.class() == Class::Urgent);
-        assert!(urgent.eq([Procedure::Echo, Procedure::Wake, Procedure::Light].iter()));
+        let names = [Procedure::Echo, Procedure::Wake, Procedure::Light, Procedure::CheckBlock];
+        assert!(urgent.eq(names.iter()));
     }
 }

@@ -6,10 +6,11 @@
 //! message is in the ring.
 //!
 //! **Full**: nothing is sent, and nothing is queued here. The peer rings when it has made room; a
-//! poll then calls [`Procedures::stream_room`], on the sending side (`kernel_msg::ring`). Each look
-//! that takes messages ends with a look at the peer's stalled word, so no peer waits for nothing.
+//! poll then calls [`super::Procedures::stream_room`], on the sending side (`kernel_msg::ring`).
+//! Each look that takes messages ends with a look at the peer's stalled word, so no peer waits for
+//! nothing.
 
-use super::{Peer, Peers, Procedures};
+use super::{Peer, Peers};
 use abi::msg::{LAYOUT, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch};
 use kernel_msg::{CallError, Class};
@@ -17,10 +18,13 @@ use kernel_msg::{CallError, Class};
 /// The number of the procedure in a message of a stream. It has no meaning.
 const NO_PROCEDURE: u16 = 0;
 
+/// Executes a message of a peer's stream: of this peer, in this epoch.
+pub(super) type Execute<'a> = &'a mut dyn FnMut(DomainId, Epoch, &[u8]);
+
 impl Peers {
     /// Returns whether a payload of `bytes` can be sent to peer `id` now. If not, but later in this
-    /// session, [`Procedures::stream_room`] is called once there may be room. From any context
-    /// without leaf locks of the rank `OUTGOING` or above.
+    /// session, [`super::Procedures::stream_room`] is called once there may be room. From any
+    /// context without leaf locks of the rank `OUTGOING` or above.
     pub fn has_room_to_stream(&self, id: DomainId, bytes: usize) -> bool {
         let Some(peer) = self.peer(id) else { return false };
         peer.caller.lock().has_room(&peer.wires, Class::Stream, bytes)
@@ -39,7 +43,7 @@ impl Peers {
 
     /// Treats peer `id` as one that violated the protocol in `epoch`: nothing more is taken from it
     /// or sent to it until its next epoch. For the receiver of a message that is malformed; also
-    /// from [`Procedures::stream`]. Calls to the peer end with `PeerLost`.
+    /// from [`super::Procedures::stream`]. Calls to the peer end with `PeerLost`.
     pub fn distrust(&self, id: DomainId, epoch: Epoch) {
         if let Some(peer) = self.peer(id) {
             peer.server.lock().lose(epoch);
@@ -48,12 +52,16 @@ impl Peers {
     }
 
     /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and notifies
-    /// it that there is room again.
-    pub(super) fn serve_stream(&self, peer: &Peer, buffer: &mut [u8; MAX_PAYLOAD]) {
-        let Some(procedures) = self.procedures() else { return };
+    /// it that there is room again. Returns whether there was anything.
+    pub(super) fn serve_stream(
+        &self,
+        peer: &Peer,
+        buffer: &mut [u8; MAX_PAYLOAD],
+        execute: Execute<'_>,
+    ) -> bool {
         let mut has_taken = false;
         for _ in 0..LAYOUT.stream_slots {
-            if !peer.execute_one(procedures, buffer) {
+            if !peer.execute_one(buffer, execute) {
                 break;
             }
             has_taken = true;
@@ -61,20 +69,34 @@ impl Peers {
         if has_taken {
             peer.notify_stalled(self.vector);
         }
+        has_taken
+    }
+
+    /// Executes what has arrived in the streams, by `execute`. Returns whether there was anything.
+    /// For a thread that waits for a message, with interrupts masked: without one, this is a load
+    /// for each peer.
+    pub fn hear_streams(&self, execute: Execute<'_>) -> bool {
+        let mut has_heard = false;
+        for peer in self.iter().filter(|peer| peer.may_have_sent(Class::Stream)) {
+            let scratch = self.urgent[arch::cpu::core().index()].try_lock();
+            let Some(mut scratch) = scratch else { return has_heard };
+            has_heard |= self.serve_stream(peer, &mut scratch.request, execute);
+        }
+        has_heard
     }
 }
 
 impl Peer {
     /// Takes and executes the next message of the stream. Returns false if there is none.
     #[inline]
-    fn execute_one(&self, procedures: &dyn Procedures, buffer: &mut [u8; MAX_PAYLOAD]) -> bool {
+    fn execute_one(&self, buffer: &mut [u8; MAX_PAYLOAD], execute: Execute<'_>) -> bool {
         // Another core may still execute the last message; that is not waited for.
-        if !self.server.lock().is_waiting(&self.wires, Class::Stream) {
+        if !self.may_have_sent(Class::Stream) {
             return false;
         }
         let _turn = self.turn.lock();
         let Some((epoch, bytes)) = self.receive_stream(buffer) else { return false };
-        procedures.stream(self.id, epoch, &buffer[..bytes]);
+        execute(self.id, epoch, &buffer[..bytes]);
         true
     }
 

@@ -7,7 +7,7 @@
 use super::guest::Guest;
 use crate::programs::passing;
 use ::names::client::Registration;
-use abi::channel::{FetchBlock, LendBlock, LentAt};
+use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
@@ -16,7 +16,7 @@ use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket};
+use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket, place_in};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -98,9 +98,12 @@ impl Guest {
         if name.length as usize <= MAX_PAYLOAD {
             return Ok(None);
         }
-        let lend = LendBlock { id: name.id, secret: name.secret };
-        let mut at = LentAt::default();
-        if self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0 {
+        let BlockName { id, secret, .. } = *name;
+        let mut at = place_in(name).unwrap_or_default();
+        let (lend, is_known) = (LendBlock { id, secret }, at != LentAt::default());
+        if !is_known
+            && self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0
+        {
             return Ok(None);
         }
         if at.length != u64::from(name.length) {
@@ -110,8 +113,8 @@ impl Guest {
             return Ok(None);
         };
         // It was there all the time if it is there now.
-        let end = FetchBlock { id: name.id, secret: name.secret, at: u64::from(name.length) };
-        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
+        let check = CheckBlock { id, secret, length: at.length };
+        self.ask(name, Procedure::CheckBlock, check.as_bytes(), &mut [])?;
         Ok(Some(block))
     }
 
@@ -187,22 +190,36 @@ impl Guest {
                 None => channels.receive(around, from, into, (&find, waits), &mut handoff),
             };
             if received == Err(Failure::Empty) && waits {
-                self.wait_for(end, handoff)?;
+                if !self.watch(end, &mut handoff) {
+                    self.wait_for(end, handoff)?;
+                }
                 continue;
             }
             drop(handoff);
             if let Err(Failure::Far(name)) = received {
-                let got = self.fetch(name);
-                idle::to_program(kernel);
-                match got? {
-                    Ok(block) => fetched = Some(block),
-                    Err(why) => return Ok(Err(why.into())),
+                match self.fetch(name) {
+                    Ok(Ok(block)) => fetched = Some(block),
+                    Ok(Err(why)) => {
+                        idle::to_program(kernel);
+                        return Ok(Err(why.into()));
+                    }
+                    Err(Interrupted) => {
+                        idle::to_program(kernel);
+                        return Err(Interrupted);
+                    }
                 }
                 continue;
             }
             idle::to_program(kernel);
             return Ok(received.map_err(unreceived));
         }
+    }
+
+    /// Waits for an end without sleep, for a short time. Returns whether something has happened to
+    /// it.
+    fn watch(&self, end: u64, handoff: &mut Handoff<'_>) -> bool {
+        let kernel = self.kernel();
+        !self.is_stopped() && kernel.channels.watch((kernel, &kernel.peers), end, handoff)
     }
 
     /// Waits for an end, at which the calling thread has a seat, until it is woken.
@@ -378,7 +395,8 @@ impl Ends for Guest {
         let channels = &kernel.channels;
         let find = |name: &_| contracts.find(name);
         let mut handoff = Handoff::begin(&kernel.scheduler);
-        let called = channels.call_plain(kernel, end, (message, into), find, &mut handoff);
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let called = channels.call_plain(around, end, (message, into), find, &mut handoff);
         let called = match called {
             Some(called) => called,
             None => {

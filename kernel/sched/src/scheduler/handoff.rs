@@ -41,6 +41,19 @@ impl<'a> Handoff<'a> {
         cpu::irqs_restore(core::mem::take(&mut self.irqs_on));
     }
 
+    /// Returns whether a thread will be woken.
+    #[inline]
+    pub fn has_thread(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    /// Unmasks interrupts for a moment: they are handled, and another thread may run meanwhile. A
+    /// thread that was to be woken is woken.
+    pub fn breathe(&mut self) {
+        self.end();
+        self.irqs_on = cpu::irqs_off();
+    }
+
     /// Wakes the thread and blocks the caller, as [`Scheduler::park`] does. Returns when the caller
     /// was woken, with interrupts unmasked.
     #[inline]

@@ -1,0 +1,154 @@
+//! Messages of fields alone to and from other kernels, without the queues; and threads that wait
+//! for them without sleep.
+//!
+//! Contract: as in [`super::plain`]. Between two settled ends ([`kernel_channel::Settled`]) such a
+//! message goes straight into the stream, and from there to the thread that waits for it. A thread
+//! that waits for a message of another kernel *watches*: for [`WATCH_NS`] it takes messages out of
+//! the streams itself. Its core attends meanwhile, so the peers do not ring. It is a thread like
+//! others: interrupts are handled between two looks, and it stops when another one is ready.
+
+use super::contracts::{hash_of, side};
+use super::remote::{put_plain, split_plain};
+use super::{Channels, State};
+use crate::peers::Peers;
+use arch::lock::Guard;
+use arch::time::local_ns;
+use base::id::DomainId;
+use kernel_channel::{EndId, Life};
+use kernel_contract::Hash;
+use kernel_contract::exchange::{Called, Known};
+use kernel_node::Node;
+use kernel_sched::{Handoff, ThreadId};
+
+/// How long a thread watches. A program on another kernel that answers at once does so in this
+/// time: in the lab a short call takes less than 40 us, and 62 us if both sides sleep. A longer
+/// wait costs so much time of a core that would have slept.
+const WATCH_NS: u64 = 50_000;
+/// Before one look in so many, interrupts are handled.
+const OFTEN: u32 = 4;
+/// One look in so many is for everything that may have come, and for other threads.
+const SELDOM: u32 = 16;
+
+/// An end, the tag and fields of a message, and room for those of the answer.
+type Call<'a> = (u64, (u16, &'a [u8]), &'a mut [u8]);
+
+impl State {
+    /// Sends a message of fields alone to an end on another kernel. Returns that kernel. `None`:
+    /// nothing has happened.
+    pub(super) fn send_far<'a>(
+        &mut self,
+        peers: &Peers,
+        id: EndId,
+        (tag, fields): (u16, &[u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+    ) -> Option<DomainId> {
+        let State { table, rest } = self;
+        let sender = table.settled(id)?;
+        let contract = contracts(&hash_of(sender.contract))?;
+        let state = contract.state(u8::try_from(sender.state).ok()?)?;
+        let next = contract.permits_fields(state, side(sender.side), tag, fields.len())?;
+        let length = fields.len() as u32;
+        if length > sender.bytes {
+            return None;
+        }
+        let (to, next) = (sender.to, next.number().into());
+        let bytes = &mut rest.buffers.bytes;
+        let head = put_plain(&sender.message(tag, next), false, &mut **bytes)?;
+        let message = bytes.get_mut(..head + fields.len())?;
+        message.get_mut(head..)?.copy_from_slice(fields);
+        peers.stream(to, message).ok()?;
+        sender.send(next, length);
+        rest.sent = rest.sent.wrapping_add(1);
+        Some(to)
+    }
+
+    /// Gives a message of another kernel to the thread that waits for it. Returns the thread, which
+    /// the caller wakes. `None`: nothing has happened.
+    pub(super) fn deliver_far(&mut self, from: Life, payload: &[u8]) -> Option<ThreadId> {
+        let State { table, rest } = self;
+        let (plain, has_block, fields) = split_plain(payload)?;
+        let arrival = table.arrival(from, plain.to, plain.sequence)?;
+        if has_block || fields.len() > arrival.bytes as usize {
+            return None;
+        }
+        let thread = rest.seats.deliver(arrival.id, (plain.tag, fields))?;
+        arrival.deliver(plain.state);
+        Some(thread)
+    }
+}
+
+impl Channels {
+    /// Does what [`Channels::call_plain`] does if the peer is on another kernel, and watches for
+    /// the answer.
+    #[inline(never)]
+    pub(super) fn call_far<'a>(
+        &self,
+        (node, peers): (&Node, &Peers),
+        mut state: Guard<'_, State>,
+        (id, (end, message, into)): (EndId, Call<'_>),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        let Some(to) = state.send_far(peers, id, message, contracts) else {
+            return Some(Called::Refused);
+        };
+        let called = state.sit_down(node, id, into, handoff);
+        drop(state);
+        if peers.is_stopped(node, to) {
+            // That may wait.
+            handoff.end();
+            peers.wake_sleeper(node, to);
+        }
+        if called.is_some() || !self.watch((node, peers), end, handoff) {
+            return called;
+        }
+        Some(self.take_plain(node, end, into, handoff))
+    }
+
+    /// Watches for a short time instead of sleeping, for the calling thread, which waits for an end
+    /// whose peer may be on another kernel. Returns whether the thread need not wait any more.
+    /// Interrupts are masked then, as after [`Handoff::begin`].
+    pub fn watch(
+        &self,
+        (node, peers): (&Node, &Peers),
+        end: u64,
+        handoff: &mut Handoff<'_>,
+    ) -> bool {
+        let Ok(id) = self.id(end) else { return false };
+        let may_watch = peers.are_served() && !handoff.has_thread();
+        if !may_watch || !self.state.lock().table.is_far(id) {
+            return false;
+        }
+        let (thread, began) = (node.scheduler.current(), local_ns());
+        // This thread looks for itself.
+        let wake = |woken: ThreadId| {
+            if woken != thread {
+                node.scheduler.wake(woken)
+            }
+        };
+        handoff.breathe();
+        let mut round: u32 = 0;
+        loop {
+            round = round.wrapping_add(1);
+            let (is_seldom, is_often) = (round.is_multiple_of(SELDOM), round % OFTEN == 1);
+            if is_often {
+                handoff.breathe();
+                node.attendance.enter(&node.own_page);
+            }
+            let has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
+                self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
+            });
+            if is_seldom {
+                peers.poll(node);
+            }
+            if (has_heard || is_seldom) && !self.state.lock().rest.seats.waits(id, thread.token()) {
+                return true;
+            }
+            let is_over = is_often && local_ns().wrapping_sub(began) > WATCH_NS;
+            if is_over || is_seldom && node.scheduler.has_ready() {
+                return false;
+            }
+            arch::cpu::relax();
+        }
+    }
+}
