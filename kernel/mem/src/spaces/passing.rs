@@ -60,8 +60,8 @@ impl Drop for Passing<'_> {
 
 impl Spaces {
     /// Takes the pages of `[at, at + bytes)`, which must be open, and adds a page with a copy of
-    /// `rest`, unless that is empty. It must not fault. Returns `None` without memory, with everything as it was.
-    /// `flush` as in [`Spaces::protect`].
+    /// `rest`, unless that is empty; it must not fault. Returns `None` without memory, with
+    /// everything as it was. `flush` as in [`Spaces::protect`].
     pub fn take<'a>(
         &self,
         (at, bytes): (VirtAddr, u64),
