@@ -81,13 +81,3 @@ pub struct LentAt {
     pub place: u64,
     pub length: u64,
 }
-
-/// The question of a kernel that has read a block there: whether it was there all the time. It was
-/// if home still has it, which does not move it; the request is refused if not.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-pub struct CheckBlock {
-    pub id: u64,
-    pub secret: u64,
-    pub length: u64,
-}

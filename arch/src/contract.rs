@@ -33,6 +33,8 @@ const _: fn() -> bool = imp::cpu::irqs_on;
 const _: fn() = imp::cpu::wait;
 // A hint for spin loops.
 const _: fn() = imp::cpu::relax;
+// Takes the interrupts that are pending, if they are unmasked, before it returns.
+const _: fn() = imp::cpu::take_interrupts;
 // Sleeps forever with interrupts masked.
 const _: fn() -> ! = imp::cpu::halt;
 // A word of this core: the kernel keeps the pointer to its per-core structure there.

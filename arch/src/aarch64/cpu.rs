@@ -35,6 +35,12 @@ pub fn irqs_restore(on: bool) {
 }
 
 #[inline]
+pub fn take_interrupts() {
+    // SAFETY: a context synchronization event, before which a core may take none.
+    unsafe { asm!("isb", options(nostack)) };
+}
+
+#[inline]
 pub fn irqs_on() -> bool {
     read!("daif") & MASKED == 0
 }

@@ -24,6 +24,9 @@ pub fn irqs_restore(on: bool) {
     }
 }
 
+/// Unmasking does.
+pub fn take_interrupts() {}
+
 pub fn irqs_on() -> bool {
     machine::irqs_on()
 }

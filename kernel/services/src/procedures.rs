@@ -3,7 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::{duty, power};
-use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use kernel_msg::{Refusal, Request};
@@ -25,10 +25,6 @@ pub fn urgent(
             Ok(payload.len())
         }
         Procedure::Wake => kernel.services.heard_wake(kernel, payload),
-        Procedure::CheckBlock => {
-            let check = CheckBlock::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
-            kernel.channels.check_block(&check).map(|()| 0)
-        }
         _ => Err(Refusal::Refused),
     }
 }

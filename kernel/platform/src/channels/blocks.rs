@@ -17,7 +17,7 @@
 use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
-use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -239,13 +239,6 @@ impl Channels {
         }
         bulk.clean(place, length);
         u32::try_from(place / PAGE + 1).unwrap_or(0)
-    }
-
-    /// Executes a [`CheckBlock`] of another kernel.
-    pub fn check_block(&self, check: &CheckBlock) -> Result<(), Refusal> {
-        let state = self.state.lock();
-        let block = state.rest.blocks.read(check.id, check.secret).ok_or(Refusal::Refused)?;
-        if block.len() as u64 == check.length { Ok(()) } else { Err(Refusal::Refused) }
     }
 
     fn place_of(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {

@@ -127,15 +127,17 @@ impl Channels {
             }
         };
         handoff.breathe();
-        let mut round: u32 = 0;
+        let (mut round, mut has_heard): (u32, bool) = (0, false);
         loop {
             round = round.wrapping_add(1);
-            let (is_seldom, is_often) = (round.is_multiple_of(SELDOM), round % OFTEN == 1);
+            // What was heard may have taken long.
+            let is_seldom = round.is_multiple_of(SELDOM) || has_heard;
+            let is_often = round % OFTEN == 1 || has_heard;
             if is_often {
                 handoff.breathe();
                 node.attendance.enter(&node.own_page);
             }
-            let has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
+            has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
                 self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
             });
             if is_seldom {

@@ -45,9 +45,6 @@ pub enum Procedure {
     /// Answered when this kernel knows the homes that the caller has published
     /// ([`abi::homes::Homes`]).
     LookAtHomes = 16,
-    /// Answered if a message's block is still where the caller has read it
-    /// ([`abi::channel::CheckBlock`]). Urgent.
-    CheckBlock = 17,
 }
 
 impl Procedure {
@@ -69,15 +66,12 @@ impl Procedure {
         Procedure::FetchBlock,
         Procedure::LendBlock,
         Procedure::LookAtHomes,
-        Procedure::CheckBlock,
     ];
 
     /// Returns how the procedure is executed.
     pub fn class(self) -> Class {
         match self {
-            Procedure::Echo | Procedure::Wake | Procedure::Light | Procedure::CheckBlock => {
-                Class::Urgent
-            }
+            Procedure::Echo | Procedure::Wake | Procedure::Light => Class::Urgent,
             _ => Class::Blockable,
         }
     }
@@ -146,7 +140,7 @@ mod tests {
     #[test]
     fn procedures_that_may_wait_are_not_urgent() {
         let urgent = Procedure::ALL.iter().filter(|procedure| procedure.class() == Class::Urgent);
-        let names = [Procedure::Echo, Procedure::Wake, Procedure::Light, Procedure::CheckBlock];
+        let names = [Procedure::Echo, Procedure::Wake, Procedure::Light];
         assert!(urgent.eq(names.iter()));
     }
 }

@@ -7,7 +7,7 @@
 use super::guest::Guest;
 use crate::programs::passing;
 use ::names::client::Registration;
-use abi::channel::{CheckBlock, FetchBlock, LendBlock, LentAt};
+use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
@@ -113,8 +113,8 @@ impl Guest {
             return Ok(None);
         };
         // It was there all the time if it is there now.
-        let check = CheckBlock { id, secret, length: at.length };
-        self.ask(name, Procedure::CheckBlock, check.as_bytes(), &mut [])?;
+        let end = FetchBlock { id, secret, at: at.length };
+        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
         Ok(Some(block))
     }
 
@@ -197,6 +197,8 @@ impl Guest {
             }
             drop(handoff);
             if let Err(Failure::Far(name)) = received {
+                // That takes long, and does not look at what peers send.
+                idle::to_program(kernel);
                 match self.fetch(name) {
                     Ok(Ok(block)) => fetched = Some(block),
                     Ok(Err(why)) => {

@@ -51,6 +51,7 @@ impl<'a> Handoff<'a> {
     /// thread that was to be woken is woken.
     pub fn breathe(&mut self) {
         self.end();
+        cpu::take_interrupts();
         self.irqs_on = cpu::irqs_off();
     }
 
