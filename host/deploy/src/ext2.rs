@@ -25,6 +25,24 @@ pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> anyhow:
 /// Options of `mke2fs` for a file system that kernels can write: with a journal. It needs 2,048
 /// blocks.
 pub const MAKE: [&str; 5] = ["-q", "-F", "-t", "ext2", "-j"];
+/// The largest blocks, and the most inodes that we make beside them. The file service has 8 MiB in
+/// all, and needs memory for each inode and most of it for blocks of that size
+/// (`fs::ext2::memory`).
+const LARGEST: (u64, u64) = (4096, 8192);
+/// Bytes of a disk for which `mke2fs` makes an inode, below 512 MiB.
+const INODE: u64 = 4096;
+
+/// Returns the options of `mke2fs` for the blocks of an image and for its inodes.
+fn sizes(image: &Path, block: u64) -> anyhow::Result<Vec<String>> {
+    let about = std::fs::metadata(image).with_context(|| image.display().to_string())?;
+    let mut options = vec!["-b".to_string(), block.to_string()];
+    let ratio = about.len().div_ceil(LARGEST.1);
+    if block >= LARGEST.0 && ratio > INODE {
+        options.extend(["-i".to_string(), ratio.to_string()]);
+    }
+    Ok(options)
+}
+
 /// Offset of the superblock's compatible features, and the one that says that there is a journal.
 const HAS_JOURNAL: (u64, u8) = (1024 + 92, 4);
 
@@ -46,17 +64,19 @@ pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyh
         let file = std::fs::File::create(image).with_context(|| image.display().to_string())?;
         file.set_len(bytes)?;
     }
-    let (block, folder) = (block.to_string(), folder.display().to_string());
-    let own = ["-b", &block, "-E", "root_owner=0:0", "-d", &folder];
-    tool("mke2fs", &[&MAKE[..], &own].concat(), image, 0).map(|_| ())
+    let (sizes, folder) = (sizes(image, block)?, folder.display().to_string());
+    let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    let own = ["-E", "root_owner=0:0", "-d", &folder];
+    tool("mke2fs", &[&MAKE[..], &sizes, &own].concat(), image, 0).map(|_| ())
 }
 
 /// Creates an image of `bytes` bytes with an empty file system.
 pub fn make_empty(image: &Path, block: u64, bytes: u64) -> anyhow::Result<()> {
     let file = File::create(image).with_context(|| image.display().to_string())?;
     file.set_len(bytes)?;
-    let block = block.to_string();
-    tool("mke2fs", &[&MAKE[..], &["-b", &block]].concat(), image, 0).map(|_| ())
+    let sizes = sizes(image, block)?;
+    let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    tool("mke2fs", &[&MAKE[..], &sizes].concat(), image, 0).map(|_| ())
 }
 
 /// Returns the contents of a file.
