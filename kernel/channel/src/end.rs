@@ -149,6 +149,24 @@ impl<B> End<B> {
         next
     }
 
+    /// Counts a message that its holder has sent, after which the contract has this state. Returns
+    /// its number.
+    #[inline(always)]
+    pub fn count_sent(&mut self, state: u16, bytes: u32) -> u64 {
+        let sequence = self.record.sent;
+        (self.record.sent, self.record.state) = (sequence.saturating_add(1), state);
+        self.bytes = self.bytes.wrapping_add(bytes.into());
+        sequence
+    }
+
+    /// Counts a message as received that does not pass the queue. The caller gives it to a program
+    /// that waits, which is woken.
+    #[inline(always)]
+    pub fn count_given(&mut self, sequence: u64, state: u16) {
+        (self.record.read, self.record.state) = (sequence.saturating_add(1), state);
+        self.is_watched = false;
+    }
+
     /// Returns whether the holder can receive a message now.
     pub fn is_readable(&self) -> bool {
         self.queue.front().is_some_and(|entry| entry.sequence == self.record.read)

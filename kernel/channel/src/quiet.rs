@@ -110,18 +110,13 @@ impl<B> Quiet<'_, B> {
     pub fn deliver(mut self, state: u16, bytes: u32) {
         let Some(sequence) = self.advance(state, bytes) else { return };
         let Some(receiver) = self.channels.table.get_mut(self.peer) else { return };
-        (receiver.record.read, receiver.record.state) = (sequence.saturating_add(1), state);
-        receiver.is_watched = false;
+        receiver.count_given(sequence, state);
     }
 
     /// Counts a message of the sender, after which the contract has this state. Returns its number.
     #[inline(always)]
     fn advance(&mut self, state: u16, bytes: u32) -> Option<u64> {
-        let sender = self.channels.table.get_mut(self.index)?;
-        let sequence = sender.record.sent;
-        (sender.record.sent, sender.record.state) = (sequence.saturating_add(1), state);
-        sender.bytes = sender.bytes.wrapping_add(bytes.into());
-        Some(sequence)
+        Some(self.channels.table.get_mut(self.index)?.count_sent(state, bytes))
     }
 }
 

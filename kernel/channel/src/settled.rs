@@ -87,9 +87,7 @@ impl<B> Settled<'_, B> {
     /// Counts the message that was sent, after which the contract has this state.
     #[inline]
     pub fn send(self, state: u16, bytes: u32) {
-        let record = &mut self.end.record;
-        (record.sent, record.state) = (record.sent.saturating_add(1), state);
-        self.end.bytes = self.end.bytes.wrapping_add(bytes.into());
+        self.end.count_sent(state, bytes);
     }
 }
 
@@ -97,9 +95,7 @@ impl<B> Arrival<'_, B> {
     /// Counts the message as received. The caller gives it to a program that waits, and wakes that.
     #[inline]
     pub fn deliver(self, state: u16) {
-        let record = &mut self.end.record;
-        (record.read, record.state) = (record.read.saturating_add(1), state);
-        self.end.is_watched = false;
+        self.end.count_given(self.end.record.read, state);
     }
 }
 

@@ -15,6 +15,8 @@ pub trait Lent: Send + fmt::Debug {
     fn bytes(&self) -> &[u8];
     /// Offset in the memory that its kernel lends.
     fn place(&self) -> u64;
+    /// Whether it was written back, so that other kernels can read it as it is.
+    fn is_clean(&self) -> bool;
 }
 
 /// Pages of a program that pass to another one. Their contents do not change; they are free when
@@ -116,6 +118,14 @@ impl Block {
         }
     }
 
+    /// Returns the same if other kernels can read it there as it is.
+    pub fn clean_place(&self) -> Option<u64> {
+        match &self.memory {
+            Memory::Lent(memory) if memory.is_clean() => Some(memory.place()),
+            _ => None,
+        }
+    }
+
     /// Returns piece `number`; without one, no bytes.
     fn piece(&self, number: usize) -> &[u8] {
         match &self.memory {
@@ -176,7 +186,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Elsewhere(Vec<u8>);
+    struct Elsewhere(Vec<u8>, bool);
 
     impl Lent for Elsewhere {
         fn bytes(&self) -> &[u8] {
@@ -185,6 +195,10 @@ mod tests {
 
         fn place(&self) -> u64 {
             4096
+        }
+
+        fn is_clean(&self) -> bool {
+            self.1
         }
     }
 
@@ -222,8 +236,12 @@ mod tests {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
             let bytes = pattern(length);
             let own = Block::of(&bytes).unwrap();
-            let lent = Block::lent(Box::new(Elsewhere(bytes.clone())));
+            let lent = Block::lent(Box::new(Elsewhere(bytes.clone(), length > 1)));
             assert_eq!((own.place(), lent.place()), (None, Some(4096)));
+            assert_eq!(
+                (own.clean_place(), lent.clean_place()),
+                (None, (length > 1).then_some(4096))
+            );
             for from in [own, lent, passed(&bytes)] {
                 let mut to = Block::zeroed(length).unwrap();
                 let mut at = 0;
@@ -250,7 +268,7 @@ mod tests {
         assert!(!block.write(usize::MAX, &[0]) && !block.write(2 * PIECE, &[0]));
         assert_eq!(block.part(usize::MAX, 1), []);
         assert_eq!(block.part(PIECE, usize::MAX).len(), 2);
-        let mut lent = Block::lent(Box::new(Elsewhere(pattern(8))));
+        let mut lent = Block::lent(Box::new(Elsewhere(pattern(8), false)));
         assert!(!lent.write(0, &[1]));
     }
 

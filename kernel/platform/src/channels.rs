@@ -15,7 +15,7 @@
 //! - [`contracts`]: what the contract of a channel allows
 //! - [`seats`]: the threads that wait for an end
 //! - [`links`]: the lives of other kernels, and ends that are passed to children there
-//! - [`remote`]: messages to and from other kernels
+//! - [`remote`]: messages to and from other kernels; [`stream`]: the same as bytes
 //! - [`doors`]: where new channels arrive for a program that serves a name
 //! - [`list`]: what people see; [`ended`]: what they see of ends that were closed
 //! - [`words`]: numbers in messages
@@ -32,6 +32,7 @@ mod messages;
 mod plain;
 mod remote;
 mod seats;
+mod stream;
 mod words;
 
 use crate::peers::Peers;
@@ -55,8 +56,8 @@ use kernel_sched::{Scheduler, ThreadId, WaitQueue};
 use links::Links;
 pub use links::is_ticket;
 pub use list::{Listed, Totals};
-use remote::Buffers;
 use seats::Seats;
+use stream::Buffers;
 
 /// Ends of a kernel, stand-ins included.
 const ENDS: u16 = 128;

@@ -69,7 +69,7 @@ pub(crate) fn load(
         }
     }
     let bytes = memory.view(at, length, LONGEST_BLOCK)?;
-    system.block(&bytes).map(Some).ok_or(Errno::NOBUFS)
+    system.block(end, &bytes).map(Some).ok_or(Errno::NOBUFS)
 }
 
 /// Returns the pages of a block that was not sent.

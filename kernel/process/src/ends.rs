@@ -102,8 +102,9 @@ pub trait Ends {
         Err(Errno::BADF)
     }
 
-    /// Copies the block of a message to memory of the kernel. Returns `None` without memory.
-    fn block(&mut self, bytes: &[u8]) -> Option<Block> {
+    /// Copies a block that is to be sent at an end to memory of the kernel. Returns `None` without
+    /// memory.
+    fn block(&mut self, _end: u64, bytes: &[u8]) -> Option<Block> {
         Block::of(bytes)
     }
 

@@ -159,6 +159,23 @@ impl TcpStream {
         Ok(TcpStream(socket))
     }
 
+    /// Connects once something listens there. Looks for that at intervals, for about so many ns;
+    /// then it fails with [`Errno::CONNREFUSED`].
+    pub fn connect_when_listening(
+        address: impl Into<SocketAddr>,
+        within: u64,
+    ) -> Result<TcpStream, Errno> {
+        const INTERVAL: u64 = 5_000_000;
+        let (address, mut left) = (address.into(), within);
+        loop {
+            match TcpStream::connect(address) {
+                Err(Errno::CONNREFUSED) if left > 0 => crate::ready::sleep(INTERVAL.min(left))?,
+                connected => return connected,
+            }
+            left -= INTERVAL.min(left);
+        }
+    }
+
     /// Takes ownership of a connection that the program was started with.
     pub const fn adopt(number: u32) -> TcpStream {
         TcpStream(Socket(File::adopt(number)))

@@ -10,7 +10,7 @@
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
 //!   fetch:    it is written back, and its name says where it is, or LendBlock does both;
-//!             read it there; CheckBlock: it was there
+//!             read it there; FetchBlock of its end: it was there
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::addr::PAGE;
 use base::id::{DomainId, Epoch};
-use kernel_channel::{BlockLimits, BlockName, BlockNotice, EndId, Fate, Life};
+use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
 use kernel_contract::exchange::{LONGEST_BLOCK, Room};
 use kernel_contract::{Block, Lent};
 use kernel_msg::Refusal;
@@ -49,15 +49,22 @@ pub fn limits(peers: usize) -> BlockLimits {
 
 /// Bytes in this kernel's bulk memory.
 #[derive(Debug)]
-struct InBulk(Loan);
+struct InBulk {
+    loan: Loan,
+    is_clean: bool,
+}
 
 impl Lent for InBulk {
     fn bytes(&self) -> &[u8] {
-        self.0.bytes()
+        self.loan.bytes()
     }
 
     fn place(&self) -> u64 {
-        self.0.place()
+        self.loan.place()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.is_clean
     }
 }
 
@@ -99,11 +106,10 @@ pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
 }
 
 impl Rest {
-    /// Keeps the block of a message that a process of this tree sends, and which may have been
-    /// written back at this place.
+    /// Keeps the block of a message that a process of this tree sends.
     pub(super) fn keep(
         &mut self,
-        (block, place): (&mut Option<Block>, u32),
+        block: &mut Option<Block>,
         tree: u32,
         secret: u64,
     ) -> Result<Option<BlockName>, Failure> {
@@ -112,7 +118,7 @@ impl Rest {
             return Ok(Some(self.blocks.empty(secret)));
         }
         // A contract allows less than 4 GiB.
-        let length = taken.len() as u32;
+        let (length, place) = (taken.len() as u32, named_place(&taken));
         match self.blocks.put((taken, length), tree, secret) {
             Ok(name) => Ok(Some(BlockName { place, ..name })),
             Err(back) => {
@@ -185,6 +191,12 @@ impl Rest {
     }
 }
 
+/// Returns what the name of a block says of where it is: nothing, unless it can be read there.
+fn named_place(block: &Block) -> u32 {
+    let page = block.clean_place().map_or(0, |place| place / PAGE + 1);
+    u32::try_from(page).unwrap_or(0)
+}
+
 /// Returns where a block is, if its name says so.
 pub fn place_in(name: &BlockName) -> Option<LentAt> {
     let page = u64::from(name.place).checked_sub(1)?;
@@ -207,13 +219,20 @@ impl Channels {
         Ok(part)
     }
 
-    /// Copies the block of a message that is to be sent. Returns `None` without memory.
-    pub fn block(&self, bytes: &[u8]) -> Option<Block> {
+    /// Copies the block of a message that is to be sent at an end. Returns `None` without memory.
+    ///
+    /// If the peer is on another kernel, it is written back, so that its reader need not ask for
+    /// that. If the peer's end moves later, that is done when the block is read.
+    pub fn block(&self, end: u64, bytes: &[u8]) -> Option<Block> {
         let bulk = self.bulk.as_ref().filter(|_| bytes.len() > MAX_PAYLOAD);
-        match bulk.and_then(|bulk| bulk.lend(bytes)) {
-            Some(loan) => Some(Block::lent(Box::new(InBulk(loan)))),
-            None => Block::of(bytes),
+        let Some((loan, bulk)) = bulk.and_then(|bulk| Some((bulk.lend(bytes)?, bulk))) else {
+            return Block::of(bytes);
+        };
+        let is_clean = !self.is_near(end);
+        if is_clean {
+            bulk.clean(loan.place(), bytes.len());
         }
+        Some(Block::lent(Box::new(InBulk { loan, is_clean })))
     }
 
     /// Executes a [`LendBlock`] of another kernel: writes the block back, and returns where it is.
@@ -226,19 +245,6 @@ impl Channels {
             bulk.clean(at.place, at.length as usize);
         }
         Ok(found)
-    }
-
-    /// Writes the block of a message back that is to be sent to another kernel, so that its reader
-    /// need not ask for that. Returns where it is. Without the lock, as it takes long.
-    pub(super) fn clean_for(&self, id: EndId, block: Option<&Block>) -> u32 {
-        let lent = block.and_then(|block| Some((block.place()?, block.len())));
-        let Some(((place, length), bulk)) = lent.zip(self.bulk.as_ref()) else { return 0 };
-        // If the end of the peer moves later, what is in its queue is written back when it is read.
-        if !self.state.lock().table.is_far(id) {
-            return 0;
-        }
-        bulk.clean(place, length);
-        u32::try_from(place / PAGE + 1).unwrap_or(0)
     }
 
     fn place_of(&self, lend: &LendBlock) -> Result<Option<LentAt>, Refusal> {

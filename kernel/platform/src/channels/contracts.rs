@@ -51,6 +51,20 @@ pub fn permits(
     next.map(|state| state.number().into()).map_err(|_| Failure::Breach)
 }
 
+/// Returns the state after a message of fields alone, if the contract allows it: of an end of this
+/// contract, in this state, on this side.
+#[inline(always)]
+pub fn permits_fields<'a>(
+    contracts: impl Fn(&Hash) -> Option<&'a Known>,
+    (contract, state, at): (ContractId, u16, Side),
+    (tag, fields): (u16, &[u8]),
+) -> Option<u16> {
+    let contract = contracts(&hash_of(contract))?;
+    let state = contract.state(u8::try_from(state).ok()?)?;
+    let next = contract.permits_fields(state, side(at), tag, fields.len())?;
+    Some(next.number().into())
+}
+
 /// Returns the state of an end in its contract. It may come from another kernel.
 fn state_of(about: &kernel_channel::About, contract: &Known) -> Option<kernel_contract::State> {
     contract.state(u8::try_from(about.state).ok()?)

@@ -7,8 +7,8 @@
 //! the streams itself. Its core attends meanwhile, so the peers do not ring. It is a thread like
 //! others: interrupts are handled between two looks, and it stops when another one is ready.
 
-use super::contracts::{hash_of, side};
-use super::remote::{put_plain, split_plain};
+use super::contracts::permits_fields;
+use super::stream::{put_plain, split_plain};
 use super::{Channels, State};
 use crate::peers::Peers;
 use arch::lock::Guard;
@@ -44,14 +44,13 @@ impl State {
     ) -> Option<DomainId> {
         let State { table, rest } = self;
         let sender = table.settled(id)?;
-        let contract = contracts(&hash_of(sender.contract))?;
-        let state = contract.state(u8::try_from(sender.state).ok()?)?;
-        let next = contract.permits_fields(state, side(sender.side), tag, fields.len())?;
+        let about = (sender.contract, sender.state, sender.side);
+        let next = permits_fields(contracts, about, (tag, fields))?;
         let length = fields.len() as u32;
         if length > sender.bytes {
             return None;
         }
-        let (to, next) = (sender.to, next.number().into());
+        let to = sender.to;
         let bytes = &mut rest.buffers.bytes;
         let head = put_plain(&sender.message(tag, next), false, &mut **bytes)?;
         let message = bytes.get_mut(..head + fields.len())?;

@@ -33,7 +33,7 @@ impl State {
         &mut self,
         (id, tree): User,
         message: Outgoing<'_>,
-        (carried, place): ([Option<EndId>; CARRIED], u32),
+        carried: [Option<EndId>; CARRIED],
         contracts: Find<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ impl State {
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
         let next = permits(table, contract, &about, &message, &carried)?;
         let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = rest.keep((block, place), tree, about.secret)?;
+        let name = rest.keep(block, tree, about.secret)?;
         let Some(payload) = rest.put(name.as_ref(), fields) else {
             *block = name.and_then(|name| rest.blocks.take(&name));
             return Err(Failure::Breach);
@@ -117,10 +117,9 @@ impl Channels {
     ) -> Result<(), Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
-        let place = self.clean_for(id, message.block.as_ref());
         let mut handoff = Handoff::begin(&node.scheduler);
         let mut state = self.state.lock();
-        state.send((id, tree), message, (carried, place), contracts, &mut handoff)?;
+        state.send((id, tree), message, carried, contracts, &mut handoff)?;
         self.leave_by(node, peers, state, &mut handoff);
         Ok(())
     }
@@ -161,14 +160,8 @@ impl Channels {
     ) -> Result<Arrived, Failure> {
         let id = self.id(end)?;
         let carried = self.carried(&message)?;
-        let mut place = 0;
-        if message.block.is_some() && self.bulk.is_some() {
-            handoff.end();
-            place = self.clean_for(id, message.block.as_ref());
-            handoff.breathe();
-        }
         let mut state = self.state.lock();
-        state.send((id, tree), message, (carried, place), contracts, handoff)?;
+        state.send((id, tree), message, carried, contracts, handoff)?;
         let mut received = Err(Failure::Empty);
         if state.table.has_news(id) {
             received = state.receive(self, (id, tree), into, contracts, handoff);

@@ -6,7 +6,7 @@
 //! short message for a thread that waits here does not pass the queue: it is put at the thread's
 //! seat ([`super::seats`]), and is received from then on, whatever becomes of the thread.
 
-use super::contracts::{hash_of, side};
+use super::contracts::permits_fields;
 use super::{Channels, Follow, State};
 use crate::peers::Peers;
 use kernel_channel::{Effects, EndId, Taken};
@@ -27,9 +27,8 @@ impl State {
     ) -> Option<()> {
         let State { table, rest } = self;
         let sender = table.quiet(id)?;
-        let contract = contracts(&hash_of(sender.contract))?;
-        let state = contract.state(u8::try_from(sender.state).ok()?)?;
-        let next = contract.permits_fields(state, side(sender.side), tag, fields.len())?;
+        let about = (sender.contract, sender.state, sender.side);
+        let next = permits_fields(contracts, about, (tag, fields))?;
         let length = fields.len() as u32;
         if length > sender.bytes {
             return None;
@@ -37,13 +36,13 @@ impl State {
         if let Some(end) = sender.waiting()
             && let Some(thread) = rest.seats.deliver(end, (tag, fields))
         {
-            sender.deliver(next.number().into(), length);
+            sender.deliver(next, length);
             rest.sent = rest.sent.wrapping_add(1);
             handoff.wake(thread);
             return Some(());
         }
         let payload = rest.cells.put(fields, false)?;
-        let woken = sender.send((tag, next.number().into()), length, payload);
+        let woken = sender.send((tag, next), length, payload);
         rest.sent = rest.sent.wrapping_add(1);
         if let Some(end) = woken {
             Follow { rest, wake: |thread: ThreadId| handoff.wake(thread) }.wake(end);

@@ -6,102 +6,26 @@
 //! passes on ([`Channels::take_passed`]). What a full ring delays is sent when the peer has made
 //! room ([`Channels::stream_room`]). A peer that rests is woken by a thread: by the caller, or by
 //! the one that keeps the channels.
-//!
-//! ```text
-//!   message of a stream (64-bit words, little-endian):
-//!   0, number of words, the words of `kernel_channel::wire`, the fields    a message of the table
-//!   1, ticket                                                              no child wants this end
-//!   2, id, secret, fate                                                    what becomes of a block
-//!   3 | words of `kernel_channel::wire::Plain`, the fields                 one without ends
-//! ```
-//! The number of words has bit 32, and the first plain word bit 8, if the fields begin with the
-//! name of a block.
 
-use super::blocks::{Blocks, NAME, notice_of, notice_words, split_name};
+use super::blocks::{Blocks, notice_of, notice_words, split_name};
 use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
 use super::messages::refusal;
+use super::stream::{HAS_BLOCK, LONGEST, OF_BLOCK, OF_TABLE, UNWANTED, split_plain};
 use super::{Channels, ENDS_OF_TREE, Failure, Rest, State, words};
 use crate::peers::Peers;
 use abi::boot::MAX_DOMAINS;
-use abi::msg::MAX_PAYLOAD;
-use alloc::boxed::Box;
 use arch::lock::Guard;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::Ordering;
-use kernel_channel::wire::{self, Plain, WORDS};
+use kernel_channel::wire;
 use kernel_channel::{BlockName, Life, Message};
-use kernel_contract::INLINE;
 use kernel_contract::exchange::LONGEST_BLOCK;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_node::Node;
 use kernel_sched::ThreadId;
 
-/// Kinds of messages in a stream.
-const OF_TABLE: u64 = 0;
-const UNWANTED: u64 = 1;
-const OF_BLOCK: u64 = 2;
-/// A bit of the number of words: the message has a block.
-const HAS_BLOCK: u64 = 1 << 32;
-/// Bits of the first word of a plain message.
-pub(super) const PLAIN: u64 = 3;
-const PLAIN_HAS_BLOCK: u64 = PLAIN | 1 << 8;
-/// Bytes before the words of the table.
-const HEAD: usize = 16;
-/// The longest message.
-const LONGEST: usize = HEAD + 8 * WORDS + NAME + INLINE;
-const _: () = assert!(LONGEST <= MAX_PAYLOAD && MAX_DOMAINS <= 64);
-
-/// One message of a stream, while it is read or written.
-pub struct Buffers {
-    words: Box<[u64; WORDS]>,
-    pub(super) bytes: Box<[u8; LONGEST]>,
-}
-
-/// Reads a message without ends, and the bytes after it. Returns whether these begin with the name
-/// of a block, too. `None`: it is no such message.
-#[inline]
-pub fn split_plain(payload: &[u8]) -> Option<(Plain, bool, &[u8])> {
-    let (words, rest) = words::split::<{ wire::PLAIN }>(payload)?;
-    let has_block = match words[0] & 0xffff {
-        PLAIN => false,
-        PLAIN_HAS_BLOCK => true,
-        _ => return None,
-    };
-    Some((Plain::of_words(words)?, has_block, rest))
-}
-
-/// Writes what [`split_plain`] reads before the bytes. Returns its length.
-#[inline]
-pub fn put_plain(plain: &Plain, has_block: bool, bytes: &mut [u8]) -> Option<usize> {
-    let mut words = plain.words()?;
-    words[0] |= if has_block { PLAIN_HAS_BLOCK } else { PLAIN };
-    words::put(&words, bytes)
-}
-
-impl Buffers {
-    pub fn new() -> Buffers {
-        Buffers { words: Box::new([0; WORDS]), bytes: Box::new([0; LONGEST]) }
-    }
-
-    /// Writes a message without its payload. Returns its length so far.
-    fn put<B>(&mut self, message: &Message<B>, has_block: bool) -> Option<usize> {
-        let Buffers { words, bytes } = self;
-        let plain = Plain::of(message);
-        if let Some(length) = plain.and_then(|plain| put_plain(&plain, has_block, &mut **bytes)) {
-            return Some(length);
-        }
-        let used = wire::encode(message, words);
-        let flags = if has_block { HAS_BLOCK } else { 0 };
-        let length = words::put(&[OF_TABLE, used as u64 | flags], &mut **bytes)?;
-        Some(length + words::put(words.get(..used)?, bytes.get_mut(length..)?)?)
-    }
-
-    /// Begins a message with words. Returns its length so far.
-    fn put_head(&mut self, words: &[u64]) -> Option<usize> {
-        words::put(words, &mut *self.bytes)
-    }
-}
+const _: () = assert!(MAX_DOMAINS <= 64, "a bit for each");
 
 /// Returns whether a kernel may send this: kernels have room for what the contract of each end
 /// allows to be unread, and an end for a child has a ticket of its sender.

@@ -199,16 +199,11 @@ impl Guest {
             if let Err(Failure::Far(name)) = received {
                 // That takes long, and does not look at what peers send.
                 idle::to_program(kernel);
-                match self.fetch(name) {
-                    Ok(Ok(block)) => fetched = Some(block),
-                    Ok(Err(why)) => {
-                        idle::to_program(kernel);
-                        return Ok(Err(why.into()));
-                    }
-                    Err(Interrupted) => {
-                        idle::to_program(kernel);
-                        return Err(Interrupted);
-                    }
+                let got = self.fetch(name);
+                idle::to_program(kernel);
+                match got? {
+                    Ok(block) => fetched = Some(block),
+                    Err(why) => return Ok(Err(why.into())),
                 }
                 continue;
             }
@@ -336,8 +331,8 @@ impl Ends for Guest {
         Ok(made.map_err(errno))
     }
 
-    fn block(&mut self, bytes: &[u8]) -> Option<Block> {
-        self.kernel().channels.block(bytes)
+    fn block(&mut self, end: u64, bytes: &[u8]) -> Option<Block> {
+        self.kernel().channels.block(end, bytes)
     }
 
     fn take_block(&mut self, end: u64, bytes: &mut [u8]) -> Option<Block> {

@@ -3,17 +3,14 @@
 
 use crate::Indexer;
 use crate::inputs::DOMAIN;
-use penumbra::Errno;
 use penumbra::net::TcpStream;
 use penumbra::ready::{self, Interest};
 use std::error::Error;
-use std::net::SocketAddr;
 
 /// Where the server listens.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 25);
-/// Time between two attempts to connect, in ns.
-const LOOK: u64 = 5_000_000;
-const ATTEMPTS: usize = 2_000;
+/// How long a client waits until the server listens, in ns.
+const PATIENCE: u64 = 10_000_000_000;
 
 /// What was sent last.
 #[derive(Clone, Copy)]
@@ -36,17 +33,6 @@ struct Client {
     is_done: bool,
 }
 
-/// Connects once the server listens.
-fn connect() -> Result<TcpStream, Errno> {
-    for _ in 0..ATTEMPTS {
-        match TcpStream::connect(SocketAddr::from(SERVER)) {
-            Err(Errno::CONNREFUSED) => ready::sleep(LOOK)?,
-            connected => return connected,
-        }
-    }
-    Err(Errno::CONNREFUSED)
-}
-
 /// Receives a line, which must begin with this code.
 fn expect(stream: &TcpStream, code: &str) -> Result<(), Box<dyn Error>> {
     let mut received = Vec::new();
@@ -67,7 +53,7 @@ fn expect(stream: &TcpStream, code: &str) -> Result<(), Box<dyn Error>> {
 impl Client {
     /// Connects, and greets the server.
     fn new() -> Result<Client, Box<dyn Error>> {
-        let stream = connect()?;
+        let stream = TcpStream::connect_when_listening(SERVER, PATIENCE)?;
         expect(&stream, "220")?;
         stream.write(b"HELO host.example\r\n")?;
         expect(&stream, "250")?;

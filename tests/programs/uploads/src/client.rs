@@ -1,17 +1,14 @@
 //! Clients of the server on this chip, over its own network: each uploads the same file several
 //! times on one connection.
 
-use penumbra::Errno;
 use penumbra::net::TcpStream;
 use penumbra::ready::{self, Interest};
 use std::error::Error;
-use std::net::SocketAddr;
 
 /// Where the server listens.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 80);
-/// Time between two attempts to connect, in ns.
-const LOOK: u64 = 5_000_000;
-const ATTEMPTS: usize = 2_000;
+/// How long a client waits until the server listens, in ns.
+const PATIENCE: u64 = 10_000_000_000;
 
 /// A connection, with what it has still to do.
 struct Client {
@@ -21,17 +18,6 @@ struct Client {
     /// Of the request.
     sent: usize,
     received: Vec<u8>,
-}
-
-/// Connects once the server listens.
-fn connect() -> Result<TcpStream, Errno> {
-    for _ in 0..ATTEMPTS {
-        match TcpStream::connect(SocketAddr::from(SERVER)) {
-            Err(Errno::CONNREFUSED) => ready::sleep(LOOK)?,
-            connected => return connected,
-        }
-    }
-    Err(Errno::CONNREFUSED)
 }
 
 /// Returns the length of an answer if all of it is there.
@@ -85,7 +71,7 @@ pub fn upload(file: &[u8], count: usize, each: usize) -> Result<u64, Box<dyn Err
     let request = [head.as_bytes(), file].concat();
     let mut clients = Vec::new();
     for _ in 0..count {
-        let stream = connect()?;
+        let stream = TcpStream::connect_when_listening(SERVER, PATIENCE)?;
         stream.set_nonblocking(true)?;
         clients.push(Client { stream, left: each, sent: 0, received: Vec::new() });
     }
