@@ -30,6 +30,8 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         let alive = pid_on(rig, "main")?;
         let writes = Running::begin(&rig.instance, "shadow", &["log", "disk/log"], b"");
         let dead = pid_on(rig, "shadow")?;
+        // When this has run, main knows that the one on shadow has started.
+        says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")?;
         std::thread::sleep(Duration::from_millis(200 + round * 97));
         rig.kill("shadow")?;
         let found = writes.end()?;
