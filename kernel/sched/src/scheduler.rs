@@ -68,7 +68,6 @@ pub struct Scheduler {
     joins: Box<[WaitQueue]>,
     stacks: &'static (dyn Stacks + Sync),
     before_sleep: BeforeSleep,
-    slice: u64,
 }
 
 fn to_ns(ticks: u64) -> u64 {
@@ -82,7 +81,8 @@ fn here() -> usize {
 impl Scheduler {
     /// Makes a scheduler for `cores` cores, each of which joins with [`Scheduler::run`].
     pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), before: BeforeSleep) -> Self {
-        let table = Table::new(cores);
+        let slice = cpu::clock_hz() / (1_000_000_000 / crate::SLICE_NS);
+        let table = Table::new(cores, slice);
         let running = (0..cores).map(|core| AtomicU64::new(table.current(core).token()));
         Scheduler {
             running: running.collect(),
@@ -91,7 +91,6 @@ impl Scheduler {
             joins: (0..MAX_THREADS).map(|_| WaitQueue::new()).collect(),
             stacks,
             before_sleep: before,
-            slice: cpu::clock_hz() / (1_000_000_000 / crate::SLICE_NS),
         }
     }
 
@@ -107,7 +106,7 @@ impl Scheduler {
         cpu::irqs_off();
         let mut table = self.table.lock();
         if table.has_ready(here()) {
-            table.requeue_current(here());
+            table.yield_current(here());
             drop(self.switch_away(table));
         } else {
             drop(table);
@@ -137,7 +136,7 @@ impl Scheduler {
         let affinity = affinity.map(|core| core.0);
         let new = NewThread { name, priority, affinity, start: (entry, argument), stack };
         let mut table = self.table.lock();
-        let Some(id) = table.create(new, here()) else {
+        let Some(id) = table.create(new, here(), cpu::clock()) else {
             drop(table);
             self.stacks.release(stack);
             return Err(SpawnError::TooMany);
@@ -215,8 +214,9 @@ impl Scheduler {
             return timer::set(cpu::clock());
         }
         let mut table = self.table.lock();
-        if table.should_preempt(here(), cpu::clock()) {
-            table.requeue_current(here());
+        let now = cpu::clock();
+        if table.should_preempt(here(), now) {
+            table.requeue_current(here(), now);
             drop(self.switch_away(table));
         } else {
             self.announce(&mut table);
@@ -227,7 +227,7 @@ impl Scheduler {
     pub fn yield_now(&self) {
         let mut table = self.table.lock();
         if table.has_ready(here()) {
-            table.requeue_current(here());
+            table.yield_current(here());
             drop(self.switch_away(table));
         }
     }
@@ -310,13 +310,13 @@ impl Scheduler {
     /// Wakes a thread or, if it is not blocked, leaves it a permit. May be called in any context.
     pub fn wake(&self, id: ThreadId) {
         let mut table = self.table.lock();
-        table.wake(id, here());
+        table.wake(id, here(), cpu::clock());
         self.announce(&mut table);
     }
 
     fn wake_first(&self, queue: &WaitQueue) -> bool {
         let mut table = self.table.lock();
-        let woken = queue.with_head(|head| table.wake_first(head, here()));
+        let woken = queue.with_head(|head| table.wake_first(head, here(), cpu::clock()));
         self.announce(&mut table);
         woken
     }
@@ -324,7 +324,7 @@ impl Scheduler {
     /// Wakes all threads of a queue in one step.
     fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
-        queue.with_head(|head| while table.wake_first(head, here()) {});
+        queue.with_head(|head| while table.wake_first(head, here(), cpu::clock()) {});
         self.announce(&mut table);
     }
 
@@ -372,16 +372,16 @@ impl Scheduler {
     /// interrupted thread if necessary. Returns when that thread runs again.
     pub fn on_interrupt(&self, interrupt: Interrupt) {
         let mut table = self.table.lock();
-        let core = here();
+        let (core, now) = (here(), cpu::clock());
         if interrupt == Interrupt::Timer {
             table.timer_fired(core);
-            table.expire(core, time::soc_time());
+            table.expire(core, time::soc_time(), now);
         }
-        if table.should_preempt(core, cpu::clock()) {
+        if table.should_preempt(core, now) {
             if !hold::postpone() {
                 // Another core that continues the thread could not.
                 cache::complete();
-                table.requeue_current(core);
+                table.requeue_current(core, now);
                 drop(self.switch_away(table));
             }
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
@@ -396,7 +396,7 @@ impl Scheduler {
         debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
         let from = table.current(core).index();
-        let to = table.pick(core, cpu::clock(), self.slice);
+        let to = table.pick(core, cpu::clock());
         self.set_running(core, table.current(core));
         self.announce(&mut table);
         if from != to {
@@ -417,7 +417,8 @@ impl Scheduler {
             let index = self.current().index();
             let mut table = self.table.lock();
             table.exit_current(here());
-            while self.joins[index].with_head(|head| table.wake_first(head, here())) {}
+            while self.joins[index].with_head(|head| table.wake_first(head, here(), cpu::clock())) {
+            }
             drop(self.switch_away(table));
         }
     }

@@ -24,6 +24,7 @@ mod handoff;
 mod quiet;
 mod residency;
 mod timer;
+mod turns;
 
 use crate::kicks::Kicks;
 use crate::runqueue::{Index, NONE, RunQueue};
@@ -35,6 +36,7 @@ use alloc::vec::Vec;
 use quiet::Upkeep;
 pub use timer::Event;
 use timer::Timer;
+use turns::Turns;
 
 /// Identifies a thread. After the thread has ended, the id is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +110,10 @@ pub struct Entry {
     pub ran: u64,
     /// Number of times that it was switched to.
     pub switches: u64,
+    /// What is added to `ran` for its virtual time.
+    base: i64,
+    /// How long its next turn is, or what it is owed.
+    left: u64,
     generation: u32,
     permit: bool,
     waiting: bool,
@@ -118,7 +124,7 @@ pub struct Entry {
     upkeep: Upkeep,
 }
 
-fn nothing(_: usize) {}
+pub(super) fn nothing(_: usize) {}
 
 const FREE: Entry = Entry {
     phase: Phase::Free,
@@ -130,6 +136,8 @@ const FREE: Entry = Entry {
     stack: 0,
     ran: 0,
     switches: 0,
+    base: 0,
+    left: 0,
     generation: 0,
     permit: false,
     waiting: false,
@@ -153,6 +161,8 @@ pub struct NewThread {
 }
 
 pub struct Table {
+    /// Length of a turn in ticks.
+    slice: u64,
     entries: Vec<Entry>,
     links: Vec<Index>,
     /// Links of wait queues.
@@ -180,13 +190,13 @@ struct Core {
     online: bool,
     /// Tick at which the current thread was switched to.
     since: u64,
-    slice_end: u64,
+    turns: Turns,
     timer: Timer,
 }
 
 impl Table {
-    /// Makes the idle threads of `cores` cores.
-    pub fn new(cores: usize) -> Self {
+    /// Makes the idle threads of `cores` cores. A slice has that many ticks.
+    pub fn new(cores: usize, slice: u64) -> Self {
         let mut entries = vec![FREE; MAX_THREADS];
         for (core, entry) in entries[..cores].iter_mut().enumerate() {
             *entry = Entry {
@@ -206,10 +216,11 @@ impl Table {
             current: index as Index,
             online: false,
             since: 0,
-            slice_end: 0,
+            turns: Turns::default(),
             timer: Timer::default(),
         };
         Table {
+            slice,
             entries,
             links: vec![NONE; MAX_THREADS],
             waits: vec![NONE; MAX_THREADS],
@@ -259,13 +270,13 @@ impl Table {
     }
 
     /// Creates a thread, which is ready. `None`: the table is full.
-    pub fn create(&mut self, new: NewThread, here: usize) -> Option<ThreadId> {
+    pub fn create(&mut self, new: NewThread, here: usize, now: u64) -> Option<ThreadId> {
         let index = self.free.pop()?;
         let NewThread { name, priority, affinity, start, stack } = new;
         let affinity = affinity.filter(|&core| (core as usize) < self.cores.len());
         let priority = priority.clamp(1, PRIORITIES as u8 - 1);
         let generation = self.entries[index as usize].generation.wrapping_add(1);
-        let core = here as u8;
+        let (core, base) = (here as u8, self.virtual_time(here, priority, now));
         self.entries[index as usize] = Entry {
             name,
             priority,
@@ -273,16 +284,17 @@ impl Table {
             core,
             start,
             stack,
+            base,
             generation,
             phase: Phase::Blocked,
             ..FREE
         };
-        self.make_ready(index, here);
+        self.make_ready(index, here, now);
         Some(self.id(index))
     }
 
     /// Wakes a thread or, if it is not blocked, leaves it a permit.
-    pub fn wake(&mut self, id: ThreadId, here: usize) {
+    pub fn wake(&mut self, id: ThreadId, here: usize, now: u64) {
         if self.get(id).is_none() {
             return;
         }
@@ -292,57 +304,11 @@ impl Table {
             entry.upkeep.woken();
             return;
         }
-        self.make_ready(id.index, here);
-    }
-
-    fn make_ready(&mut self, index: Index, here: usize) {
-        self.cancel_sleep(index);
-        let core = self.select_core(&self.entries[index as usize]);
-        let entry = &mut self.entries[index as usize];
-        entry.phase = Phase::Ready;
-        entry.upkeep.woken();
-        entry.core = core as u8;
-        let priority = entry.priority;
-        self.cores[core].queue.push(&mut self.links, index, priority);
-        let running = self.entries[self.cores[core].current as usize].priority;
-        // An equal priority matters, too: the running thread's slice ends from now on.
-        if core != here && running <= priority {
-            self.kicks.insert(core);
-        }
-    }
-
-    /// Selects the core for a thread that becomes ready: the one that it is bound to; else its last
-    /// core, if it can run there at once; else an idle core; else its last core.
-    fn select_core(&self, entry: &Entry) -> usize {
-        if let Some(core) = entry.affinity {
-            return core as usize;
-        }
-        let runs_now = |core: usize| {
-            let there = &self.cores[core];
-            there.online
-                && there.queue.is_empty()
-                && self.entries[there.current as usize].priority < entry.priority
-        };
-        let last = entry.core as usize;
-        let idle = |&core: &usize| runs_now(core) && self.is_idle(core);
-        if self.cores.len() == 1 || runs_now(last) {
-            return last;
-        }
-        (0..self.cores.len()).find(idle).unwrap_or(last)
+        self.make_ready(id.index, here, now);
     }
 
     fn is_idle(&self, core: usize) -> bool {
         self.cores[core].current as usize == core
-    }
-
-    /// Moves the running thread to the end of the queue of its priority.
-    pub fn requeue_current(&mut self, core: usize) {
-        let index = self.cores[core].current;
-        let entry = &mut self.entries[index as usize];
-        entry.phase = Phase::Ready;
-        if index as usize != core {
-            self.cores[core].queue.push(&mut self.links, index, entry.priority);
-        }
     }
 
     /// Blocks the running thread. If it has a permit, consumes that instead and returns false.
@@ -363,56 +329,6 @@ impl Table {
         entry.phase = Phase::Free;
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
-    }
-
-    /// Selects the thread that runs next on `core` and makes it current: the first of the highest
-    /// priority here, else one from another core's queue, else the idle thread.
-    pub fn pick(&mut self, core: usize, now: u64, slice: u64) -> usize {
-        let next = self.cores[core].queue.pop(&mut self.links);
-        let next = next.or_else(|| self.steal(core)).unwrap_or(core as Index);
-        self.cores[core].slice_end = now + slice;
-        self.run(core, next, now)
-    }
-
-    /// Makes a thread, which is in no run queue, current on `core`, and accounts for the former
-    /// one. Returns its index.
-    #[inline]
-    fn run(&mut self, core: usize, next: Index, now: u64) -> usize {
-        let here = &mut self.cores[core];
-        let before = &mut self.entries[here.current as usize];
-        let ran = now.saturating_sub(here.since);
-        before.ran += ran;
-        if here.current as usize != core {
-            here.worked += ran;
-        }
-        if before.is_work() {
-            here.worked_until = now;
-        }
-        here.since = now;
-        let entry = &mut self.entries[next as usize];
-        entry.switches += u64::from(here.current != next);
-        entry.phase = Phase::Running;
-        entry.core = core as u8;
-        here.current = next;
-        next as usize
-    }
-
-    fn steal(&mut self, core: usize) -> Option<Index> {
-        let longest = |&other: &usize| self.cores[other].queue.len();
-        let from = (0..self.cores.len()).filter(|&other| other != core).max_by_key(longest)?;
-        let entries = &self.entries;
-        let movable = |index: Index| entries[index as usize].affinity.is_none();
-        self.cores[from].queue.take(&mut self.links, movable)
-    }
-
-    /// Returns whether the running thread must be preempted: by a higher priority, or by an equal
-    /// one at the end of its slice.
-    pub fn should_preempt(&self, core: usize, now: u64) -> bool {
-        let here = &self.cores[core];
-        let running = self.entries[here.current as usize].priority;
-        here.queue.highest().is_some_and(|highest| {
-            highest > running || (highest == running && now >= here.slice_end)
-        })
     }
 
     /// Adds the running thread, which is about to block, to the list that starts at `head`. It will
@@ -465,14 +381,14 @@ impl Table {
     }
 
     /// Wakes the first thread in the list that starts at `head`; returns false if there is none.
-    pub fn wake_first(&mut self, head: &mut Index, here: usize) -> bool {
+    pub fn wake_first(&mut self, head: &mut Index, here: usize, now: u64) -> bool {
         let index = core::mem::replace(head, NONE);
         if index == NONE {
             return false;
         }
         *head = self.waits[index as usize];
         self.entries[index as usize].waiting = false;
-        self.wake(self.id(index), here);
+        self.wake(self.id(index), here, now);
         true
     }
 

@@ -91,7 +91,7 @@ impl Scheduler {
             return;
         }
         if let Some(next) = next {
-            table.wake(next, core);
+            table.wake(next, core, cpu::clock());
         }
         if table.block_current(core) {
             drop(self.switch_away(table));

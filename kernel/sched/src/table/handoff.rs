@@ -1,6 +1,6 @@
 //! Handoff: a thread that blocks gives its core to a thread that it wakes, without the run queue.
 //!
-//! Contract: the slice continues, so two threads that hand a core to each other get together what
+//! Contract: the turn continues, so two threads that hand a core to each other get together what
 //! one thread would get, and others of their priority wait no longer than for one thread. A thread
 //! of higher priority that is ready comes first.
 
@@ -16,7 +16,7 @@ impl Table {
         let from = here.current;
         let (running, next) = (&self.entries[from as usize], self.get(to)?);
         let is_first = here.queue.is_empty()
-            || here.queue.highest().is_none_or(|ready| ready <= next.priority);
+            || here.queue.highest().is_none_or(|ready| ready.priority() <= next.priority);
         let is_blocked = next.phase == Phase::Blocked && !running.permit;
         let may_run = next.affinity.is_none_or(|only| usize::from(only) == core);
         // The idle thread never blocks. With equal priorities the timer stays as it is.
@@ -25,6 +25,7 @@ impl Table {
             return None;
         }
         self.cancel_sleep(to.index);
+        self.change_core(to.index, core, now);
         self.entries[from as usize].phase = Phase::Blocked;
         self.entries[to.index()].upkeep.woken();
         Some((from.into(), self.run(core, to.index, now)))
@@ -40,18 +41,18 @@ mod tests {
 
     fn thread(table: &mut Table, priority: u8, affinity: Option<u8>) -> ThreadId {
         let new = NewThread { name: "t", priority, affinity, start: (nothing, 0), stack: 1 };
-        table.create(new, 0).expect("there is room")
+        table.create(new, 0, 0).expect("there is room")
     }
 
     /// A table whose core 0 runs the first thread at time 0; the second one is blocked.
     fn pair(cores: usize) -> (Table, [ThreadId; 2]) {
-        let mut table = Table::new(cores);
+        let mut table = Table::new(cores, SLICE);
         table.online(0, 0);
         let [second, first] = [(); 2].map(|()| thread(&mut table, 4, None));
-        table.requeue_current(0);
-        assert_eq!(table.pick(0, 0, SLICE), second.index());
+        table.requeue_current(0, 0);
+        assert_eq!(table.pick(0, 0), second.index());
         assert!(table.block_current(0));
-        assert_eq!(table.pick(0, 0, SLICE), first.index());
+        assert_eq!(table.pick(0, 0), first.index());
         (table, [first, second])
     }
 
@@ -78,14 +79,14 @@ mod tests {
             assert!(!table.should_preempt(0, now));
         }
         assert!(table.should_preempt(0, SLICE), "the slice was extended");
-        table.requeue_current(0);
-        assert_eq!(table.pick(0, SLICE, SLICE), third.index());
+        table.requeue_current(0, SLICE);
+        assert_eq!(table.pick(0, SLICE), third.index());
     }
 
     #[test]
     fn a_thread_with_a_permit_does_not_block() {
         let (mut table, [first, second]) = pair(1);
-        table.wake(first, 0);
+        table.wake(first, 0, 0);
         assert_eq!(table.hand_off(0, second, 1), None);
         assert!(!table.block_current(0), "the permit is still there");
     }
@@ -103,10 +104,10 @@ mod tests {
         let [higher, elsewhere] = [(5, Some(0)), (4, Some(1))].map(|(priority, core)| {
             let id = thread(&mut table, priority, core);
             let core = usize::from(core.unwrap_or(0));
-            table.requeue_current(core);
-            assert_eq!(table.pick(core, 0, SLICE), id.index());
+            table.requeue_current(core, 0);
+            assert_eq!(table.pick(core, 0), id.index());
             assert!(table.block_current(core));
-            table.pick(core, 0, SLICE);
+            table.pick(core, 0);
             id
         });
         assert_eq!(table.current(0), first);
@@ -114,7 +115,7 @@ mod tests {
         for to in [higher, elsewhere, gone, first] {
             assert_eq!(table.hand_off(0, to, 1), None);
         }
-        table.wake(second, 0);
+        table.wake(second, 0, 0);
         assert_eq!(table.hand_off(0, second, 1), None, "it is ready");
     }
 
@@ -122,9 +123,9 @@ mod tests {
     fn a_thread_that_gets_the_core_has_no_deadline() {
         let (mut table, [first, second]) = pair(1);
         assert!(table.sleep_current(0, crate::Deadline::Firm(50)));
-        table.pick(0, 1, SLICE);
-        table.wake(second, 0);
-        assert_eq!(table.pick(0, 1, SLICE), second.index());
+        table.pick(0, 1);
+        table.wake(second, 0, 0);
+        assert_eq!(table.pick(0, 1), second.index());
         assert_eq!(table.next_event(0).sleeper, Some(50));
         assert!(table.hand_off(0, first, 2).is_some());
         assert_eq!(table.next_event(0).sleeper, None);

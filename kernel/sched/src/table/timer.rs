@@ -5,7 +5,6 @@
 
 use super::Table;
 use crate::PRIORITY_REST;
-use core::cmp::Ordering;
 
 /// When a core must reschedule next; each time is on the clock that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +12,8 @@ pub struct Event {
     /// Earliest deadline of a sleeper, in soc time, because the soc clock may be adjusted
     /// meanwhile. An idle core may leave out those that can be deferred.
     pub sleeper: Option<u64>,
-    /// End of the running thread's slice in ticks of the local clock, if a thread of the same
-    /// priority is ready; 0 (now) if one of a higher priority is.
+    /// End of the running thread's turn or debt in ticks of the local clock, if a thread of the
+    /// same priority is ready; 0 (now) if one of a higher level is.
     pub slice: Option<u64>,
 }
 
@@ -44,11 +43,11 @@ impl Table {
     #[inline]
     pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
-        let running = self.entries[here.current as usize].priority;
-        let slice = here.queue.highest().and_then(|highest| match highest.cmp(&running) {
-            Ordering::Greater => Some(0),
-            Ordering::Equal => Some(here.slice_end),
-            Ordering::Less => None,
+        let (running, end) = (here.turns.level, here.turns.end);
+        let slice = here.queue.highest().and_then(|highest| match highest {
+            _ if highest > running => Some(0),
+            _ if highest.priority() == running.priority() => Some(end),
+            _ => None,
         });
         let sleeper = match (here.sleepers.next(), here.deferrable.next()) {
             (firm, Some(later)) if !self.defers_on(core) => {
@@ -88,16 +87,16 @@ impl Table {
         self.cores[core].timer.armed = None;
     }
 
-    /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`; those
-    /// with a deadline that can be deferred, unless the core has no other work and defers.
-    pub fn expire(&mut self, core: usize, now: u64) {
-        while let Some(index) = self.cores[core].sleepers.expire(now) {
-            self.wake(self.id(index), core);
+    /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `time`;
+    /// those with a deadline that can be deferred, unless the core has no other work and defers.
+    pub fn expire(&mut self, core: usize, time: u64, now: u64) {
+        while let Some(index) = self.cores[core].sleepers.expire(time) {
+            self.wake(self.id(index), core, now);
         }
         while !self.defers_on(core)
-            && let Some(index) = self.cores[core].deferrable.expire(now)
+            && let Some(index) = self.cores[core].deferrable.expire(time)
         {
-            self.wake(self.id(index), core);
+            self.wake(self.id(index), core, now);
             self.entries[index as usize].upkeep.looks();
         }
     }

@@ -1,0 +1,210 @@
+//! Which thread of a core runs next, and for how long.
+//!
+//! Contract: a higher priority runs first. Threads of one priority that are ready take turns of one
+//! slice. One that wakes and has run less than they have is *owed* time: it preempts a thread whose
+//! turn it is, and runs until it has had as much. So a thread that mostly sleeps does not wait for
+//! threads that compute, and none gets more than its share by sleeping.
+//!
+//! ```text
+//!   virtual time of a thread: ticks that it has run + its base
+//!   ... of a priority:        that of the thread whose turn it was last; it never goes back
+//!
+//!            wake --- less than a tenth of a slice behind ---> last of those that take turns
+//!              \----- further behind -----------------------> owed: the difference, but never more
+//!                                                             than one slice
+//!   preempted ------------------------------------------------> first of its level, with the rest
+//!   slice or debt is over -----------------------------------> last of those that take turns
+//! ```
+//! While owed threads run, the virtual time of their priority stands still. So they can be owed no
+//! more than each of the threads that take turns has run meanwhile.
+
+use super::{Entry, Index, Phase, Table};
+use crate::runqueue::Level;
+
+/// A thread is owed time if it is behind by this part of a slice at least: less is not worth a
+/// preemption.
+const OWED_FROM: i64 = 10;
+
+/// What one core remembers about turns.
+pub(super) struct Turns {
+    /// Level of the running thread.
+    pub level: Level,
+    /// Tick at which its turn or its debt is over.
+    pub end: u64,
+    /// Virtual time by priority, when a thread was last picked.
+    times: [i64; crate::PRIORITIES],
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns { level: Level::new(0, false), end: 0, times: [0; crate::PRIORITIES] }
+    }
+}
+
+impl Entry {
+    #[inline]
+    fn virtual_time(&self) -> i64 {
+        self.ran as i64 + self.base
+    }
+}
+
+impl Table {
+    /// Returns the level of the thread that runs on `core`.
+    #[inline]
+    pub(super) fn running_level(&self, core: usize) -> Level {
+        self.cores[core].turns.level
+    }
+
+    /// Returns the virtual time of a priority on a core. The running thread counts once its debt is
+    /// over.
+    pub(super) fn virtual_time(&self, core: usize, priority: u8, now: u64) -> i64 {
+        let here = &self.cores[core];
+        let last = here.turns.times[priority as usize];
+        let running = &self.entries[here.current as usize];
+        if running.priority != priority {
+            return last;
+        }
+        last.max(running.virtual_time() + now.saturating_sub(here.since) as i64)
+    }
+
+    /// A thread is on another core from now on: it is as far behind others there as it was here.
+    #[inline]
+    pub(super) fn change_core(&mut self, index: Index, to: usize, now: u64) {
+        let entry = &self.entries[index as usize];
+        let from = entry.core as usize;
+        if from != to {
+            let [before, after] =
+                [from, to].map(|core| self.virtual_time(core, entry.priority, now));
+            let entry = &mut self.entries[index as usize];
+            entry.base += after - before;
+            entry.core = to as u8;
+        }
+    }
+
+    pub(super) fn make_ready(&mut self, index: Index, here: usize, now: u64) {
+        self.cancel_sleep(index);
+        let core = self.select_core(index);
+        self.change_core(index, core, now);
+        let time = self.virtual_time(core, self.entries[index as usize].priority, now);
+        let slice = self.slice as i64;
+        let entry = &mut self.entries[index as usize];
+        entry.phase = Phase::Ready;
+        entry.upkeep.woken();
+        entry.base = entry.base.max(time - slice - entry.ran as i64);
+        let behind = time - entry.virtual_time();
+        let is_owed = behind >= slice / OWED_FROM;
+        entry.left = if is_owed { behind } else { slice } as u64;
+        let level = Level::new(entry.priority, is_owed);
+        self.cores[core].queue.push(&mut self.links, index, level);
+        // An equal priority matters, too: the running thread's slice ends from now on.
+        if core != here && self.running_level(core).priority() <= level.priority() {
+            self.kicks.insert(core);
+        }
+    }
+
+    /// Selects the core for a thread that becomes ready: the one that it is bound to; else its last
+    /// core, if it can run there at once; else an idle core; else its last core.
+    fn select_core(&self, index: Index) -> usize {
+        let entry = &self.entries[index as usize];
+        if let Some(core) = entry.affinity {
+            return core as usize;
+        }
+        let runs_now = |core: usize| {
+            let there = &self.cores[core];
+            there.online
+                && there.queue.is_empty()
+                && self.running_level(core).priority() < entry.priority
+        };
+        let last = entry.core as usize;
+        let idle = |&core: &usize| runs_now(core) && self.is_idle(core);
+        if self.cores.len() == 1 || runs_now(last) {
+            return last;
+        }
+        (0..self.cores.len()).find(idle).unwrap_or(last)
+    }
+
+    /// The running thread is ready instead: it continues later if it was preempted before its turn
+    /// or debt was over; else its turn comes again after the others'.
+    pub fn requeue_current(&mut self, core: usize, now: u64) {
+        let (index, turns) = (self.cores[core].current, &self.cores[core].turns);
+        let (level, end) = (turns.level, turns.end);
+        let entry = &mut self.entries[index as usize];
+        entry.phase = Phase::Ready;
+        if index as usize == core {
+            return;
+        }
+        let queue = &mut self.cores[core].queue;
+        if now < end {
+            entry.left = end - now;
+            queue.push_first(&mut self.links, index, level);
+        } else {
+            entry.left = self.slice;
+            queue.push(&mut self.links, index, Level::new(level.priority(), false));
+        }
+    }
+
+    /// The running thread ends its turn.
+    pub fn yield_current(&mut self, core: usize) {
+        self.requeue_current(core, u64::MAX);
+    }
+
+    /// Selects the thread that runs next on `core` and makes it current: the first of the highest
+    /// level here, else one from another core's queue, else the idle thread.
+    pub fn pick(&mut self, core: usize, now: u64) -> usize {
+        let priority = self.running_level(core).priority();
+        self.cores[core].turns.times[priority as usize] = self.virtual_time(core, priority, now);
+        let next = self.cores[core].queue.pop(&mut self.links);
+        let next = next.or_else(|| self.steal(core, now));
+        let (next, level) = next.unwrap_or((core as Index, Level::new(0, false)));
+        let turns = &mut self.cores[core].turns;
+        turns.level = level;
+        turns.end = now + self.entries[next as usize].left;
+        self.run(core, next, now)
+    }
+
+    fn steal(&mut self, core: usize, now: u64) -> Option<(Index, Level)> {
+        let longest = |&other: &usize| self.cores[other].queue.len();
+        let from = (0..self.cores.len()).filter(|&other| other != core).max_by_key(longest)?;
+        let entries = &self.entries;
+        let movable = |index: Index| entries[index as usize].affinity.is_none();
+        let (thread, level) = self.cores[from].queue.take(&mut self.links, movable)?;
+        self.change_core(thread, core, now);
+        Some((thread, level))
+    }
+
+    /// Makes a thread, which is in no run queue, current on `core`, and accounts for the former
+    /// one. Returns its index.
+    #[inline]
+    pub(super) fn run(&mut self, core: usize, next: Index, now: u64) -> usize {
+        let here = &mut self.cores[core];
+        let before = &mut self.entries[here.current as usize];
+        let ran = now.saturating_sub(here.since);
+        before.ran += ran;
+        if here.current as usize != core {
+            here.worked += ran;
+        }
+        if before.is_work() {
+            here.worked_until = now;
+        }
+        here.since = now;
+        let entry = &mut self.entries[next as usize];
+        entry.switches += u64::from(here.current != next);
+        entry.phase = Phase::Running;
+        here.current = next;
+        next as usize
+    }
+
+    /// Returns whether the running thread must be preempted: by a higher level, or by an equal
+    /// priority when its turn or debt is over.
+    pub fn should_preempt(&self, core: usize, now: u64) -> bool {
+        let here = &self.cores[core];
+        here.queue.highest().is_some_and(|highest| {
+            let is_over =
+                highest.priority() == here.turns.level.priority() && now >= here.turns.end;
+            highest > here.turns.level || is_over
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
