@@ -31,8 +31,9 @@ fn check(table: &Table) {
 /// one is ready, the core was interrupted since it last picked a thread, or its own timer is due.
 fn check_told(table: &Table, told: &[bool]) {
     for (core, told) in told.iter().enumerate() {
-        let running = table.running_level(core);
-        let waits = table.cores[core].queue.highest().is_some_and(|ready| ready > running);
+        let running = table.running_level(core).priority();
+        let ready = table.cores[core].queue.highest();
+        let waits = ready.is_some_and(|ready| ready.priority() > running);
         assert!(!waits || *told, "core {core} was not interrupted");
         assert_eq!(waits, table.next_event(core).slice == Some(0));
     }
@@ -88,8 +89,8 @@ proptest! {
                         table.pick(core, now);
                     }
                     let highest = table.cores[core].queue.highest();
-                    let running = table.running_level(core);
-                    prop_assert!(highest.is_none_or(|ready| ready <= running));
+                    let running = table.running_level(core).priority();
+                    prop_assert!(highest.is_none_or(|ready| ready.priority() <= running));
                 }
             }
             check(&table);

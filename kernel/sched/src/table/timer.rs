@@ -12,8 +12,7 @@ pub struct Event {
     /// Earliest deadline of a sleeper, in soc time, because the soc clock may be adjusted
     /// meanwhile. An idle core may leave out those that can be deferred.
     pub sleeper: Option<u64>,
-    /// End of the running thread's turn or debt in ticks of the local clock, if a thread of the
-    /// same priority is ready; 0 (now) if one of a higher level is.
+    /// When a ready thread preempts the running one, in ticks of the local clock; 0: now.
     pub slice: Option<u64>,
 }
 
@@ -43,19 +42,13 @@ impl Table {
     #[inline]
     pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
-        let (running, end) = (here.turns.level, here.turns.end);
-        let slice = here.queue.highest().and_then(|highest| match highest {
-            _ if highest > running => Some(0),
-            _ if highest.priority() == running.priority() => Some(end),
-            _ => None,
-        });
         let sleeper = match (here.sleepers.next(), here.deferrable.next()) {
             (firm, Some(later)) if !self.defers_on(core) => {
                 Some(firm.map_or(later, |firm| firm.min(later)))
             }
             (firm, _) => firm,
         };
-        Event { sleeper, slice }
+        Event { sleeper, slice: self.preemption(core) }
     }
 
     /// Returns the tick to set `core`'s timer to for [`Table::next_event`] (`u64::MAX`: stop it),

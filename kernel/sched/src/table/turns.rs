@@ -2,8 +2,8 @@
 //!
 //! Contract: a higher priority runs first. Threads of one priority that are ready take turns of one
 //! slice. One that wakes and has run less than they have is *owed* time: it preempts a thread whose
-//! turn it is, and runs until it has had as much. So a thread that mostly sleeps does not wait for
-//! threads that compute, and none gets more than its share by sleeping.
+//! turn it is, after a tenth of that, and runs until it has had as much. So a thread that mostly
+//! sleeps does not wait for threads that compute, and none gets more than its share by sleeping.
 //!
 //! ```text
 //!   virtual time of a thread: ticks that it has run + its base
@@ -18,11 +18,14 @@
 //! While owed threads run, the virtual time of their priority stands still. So they can be owed no
 //! more than each of the threads that take turns has run meanwhile.
 
-use super::{Entry, Index, Phase, Table};
+use super::{Core, Entry, Index, Phase, Table};
+use crate::PRIORITIES;
 use crate::runqueue::Level;
+use core::cmp::Ordering;
 
 /// A thread is owed time if it is behind by this part of a slice at least: less is not worth a
-/// preemption.
+/// preemption. Nor is a turn that has just begun: a thread that soon blocks again does all its work
+/// first, and what it wakes then finds more to do at once.
 const OWED_FROM: i64 = 10;
 
 /// What one core remembers about turns.
@@ -32,12 +35,12 @@ pub(super) struct Turns {
     /// Tick at which its turn or its debt is over.
     pub end: u64,
     /// Virtual time by priority, when a thread was last picked.
-    times: [i64; crate::PRIORITIES],
+    times: [i64; PRIORITIES],
 }
 
 impl Default for Turns {
     fn default() -> Turns {
-        Turns { level: Level::new(0, false), end: 0, times: [0; crate::PRIORITIES] }
+        Turns { level: Level::new(0, false), end: 0, times: [0; PRIORITIES] }
     }
 }
 
@@ -57,10 +60,11 @@ impl Table {
 
     /// Returns the virtual time of a priority on a core. The running thread counts once its debt is
     /// over.
+    #[inline]
     pub(super) fn virtual_time(&self, core: usize, priority: u8, now: u64) -> i64 {
         let here = &self.cores[core];
-        let last = here.turns.times[priority as usize];
         let running = &self.entries[here.current as usize];
+        let last = here.turns.times[priority as usize % PRIORITIES];
         if running.priority != priority {
             return last;
         }
@@ -70,15 +74,20 @@ impl Table {
     /// A thread is on another core from now on: it is as far behind others there as it was here.
     #[inline]
     pub(super) fn change_core(&mut self, index: Index, to: usize, now: u64) {
-        let entry = &self.entries[index as usize];
-        let from = entry.core as usize;
-        if from != to {
-            let [before, after] =
-                [from, to].map(|core| self.virtual_time(core, entry.priority, now));
-            let entry = &mut self.entries[index as usize];
-            entry.base += after - before;
-            entry.core = to as u8;
+        if usize::from(self.entries[index as usize].core) != to {
+            self.translate(index, to, now);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn translate(&mut self, index: Index, to: usize, now: u64) {
+        let entry = &self.entries[index as usize];
+        let cores = [entry.core as usize, to];
+        let [before, after] = cores.map(|core| self.virtual_time(core, entry.priority, now));
+        let entry = &mut self.entries[index as usize];
+        entry.base += after - before;
+        entry.core = to as u8;
     }
 
     pub(super) fn make_ready(&mut self, index: Index, here: usize, now: u64) {
@@ -90,10 +99,13 @@ impl Table {
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
         entry.upkeep.woken();
-        entry.base = entry.base.max(time - slice - entry.ran as i64);
         let behind = time - entry.virtual_time();
         let is_owed = behind >= slice / OWED_FROM;
-        entry.left = if is_owed { behind } else { slice } as u64;
+        entry.left = self.slice;
+        if is_owed {
+            entry.base += (behind - slice).max(0);
+            entry.left = behind.min(slice) as u64;
+        }
         let level = Level::new(entry.priority, is_owed);
         self.cores[core].queue.push(&mut self.links, index, level);
         // An equal priority matters, too: the running thread's slice ends from now on.
@@ -151,15 +163,19 @@ impl Table {
     /// Selects the thread that runs next on `core` and makes it current: the first of the highest
     /// level here, else one from another core's queue, else the idle thread.
     pub fn pick(&mut self, core: usize, now: u64) -> usize {
-        let priority = self.running_level(core).priority();
-        self.cores[core].turns.times[priority as usize] = self.virtual_time(core, priority, now);
         let next = self.cores[core].queue.pop(&mut self.links);
         let next = next.or_else(|| self.steal(core, now));
         let (next, level) = next.unwrap_or((core as Index, Level::new(0, false)));
+        let before = self.cores[core].current;
+        self.run(core, next, now);
+        let (time, left) =
+            (self.entries[before as usize].virtual_time(), self.entries[next as usize].left);
         let turns = &mut self.cores[core].turns;
+        let last = &mut turns.times[turns.level.priority() as usize % PRIORITIES];
+        *last = time.max(*last);
         turns.level = level;
-        turns.end = now + self.entries[next as usize].left;
-        self.run(core, next, now)
+        turns.end = now + left;
+        next as usize
     }
 
     fn steal(&mut self, core: usize, now: u64) -> Option<(Index, Level)> {
@@ -194,15 +210,26 @@ impl Table {
         next as usize
     }
 
-    /// Returns whether the running thread must be preempted: by a higher level, or by an equal
-    /// priority when its turn or debt is over.
+    /// Returns the tick at which a ready thread preempts the running one: 0 (now) if its priority
+    /// is higher; with the same priority when the running thread's turn or debt is over, or if the
+    /// ready one is owed time and the turn has begun.
+    #[inline]
+    pub(super) fn preemption(&self, core: usize) -> Option<u64> {
+        let Core { queue, turns, .. } = &self.cores[core];
+        let ready = queue.highest()?;
+        match ready.priority().cmp(&turns.level.priority()) {
+            Ordering::Greater => Some(0),
+            Ordering::Equal if ready > turns.level => {
+                Some(turns.end.saturating_sub(self.slice - self.slice / OWED_FROM as u64))
+            }
+            Ordering::Equal => Some(turns.end),
+            Ordering::Less => None,
+        }
+    }
+
+    /// Returns whether the running thread must be preempted.
     pub fn should_preempt(&self, core: usize, now: u64) -> bool {
-        let here = &self.cores[core];
-        here.queue.highest().is_some_and(|highest| {
-            let is_over =
-                highest.priority() == here.turns.level.priority() && now >= here.turns.end;
-            highest > here.turns.level || is_over
-        })
+        self.preemption(core).is_some_and(|at| now >= at)
     }
 }
 
