@@ -53,7 +53,7 @@ const LAST: u64 = 2 << 20;
 const POOL_KEPT: usize = 1;
 /// How often, and at what interval, [`make_room`] retries while another transfer of a block is in
 /// progress.
-const TRIES: u32 = 50;
+const TRIES: u32 = 1000;
 const PAUSE_NS: u64 = 2_000_000;
 
 /// Returns the source of pages for programs.

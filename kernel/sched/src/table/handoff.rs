@@ -1,8 +1,9 @@
 //! Handoff: a thread that blocks gives its core to a thread that it wakes, without the run queue.
 //!
 //! Contract: the turn continues, so two threads that hand a core to each other get together what
-//! one thread would get, and others of their priority wait no longer than for one thread. A thread
-//! of higher priority that is ready comes first.
+//! one thread would get, and others of their priority wait no longer than for one thread. So the
+//! virtual time stays with the turn: else the one that has run little would be owed what the other
+//! one has had. A thread of higher priority that is ready comes first.
 
 use super::{Phase, Table, ThreadId};
 
@@ -28,7 +29,9 @@ impl Table {
         self.change_core(to.index, core, now);
         self.entries[from as usize].phase = Phase::Blocked;
         self.entries[to.index()].upkeep.woken();
-        Some((from.into(), self.run(core, to.index, now)))
+        let next = self.run(core, to.index, now);
+        self.exchange_times(from.into(), next);
+        Some((from.into(), next))
     }
 }
 

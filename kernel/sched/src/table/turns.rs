@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   virtual time of a thread: ticks that it has run + its base
-//!   ... of a priority:        that of the thread whose turn it was last; it never goes back
+//!   ... of a priority:        the highest that a thread which ran had; it never goes back
 //!
 //!            wake --- less than a tenth of a slice behind ---> last of those that take turns
 //!              \----- further behind -----------------------> owed: the difference, but never more
@@ -15,8 +15,9 @@
 //!   preempted ------------------------------------------------> first of its level, with the rest
 //!   slice or debt is over -----------------------------------> last of those that take turns
 //! ```
-//! While owed threads run, the virtual time of their priority stands still. So they can be owed no
-//! more than each of the threads that take turns has run meanwhile.
+//! While owed threads run, the virtual time of their priority stands still. So each of them is owed
+//! no more than what it has advanced since, and threads that take turns wait for it no longer than
+//! they would for its turn. A thread that yields ends its turn, and waives what it is owed.
 
 use super::{Core, Entry, Index, Phase, Table};
 use crate::PRIORITIES;
@@ -71,6 +72,14 @@ impl Table {
         last.max(running.virtual_time() + now.saturating_sub(here.since) as i64)
     }
 
+    /// Two threads exchange their virtual times.
+    #[inline]
+    pub(super) fn exchange_times(&mut self, one: usize, other: usize) {
+        let times = [one, other].map(|index| self.entries[index].virtual_time());
+        self.entries[one].base += times[1] - times[0];
+        self.entries[other].base += times[0] - times[1];
+    }
+
     /// A thread is on another core from now on: it is as far behind others there as it was here.
     #[inline]
     pub(super) fn change_core(&mut self, index: Index, to: usize, now: u64) {
@@ -108,7 +117,7 @@ impl Table {
         }
         let level = Level::new(entry.priority, is_owed);
         self.cores[core].queue.push(&mut self.links, index, level);
-        // An equal priority matters, too: the running thread's slice ends from now on.
+        // An equal priority matters, too: the other core must set its timer.
         if core != here && self.running_level(core).priority() <= level.priority() {
             self.kicks.insert(core);
         }
@@ -147,7 +156,7 @@ impl Table {
         }
         let queue = &mut self.cores[core].queue;
         if now < end {
-            entry.left = end - now;
+            entry.left = (end - now).min(self.slice);
             queue.push_first(&mut self.links, index, level);
         } else {
             entry.left = self.slice;

@@ -169,6 +169,114 @@ fn a_preempted_thread_continues_its_turn() {
 }
 
 #[test]
+fn a_thread_that_is_hardly_behind_waits_for_its_turn() {
+    for (behind, is_owed) in [(SLICE / 10 - 1, false), (SLICE / 10, true)] {
+        let (mut table, [sleeper, _]) = pair();
+        assert!(table.block_current(0));
+        table.pick(0, 0);
+        table.wake(sleeper, 0, behind);
+        assert_eq!(table.cores[0].queue.highest(), Some(Level::new(PRIORITY, is_owed)));
+    }
+}
+
+#[test]
+fn the_begin_of_a_turn_is_not_preempted() {
+    let (mut table, [sleeper, _]) = pair();
+    let third = table.create(new(PRIORITY, None), 0, 0).unwrap();
+    assert!(table.block_current(0));
+    table.pick(0, 0);
+    preempt(&mut table, SLICE);
+    assert_eq!(table.current(0), third);
+    table.wake(sleeper, 0, SLICE + 2);
+    assert_eq!(table.next_event(0).slice, Some(SLICE + SLICE / 10));
+    preempt(&mut table, SLICE + SLICE / 10);
+    assert_eq!(table.current(0), sleeper);
+}
+
+#[test]
+fn a_long_sleep_is_forgotten() {
+    let (mut table, [sleeper, computes]) = pair();
+    assert!(table.sleep_current(0, Deadline::Firm(1000 * SLICE)));
+    table.pick(0, 0);
+    for now in 1000 * SLICE..1040 * SLICE {
+        preempt(&mut table, now);
+        // It blocks for a moment again and again, so that each debt ends early.
+        if table.current(0) == sleeper && now % (SLICE / 2) == 0 {
+            assert!(table.sleep_current(0, Deadline::Firm(now + 2)));
+            table.pick(0, now + 1);
+        }
+    }
+    let [sleeper, computes] = [sleeper, computes].map(|id| table.ran(id, 1040 * SLICE));
+    assert!(sleeper + 1000 * SLICE <= computes + 3 * SLICE, "{sleeper} {computes}");
+}
+
+/// A table of one core at time 0: the first thread runs, the second one is ready.
+fn pair() -> (Table, [ThreadId; 2]) {
+    let mut table = Table::new(1, SLICE);
+    table.online(0, 0);
+    let threads = [(); 2].map(|()| table.create(new(PRIORITY, None), 0, 0).unwrap());
+    assert_eq!(table.pick(0, 0), threads[0].index());
+    (table, threads)
+}
+
+/// Wakes sleepers, and preempts the running thread if that is due.
+fn preempt(table: &mut Table, now: u64) {
+    table.expire(0, now, now);
+    if table.should_preempt(0, now) {
+        table.requeue_current(0, now);
+        table.pick(0, now);
+    }
+}
+
+/// Blocks the running thread and wakes another one, by handoff if that can be.
+fn call(table: &mut Table, to: ThreadId, now: u64) {
+    if table.hand_off(0, to, now).is_none() {
+        table.wake(to, 0, now);
+        assert!(table.block_current(0));
+        table.pick(0, now);
+    }
+}
+
+/// A client sleeps for a moment and calls a server, which computes; a third thread computes, too.
+#[test]
+fn a_client_is_not_owed_what_its_server_has_had() {
+    let (mut table, [server, client]) = pair();
+    let third = table.create(new(PRIORITY, None), 0, 0).unwrap();
+    assert!(table.block_current(0));
+    assert_eq!(table.pick(0, 0), client.index());
+    let mut work = 0;
+    for now in 1..100 * SLICE {
+        preempt(&mut table, now);
+        let current = table.current(0);
+        if current == client && work == 0 {
+            call(&mut table, server, now);
+        } else if current == client {
+            work = 0;
+            assert!(table.sleep_current(0, Deadline::Firm(now + 2)));
+            table.pick(0, now);
+        } else if current == server {
+            work += 1;
+            if work == SLICE - 5 {
+                call(&mut table, client, now);
+            }
+        }
+    }
+    let ran = [client, server, third].map(|id| table.ran(id, 100 * SLICE));
+    assert!(3 * ran[2] + 3 * SLICE >= 100 * SLICE, "{ran:?}");
+}
+
+/// Time advances while a thread runs that has slept for long, and got the core from another one.
+#[test]
+fn a_handoff_does_not_hold_the_virtual_time() {
+    let (mut table, [server, client]) = pair();
+    assert!(table.block_current(0));
+    assert_eq!(table.pick(0, 0), client.index());
+    call(&mut table, server, 100 * SLICE);
+    assert_eq!(table.current(0), server);
+    assert_eq!(table.virtual_time(0, PRIORITY, 200 * SLICE), 200 * SLICE as i64);
+}
+
+#[test]
 fn a_thread_on_another_core_is_as_far_behind_as_before() {
     let mut table = Table::new(2, SLICE);
     (0..2).for_each(|core| table.online(core, 0));
@@ -182,7 +290,11 @@ fn a_thread_on_another_core_is_as_far_behind_as_before() {
     };
     assert_eq!(behind(&table, 1, 5000), 0);
     assert!(table.block_current(1));
+    let other = table.create(new(PRIORITY, Some(1)), 1, 5000).unwrap();
+    assert_eq!(table.pick(1, 5000), other.index());
+    assert!(table.block_current(1));
     table.pick(1, 5005);
+    assert_eq!(behind(&table, 1, 5005), 5, "another thread has run there");
     // Core 1 is busy when it wakes, and core 0 is idle.
     table.create(new(9, Some(1)), 1, 5010).unwrap();
     table.pick(1, 5010);
@@ -191,5 +303,5 @@ fn a_thread_on_another_core_is_as_far_behind_as_before() {
     table.pick(0, 5020);
     table.wake(moves, 1, 5030);
     assert_eq!(table.cores[0].queue.highest(), Some(Level::new(PRIORITY, false)));
-    assert_eq!(behind(&table, 0, 5030), 0);
+    assert_eq!(behind(&table, 0, 5030), 5);
 }
