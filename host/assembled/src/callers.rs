@@ -57,6 +57,7 @@ pub fn caller(index: usize) {
         lives: lives(kernel),
         called: [None; MAX_DOMAINS],
         started: [None; MAX_DOMAINS],
+        talked: [None; MAX_DOMAINS],
     };
     let pool = || kernel.balloons.as_ref().map_or(0, |balloons| balloons.pool(kernel));
     for _ in 0..ROUNDS {
@@ -66,6 +67,7 @@ pub fn caller(index: usize) {
             control().counts.add(Count::BlocksMoved, before.abs_diff(pool()) as u64);
         }
     }
+    caller.has_no_ends();
     if let Err(violation) = kernel.audit() {
         panic!("the page table violates an invariant: {violation:?}");
     }
@@ -74,7 +76,7 @@ pub fn caller(index: usize) {
 }
 
 /// Returns how often kernels have died.
-fn deaths(kernel: &Kernel) -> u64 {
+pub fn deaths(kernel: &Kernel) -> u64 {
     (0..kernel.blob.domains().len() as u8).map(|d| kernel.soc.deaths(DomainId(d))).sum()
 }
 
@@ -90,7 +92,7 @@ fn lives(kernel: &Kernel) -> [u32; SERVICES] {
     lives
 }
 
-fn count(what: Count) {
+pub fn count(what: Count) {
     control().counts.add(what, 1);
 }
 
@@ -108,6 +110,8 @@ pub struct Caller {
     called: [Option<u64>; MAX_DOMAINS],
     /// And its epoch and the table's life when it last ran a process.
     started: [Option<(u64, u32)>; MAX_DOMAINS],
+    /// And the epoch in which its server last talked to this caller.
+    pub talked: [Option<u16>; MAX_DOMAINS],
 }
 
 /// What is known of a file.
@@ -139,7 +143,7 @@ impl Caller {
     }
 
     fn round(&mut self) {
-        match self.random.below(17) {
+        match self.random.below(19) {
             0..=2 => self.write(),
             3..=4 => self.read(),
             5 => self.remove(),
@@ -149,6 +153,7 @@ impl Caller {
             9..=10 => self.process(),
             11 => self.memory(),
             12..=15 => self.share(),
+            16..=17 => self.talk(),
             _ => self.sleep(),
         }
     }

@@ -4,7 +4,7 @@
 use crate::chip::MINE;
 use crate::raw;
 use crate::turn::control;
-use crate::{callers, processes};
+use crate::{callers, processes, talks};
 use abi::boot::Blob;
 use arch::handlers::Handlers;
 use arch::mmu::PageTable;
@@ -149,6 +149,10 @@ pub fn run(blob: &Blob, d: usize, epoch: u64, cache: raw::File) -> ! {
 fn start_callers(kernel: &'static Kernel) {
     if kernel.spawn("processes", None, processes::serve, 0).is_err() {
         panic!("no memory for the thread of processes");
+    }
+    talks::start();
+    if kernel.spawn("server", None, talks::serve, 0).is_err() {
+        panic!("no memory for the thread that serves channels");
     }
     for index in 0..callers::COUNT as usize {
         if kernel.spawn("caller", None, callers::caller, index).is_err() {

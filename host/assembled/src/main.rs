@@ -10,7 +10,8 @@
 //! ```
 //! - [`plan`]: what the seed decides; [`points`]: or that a domain ends at one certain step
 //! - [`soc`]: the power controller, over processes
-//! - [`kernel`]: a kernel's process; [`callers`], [`shared`], [`processes`]: what runs on it
+//! - [`kernel`]: a kernel's process; [`callers`], [`shared`], [`processes`], [`talks`]: what runs on
+//!   it
 //! - [`history`]: what callers were answered; [`mod@judge`]: whether an order explains it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
 //! - [`turn`]: which process runs
@@ -30,6 +31,7 @@ mod raw;
 mod report;
 mod shared;
 mod soc;
+mod talks;
 mod turn;
 
 use points::{Point, Sample};
@@ -116,6 +118,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> ExitCode {
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let begun = std::time::Instant::now();
+    if let Err(why) = talks::prepare() {
+        eprintln!("assembled: {why}");
+        return ExitCode::FAILURE;
+    }
     report::map();
     let pids: Vec<i32> = (0..workers.min(options.seeds))
         .map(|worker| {

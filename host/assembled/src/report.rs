@@ -30,6 +30,13 @@ pub enum Count {
     /// Blocks that left the balloons' common pool, or returned to it, as each kernel's first caller
     /// sees.
     BlocksMoved,
+    /// Conversations over channels; answers, blocks and ends in them; and calls that went the
+    /// shortest way.
+    Talks,
+    Answers,
+    BlocksPassed,
+    EndsPassed,
+    ShortWays,
     /// Answers of calls for files and pipes that an order explains, and of calls to the process
     /// table.
     FilesExplained,
@@ -55,6 +62,11 @@ const NAMES: [&str; COUNTS] = [
     "processes",
     "pages filled",
     "blocks moved",
+    "talks",
+    "answers",
+    "blocks passed",
+    "ends passed",
+    "calls the shortest way",
     "answers about files explained",
     "answers about processes explained",
     TOO_LONG,

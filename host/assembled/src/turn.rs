@@ -70,6 +70,21 @@ pub struct Core {
     pub finished: AtomicU32,
 }
 
+/// The door at which a kernel's server waits for channels.
+pub struct Door {
+    /// The life of its kernel; 0: there is none yet.
+    pub epoch: AtomicU32,
+    pub number: AtomicU64,
+}
+
+impl Door {
+    /// Returns the epoch and the number.
+    pub fn get(&self) -> Option<(u16, u64)> {
+        let epoch = self.epoch.load(Relaxed) as u16;
+        (epoch != 0).then(|| (epoch, self.number.load(Relaxed)))
+    }
+}
+
 /// Everything that the processes share beside the board's memory. All zero at first.
 pub struct Control {
     pub clock: AtomicU64,
@@ -91,6 +106,8 @@ pub struct Control {
     pub broken: AtomicU32,
     /// Print the kernels' logs.
     pub is_loud: AtomicU32,
+    /// Where the server of each kernel can be reached.
+    pub doors: [Door; MAX_DOMAINS],
     /// The ends of a pipe that all callers use; 0 until there is one.
     pub pipe: [AtomicU64; 2],
     /// For the report.

@@ -14,6 +14,7 @@
 //! - [`clock`]: the clock after this domain was stopped
 //! - [`session`]: for which caller a thread acts, and the errors of commands
 //! - [`duty`]: whether this kernel serves the interrupts of shared devices
+//! - [`channels`]: a thread that uses ends of channels
 //! - [`homes`]: moves a shadowed service to another kernel
 //! - [`power`]: what this kernel counts of its domain's time and energy, and what others have
 //! - [`files`], [`names`], [`transfers`], [`console`], [`disk`], [`host`], [`random`]: clients of
@@ -25,6 +26,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod assembly;
+pub mod channels;
 pub mod clock;
 pub mod console;
 pub mod disk;

@@ -1,31 +1,27 @@
-//! Channels of programs, as parts of [`Guest`]: waiting, limits and error numbers. What happens to
-//! ends and messages is in `kernel_platform::channels`.
+//! Channels of programs, as parts of [`Guest`]: names, limits and error numbers. How a thread sends
+//! and waits is in `kernel_services::channels`, what happens to ends and messages in
+//! `kernel_platform::channels`.
 //!
-//! Contract: as in [`super::guest`]. A thread that waits is queued under the lock of the channels,
-//! and is woken by a message, a close, or the end of its process.
+//! Contract: as in [`super::guest`]. The end of its process wakes a thread that waits.
 
 use super::guest::Guest;
 use crate::programs::passing;
 use ::names::client::Registration;
-use abi::channel::{FetchBlock, LendBlock, LentAt};
-use abi::msg::MAX_PAYLOAD;
 use abi::names::Name;
 use abi::net::{Poll, ready};
 use base::id::{DomainId, Epoch};
 use kernel_contract::Block;
 use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
-use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, Holder, is_ticket, place_in};
-use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
+use kernel_platform::channels::{Failure, Holder, is_ticket};
+use kernel_platform::peers::Peers;
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
 use kernel_process::{Errno, Interrupted, System, Wait};
-use kernel_sched::Handoff;
+use kernel_services::channels::{Failed, User};
 use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::{idle, names};
-use zerocopy::IntoBytes;
 
 /// Returns the number by which programs know a failure.
 fn errno(failure: Failure) -> Errno {
@@ -56,21 +52,6 @@ fn unreceived(failure: Failure) -> Unreceived {
     }
 }
 
-/// Why there is no copy of a block.
-enum Unfetched {
-    /// Its kernel died, or has freed it.
-    Lost,
-    /// It can be tried again.
-    Failed(Errno),
-    Stopped,
-}
-
-impl From<Errno> for Unfetched {
-    fn from(why: Errno) -> Unfetched {
-        Unfetched::Failed(why)
-    }
-}
-
 impl Guest {
     /// Fails for a process whose threads run on two kernels in turn: its ends would have to move
     /// with each turn.
@@ -78,81 +59,10 @@ impl Guest {
         if self.is_shared() { Err(Errno::NOTSUP) } else { Ok(()) }
     }
 
-    /// Copies a block from the kernel that has it: from the memory that it lends, or part by part.
-    fn fetch(&self, name: BlockName) -> Result<Result<Fetched, Errno>, Interrupted> {
-        let block = match self.read_lent(&name) {
-            Ok(Some(block)) => Ok(block),
-            Ok(None) => self.fetch_parts(&name),
-            Err(why) => Err(why),
-        };
-        match block {
-            Ok(block) => Ok(Ok(Fetched { name, block: Some(block) })),
-            Err(Unfetched::Lost) => Ok(Ok(Fetched { name, block: None })),
-            Err(Unfetched::Failed(why)) => Ok(Err(why)),
-            Err(Unfetched::Stopped) => Err(Interrupted),
-        }
-    }
-
-    /// Copies a block that its kernel lends. `None`: it does not lend it.
-    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unfetched> {
-        if name.length as usize <= MAX_PAYLOAD {
-            return Ok(None);
-        }
-        let BlockName { id, secret, .. } = *name;
-        let mut at = place_in(name).unwrap_or_default();
-        let (lend, is_known) = (LendBlock { id, secret }, at != LentAt::default());
-        if !is_known
-            && self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0
-        {
-            return Ok(None);
-        }
-        if at.length != u64::from(name.length) {
-            return Err(Unfetched::Lost);
-        }
-        let Some(block) = self.kernel().channels.read_lent(name.home.kernel, at) else {
-            return Ok(None);
-        };
-        // It was there all the time if it is there now.
-        let end = FetchBlock { id, secret, at: at.length };
-        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
-        Ok(Some(block))
-    }
-
-    /// Copies a block by calls, a part by each.
-    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unfetched> {
-        let mut block = Block::zeroed(name.length as usize).ok_or(Errno::NOMEM)?;
-        let mut part = with_room(MAX_PAYLOAD).map_err(|_| Errno::NOMEM)?;
-        part.resize(MAX_PAYLOAD, 0);
-        let mut at = 0;
-        while at < block.len() {
-            let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
-            let length = self.ask(name, Procedure::FetchBlock, fetch.as_bytes(), &mut part)?;
-            if length == 0 || !block.write(at, &part[..length]) {
-                return Err(Unfetched::Lost);
-            }
-            at += length;
-        }
-        Ok(block)
-    }
-
-    /// Calls the home of a block.
-    fn ask(
-        &self,
-        name: &BlockName,
-        procedure: Procedure,
-        request: &[u8],
-        answer: &mut [u8],
-    ) -> Result<usize, Unfetched> {
-        if self.is_stopped() {
-            return Err(Unfetched::Stopped);
-        }
-        let called = self.session().call(name.home.kernel, procedure, request, answer);
-        called.map_err(|why| match why {
-            CallFailure::Refused(Refusal::NoMemory) => Errno::NOMEM.into(),
-            // It can be tried again.
-            CallFailure::Silent | CallFailure::Limits => Errno::IO.into(),
-            _ => Unfetched::Lost,
-        })
+    /// Its thread, as a user of ends.
+    #[inline]
+    fn user(&self) -> User<'_, impl Fn() -> bool> {
+        User { session: self.session(), tree: self.tree(), is_stopped: || self.is_stopped() }
     }
 
     /// Its process, for what is kept of an end that it closes.
@@ -171,69 +81,20 @@ impl Guest {
         &mut self,
         end: u64,
         contracts: &Contracts,
-        (mut message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
+        parts: (Option<Outgoing<'_>>, &mut Room<'_>),
         waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
         if let Err(why) = self.may_use_channels() {
             return Ok(Err(why.into()));
         }
-        let (kernel, from) = (self.kernel(), (end, self.tree()));
-        let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let channels = &kernel.channels;
         let find = |name: &_| contracts.find(name);
-        let mut fetched = None;
-        loop {
-            let mut handoff = Handoff::begin(&kernel.scheduler);
-            let into = (&mut *room, &mut fetched);
-            let received = match message.take() {
-                Some(message) => channels.call(around, from, message, into, &find, &mut handoff),
-                None => channels.receive(around, from, into, (&find, waits), &mut handoff),
-            };
-            if received == Err(Failure::Empty) && waits {
-                if !self.watch(end, &mut handoff) {
-                    self.wait_for(end, handoff)?;
-                }
-                continue;
-            }
-            drop(handoff);
-            if let Err(Failure::Far(name)) = received {
-                // That takes long, and does not look at what peers send.
-                idle::to_program(kernel);
-                let got = self.fetch(name);
-                idle::to_program(kernel);
-                match got? {
-                    Ok(block) => fetched = Some(block),
-                    Err(why) => return Ok(Err(why.into())),
-                }
-                continue;
-            }
-            idle::to_program(kernel);
-            return Ok(received.map_err(unreceived));
+        match self.user().exchange(end, parts, (&find, waits)) {
+            Ok(arrived) => Ok(Ok(arrived)),
+            Err(Failed::Stopped) => Err(Interrupted),
+            Err(Failed::Channel(why)) => Ok(Err(unreceived(why))),
+            Err(Failed::NoMemory) => Ok(Err(Errno::NOMEM.into())),
+            Err(Failed::Silent) => Ok(Err(Errno::IO.into())),
         }
-    }
-
-    /// Waits for an end without sleep, for a short time. Returns whether something has happened to
-    /// it.
-    fn watch(&self, end: u64, handoff: &mut Handoff<'_>) -> bool {
-        let kernel = self.kernel();
-        !self.is_stopped() && kernel.channels.watch((kernel, &kernel.peers), end, handoff)
-    }
-
-    /// Waits for an end, at which the calling thread has a seat, until it is woken.
-    #[inline(always)]
-    fn wait_for(&self, end: u64, handoff: Handoff<'_>) -> Result<(), Interrupted> {
-        // A process with ends does not move, and a call that has sent is not made again.
-        match self.is_stopped() {
-            true => drop(handoff),
-            false => handoff.block(),
-        }
-        if self.is_stopped() {
-            let kernel = self.kernel();
-            kernel.channels.end_wait(kernel, end);
-            idle::to_program(kernel);
-            return Err(Interrupted);
-        }
-        Ok(())
     }
 
     /// Waits for objects, ends among them.
@@ -351,10 +212,7 @@ impl Ends for Guest {
         message: Outgoing<'_>,
     ) -> Result<(), Errno> {
         self.may_use_channels()?;
-        let (kernel, from) = (self.kernel(), (end, self.tree()));
-        let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let sent = kernel.channels.send(around, from, message, &|name| contracts.find(name));
-        idle::to_program(kernel);
+        let sent = self.user().send(end, message, &|name| contracts.find(name));
         sent.map_err(errno)
     }
 
@@ -388,23 +246,9 @@ impl Ends for Guest {
         if self.is_shared() {
             return Ok(Called::Refused);
         }
-        let kernel = self.kernel();
-        let channels = &kernel.channels;
-        let find = |name: &_| contracts.find(name);
-        let mut handoff = Handoff::begin(&kernel.scheduler);
-        let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        let called = channels.call_plain(around, end, (message, into), find, &mut handoff);
-        let called = match called {
-            Some(called) => called,
-            None => {
-                self.wait_for(end, handoff)?;
-                handoff = Handoff::begin(&kernel.scheduler);
-                channels.take_plain(kernel, end, into, &mut handoff)
-            }
-        };
-        drop(handoff);
-        idle::to_program(kernel);
-        Ok(called)
+        let called = self.user().call_plain(end, message, into, |name| contracts.find(name));
+        // Nothing else fails.
+        called.map_err(|_| Interrupted)
     }
 
     fn dup_end(&mut self, end: u64) -> Result<Result<u64, Errno>, Interrupted> {

@@ -1,0 +1,383 @@
+//! Channels between the threads of both kernels: callers talk to a server on each kernel, with
+//! short messages, blocks and ends. Each message has a number of its own, so one that comes twice,
+//! or not at all, is noticed.
+//!
+//! Contract: a conversation breaks only if a kernel died, and a caller that has closed its ends
+//! has none left.
+
+use crate::callers::{Caller, count, deaths};
+use crate::report::Count;
+use crate::turn::control;
+use abi::soc::state;
+use base::id::{DomainId, Epoch};
+use contract::Contract;
+use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room};
+use kernel_contract::{Block, Hash};
+use kernel_msg::Level;
+use kernel_node::Node;
+use kernel_platform::channels::{Failure, Holder};
+use kernel_platform::peers::Peers;
+use kernel_services::channels::{Failed, User};
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::session::Session;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Names of the contracts: of conversations, and of the ends that are passed.
+const NAMES: [&str; 2] = ["talk.v1.toml", "hello.v1.toml"];
+/// The longest block.
+const LONGEST: u64 = 40_000;
+/// Process tree of the servers; callers have the numbers after it.
+const TREE: u32 = 100;
+/// How long a caller waits until its ends are gone, in ns: another kernel may have to start first.
+const DRAIN_NS: u64 = 400_000_000;
+
+/// Tags, in the order of the contract.
+mod tag {
+    pub const ASK: u16 = 0;
+    pub const PART: u16 = 1;
+    pub const ANSWER: u16 = 2;
+    pub const GIVE: u16 = 3;
+    pub const GOT: u16 = 4;
+    pub const OFFER: u16 = 5;
+    pub const TAKEN: u16 = 6;
+    pub const BYE: u16 = 7;
+    pub const HELLO: u16 = 0;
+}
+
+/// The contracts in binary form. They outlive every kernel.
+static BINARY: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+/// The same as this kernel knows them.
+static KNOWN: OnceLock<[Known; 2]> = OnceLock::new();
+
+/// Reads the contracts. To be called before any kernel starts.
+pub fn prepare() -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("contracts");
+    let read = |name: &str| Contract::read(&folder.join(name)).map_err(|why| why.to_string());
+    let [talk, hello] = NAMES.map(read);
+    let _ = BINARY.set([talk?.bytes, hello?.bytes]);
+    Ok(())
+}
+
+/// Gives this kernel the contracts. To be called before its threads run: allocating may be a step,
+/// and a thread that finds another one in here would wait for ever.
+pub fn start() {
+    let binary = BINARY.get().expect("the contracts were read");
+    let parsed = |bytes: &Vec<u8>| Known::parse(bytes.clone().into()).expect("it is valid");
+    let _ = KNOWN.set(binary.each_ref().map(parsed));
+}
+
+fn known() -> &'static [Known; 2] {
+    KNOWN.get().expect("the kernel has the contracts")
+}
+
+fn find(hash: &Hash) -> Option<&'static Known> {
+    known().iter().find(|contract| contract.hash() == *hash)
+}
+
+/// A message as it came.
+struct Message {
+    tag: u16,
+    words: [u64; 2],
+    arrived: Arrived,
+}
+
+/// One end, and the thread that uses it.
+struct Talk<'a> {
+    session: &'a Session,
+    tree: u32,
+    end: u64,
+    /// Deaths of kernels when it began.
+    before: u64,
+}
+
+/// The conversation is over, because a kernel died or the other side left.
+struct Over;
+
+impl<'a> Talk<'a> {
+    fn new(session: &'a Session, tree: u32, end: u64) -> Talk<'a> {
+        Talk { session, tree, end, before: deaths(session.kernel) }
+    }
+
+    fn user(&self) -> User<'_, impl Fn() -> bool> {
+        User { session: self.session, tree: self.tree, is_stopped: || false }
+    }
+
+    fn around(&self) -> (&Node, &Peers) {
+        (self.session.kernel, &self.session.kernel.peers)
+    }
+
+    /// Judges a failure.
+    fn over(&self, why: Failed) -> Over {
+        let has_died = deaths(self.session.kernel) != self.before;
+        match why {
+            Failed::Channel(Failure::Closed) => Over,
+            Failed::Channel(Failure::Broken) if has_died => Over,
+            why => panic!("a conversation failed by {why:?}, deaths: {has_died}"),
+        }
+    }
+
+    fn send(&self, tag: u16, words: &[u64], end: Option<u64>) -> Result<(), Over> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let message = Outgoing { tag, bytes: &bytes, block: &mut None, ends: [end, None] };
+        let sent = self.user().send(self.end, message, &find);
+        sent.map_err(|why| self.over(Failed::Channel(why)))
+    }
+
+    /// Sends a message, if there is one, and receives the next one.
+    fn exchange(&self, sent: Option<(u16, &[u64], &mut Option<Block>)>) -> Result<Message, Over> {
+        let bytes: Vec<u8> =
+            sent.iter().flat_map(|sent| sent.1).flat_map(|word| word.to_le_bytes()).collect();
+        let mut fields = [0; 16];
+        let mut message =
+            sent.map(|(tag, _, block)| Outgoing { tag, bytes: &bytes, block, ends: [None; 2] });
+        loop {
+            let room = &mut Room {
+                bytes: &mut fields,
+                block: LONGEST as usize,
+                has_memory: true,
+                ends: 2,
+            };
+            match self.user().exchange(self.end, (message.take(), room), (&find, true)) {
+                Ok(arrived) => {
+                    let word = |at: usize| {
+                        fields[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+                    };
+                    let words = [word(0), word(8)];
+                    return Ok(Message { tag: arrived.tag, words, arrived });
+                }
+                // Its block did not come in time.
+                Err(Failed::Silent) => {}
+                Err(why) => return Err(self.over(why)),
+            }
+        }
+    }
+
+    /// Sends two words, and receives a message, in the shortest way.
+    fn call(&self, tag: u16, words: [u64; 2]) -> Result<Message, Over> {
+        let bytes = words.map(u64::to_le_bytes);
+        let mut fields = [0; 16];
+        let called =
+            self.user().call_plain(self.end, (tag, bytes.as_flattened()), &mut fields, find);
+        match called.map_err(|why| self.over(why))? {
+            Called::Refused => self.exchange(Some((tag, &words, &mut None))),
+            Called::Sent => self.exchange(None),
+            Called::Arrived { tag, length } => {
+                count(Count::ShortWays);
+                let (low, high) = fields.split_at(8);
+                let words = [low, high]
+                    .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+                let ends = [Cargo::Nothing; 2];
+                let arrived = Arrived { tag, length: length.into(), block: None, ends };
+                Ok(Message { tag, words, arrived })
+            }
+        }
+    }
+
+    /// Makes a block that follows from a number.
+    fn block(&self, number: u64, length: usize) -> Block {
+        let bytes: Vec<u8> = (0..length as u64).map(|at| byte(number, at)).collect();
+        let block = self.session.kernel.channels.block(self.end, &bytes);
+        block.expect("a caller's kernel has memory for a block")
+    }
+
+    /// Checks a block. It may be lost with its kernel.
+    fn check(&self, block: Option<Block>, number: u64) -> Result<usize, Over> {
+        let Some(block) = block else {
+            assert!(deaths(self.session.kernel) != self.before, "a block was lost");
+            return Err(Over);
+        };
+        for (at, piece) in block.pieces() {
+            let is_right = |(i, &found): (usize, &u8)| found == byte(number, (at + i) as u64);
+            assert!(piece.iter().enumerate().all(is_right), "block {number} differs");
+        }
+        count(Count::BlocksPassed);
+        Ok(block.len())
+    }
+
+    fn close(&self) {
+        let channels = &self.session.kernel.channels;
+        let holder = Holder { pid: self.tree, name: b"talk" };
+        channels.close(self.around(), self.end, holder).expect("it is there");
+    }
+}
+
+fn byte(number: u64, at: u64) -> u8 {
+    (number.wrapping_mul(0x9e37_79b9) >> 8 ^ at ^ at >> 8) as u8
+}
+
+/// The body of a server's thread.
+pub fn serve(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let session = Session::at(kernel, Level(0));
+    let opened = kernel.channels.open_door(TREE, control().random());
+    let (end, number) = opened.expect("there is room for a door");
+    let door = Talk::new(&session, TREE, end);
+    let place = &control().doors[kernel.me.index()];
+    place.number.store(number, Relaxed);
+    place.epoch.store(kernel.epoch.0.into(), Relaxed);
+    while let Ok(message) = door.exchange(None) {
+        if let [Cargo::End(end), _] = message.arrived.ends {
+            // Its client may have died while it was on its way.
+            let talk = Talk { before: 0, ..Talk::new(&session, TREE, end) };
+            // Either side may have ended it.
+            let _ = talk.answer_all();
+            talk.close();
+        }
+    }
+    panic!("the door was closed");
+}
+
+impl Talk<'_> {
+    /// What a server does.
+    fn answer_all(&self) -> Result<(), Over> {
+        let mut message = self.exchange(None)?;
+        let mut last = 0;
+        loop {
+            let Message { tag, words: [number, parts], arrived } = message;
+            assert!(tag == tag::BYE || number > last, "message {number} came after {last}");
+            last = number;
+            message = match tag {
+                tag::ASK => {
+                    for part in 1..=parts {
+                        self.send(tag::PART, &[number, part], None)?;
+                    }
+                    self.call(tag::ANSWER, [number, parts])?
+                }
+                tag::GIVE => {
+                    let length = self.check(arrived.block, number)?;
+                    let mut block = Some(self.block(number + 1, length));
+                    self.exchange(Some((tag::GOT, &[number], &mut block)))?
+                }
+                tag::OFFER => {
+                    self.greet(arrived.ends[0], number)?;
+                    self.exchange(Some((tag::TAKEN, &[number], &mut None)))?
+                }
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    /// Greets at an end that has come.
+    fn greet(&self, end: Cargo, number: u64) -> Result<(), Over> {
+        let Cargo::End(end) = end else {
+            assert!(deaths(self.session.kernel) != self.before, "an end was lost");
+            return Ok(());
+        };
+        let hello = Talk { end, before: self.before, ..*self };
+        let sent = hello.send(tag::HELLO, &[number], None);
+        hello.close();
+        sent
+    }
+
+    /// A question. Its answer may come in parts.
+    fn ask(&self, number: u64, parts: u64) -> Result<(), Over> {
+        let mut message = self.call(tag::ASK, [number, parts])?;
+        for part in 1..=parts {
+            assert_eq!((message.tag, message.words), (tag::PART, [number, part]));
+            message = self.exchange(None)?;
+        }
+        assert_eq!((message.tag, message.words), (tag::ANSWER, [number, parts]));
+        count(Count::Answers);
+        Ok(())
+    }
+
+    fn give(&self, number: u64, length: usize) -> Result<(), Over> {
+        let mut block = Some(self.block(number, length));
+        let message = self.exchange(Some((tag::GIVE, &[number], &mut block)))?;
+        assert_eq!((message.tag, message.words[0]), (tag::GOT, number));
+        let found = self.check(message.arrived.block, number + 1)?;
+        assert_eq!(found, length, "a block has another length");
+        Ok(())
+    }
+
+    fn offer(&self, number: u64, secret: u64) -> Result<(), Over> {
+        let channels = &self.session.kernel.channels;
+        let made = channels.create(&known()[1], self.tree, secret);
+        let [mine, theirs] = made.expect("there is room for two ends");
+        let hello = Talk { end: mine, before: self.before, ..*self };
+        let sent = self.send(tag::OFFER, &[number], Some(theirs));
+        if sent.is_err() {
+            Talk { end: theirs, ..*self }.close();
+        }
+        let done = sent.and_then(|()| {
+            let greeting = hello.exchange(None)?;
+            assert_eq!((greeting.tag, greeting.words[0]), (tag::HELLO, number));
+            count(Count::EndsPassed);
+            let taken = self.exchange(None)?;
+            assert_eq!((taken.tag, taken.words[0]), (tag::TAKEN, number));
+            Ok(())
+        });
+        hello.close();
+        done
+    }
+}
+
+/// Waits until a caller's ends are gone.
+fn drain(kernel: &Kernel, tree: u32) {
+    let deadline = arch::time::soc_time() + DRAIN_NS;
+    while let Some(left) = kernel.channels.list().find(|listed| listed.tree == tree) {
+        assert!(
+            arch::time::soc_time() < deadline,
+            "an end was closed and is still there: {left:?}"
+        );
+        kernel.scheduler.sleep_until(arch::time::soc_time() + 100_000);
+    }
+}
+
+impl Caller {
+    fn tree(&self) -> u32 {
+        TREE + 1 + self.index
+    }
+
+    /// Talks to the server of some kernel.
+    pub fn talk(&mut self) {
+        let kernel = self.kernel();
+        let to = self.random.below(kernel.blob.domains().len() as u64) as usize;
+        let Some((epoch, number)) = control().doors[to].get() else { return };
+        let before = deaths(kernel);
+        let session = self.session;
+        let secret = self.random.next();
+        let around: (&Node, &Peers) = (kernel, &kernel.peers);
+        let door = (DomainId(to as u8), Epoch(epoch), number);
+        let made = kernel.channels.connect(around, &known()[0], (self.tree(), secret), door);
+        let end = match made {
+            Ok(end) => end,
+            Err(Failure::NoRoom) => {
+                let (now, state) = kernel.soc.state(DomainId(to as u8));
+                let is_there = now == u64::from(epoch) && state == state::RUNNING;
+                let is_known = self.talked[to] == Some(epoch);
+                assert!(!is_there || !is_known || deaths(kernel) != before, "no room at a door");
+                return;
+            }
+            Err(why) => panic!("no channel: {why:?}"),
+        };
+        let talk = Talk { before, ..Talk::new(&session, self.tree(), end) };
+        if self.say(&talk).is_ok() {
+            self.talked[to] = Some(epoch);
+            count(Count::Talks);
+        }
+        talk.close();
+    }
+
+    fn say(&mut self, talk: &Talk<'_>) -> Result<(), Over> {
+        for number in 1..=1 + self.random.below(6) {
+            match self.random.below(6) {
+                0..=2 => talk.ask(number, self.random.below(3))?,
+                3..=4 => {
+                    // Most blocks are short.
+                    let most = if self.random.below(4) == 0 { LONGEST } else { 3000 };
+                    talk.give(number, self.random.below(most) as usize)?;
+                }
+                _ => talk.offer(number, self.random.next())?,
+            }
+        }
+        if self.random.below(2) == 0 { talk.send(tag::BYE, &[], None) } else { Ok(()) }
+    }
+
+    /// All its conversations are over.
+    pub fn has_no_ends(&self) {
+        drain(self.kernel(), self.tree());
+    }
+}

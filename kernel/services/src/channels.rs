@@ -1,0 +1,237 @@
+//! A thread that uses ends of channels: it sends, waits for messages, and fetches blocks that are
+//! on another kernel. What happens to ends and messages is in `kernel_platform::channels`.
+//!
+//! Contract: a thread that waits is queued under the lock of the channels, and is woken by a
+//! message, a close, or by what makes [`User::is_stopped`] true. Once it has sent, a call is not
+//! made again.
+
+use crate::idle;
+use crate::session::Session;
+use abi::channel::{FetchBlock, LendBlock, LentAt};
+use abi::msg::MAX_PAYLOAD;
+use kernel_contract::exchange::{Arrived, Called, Known, Outgoing, Room};
+use kernel_contract::{Block, Hash};
+use kernel_msg::Refusal;
+use kernel_node::Node;
+use kernel_platform::channels::{BlockName, Failure, Fetched, Find, place_in};
+use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
+use kernel_sched::Handoff;
+use zerocopy::IntoBytes;
+
+/// A thread that uses ends.
+pub struct User<'a, S> {
+    pub session: &'a Session,
+    /// The process tree that is charged for ends and blocks.
+    pub tree: u32,
+    /// Whether it must not wait any more.
+    pub is_stopped: S,
+}
+
+/// Why nothing was sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    Channel(Failure),
+    /// The next message has a block on another kernel, for which there is no memory here, or which
+    /// did not arrive in time. It can be received again.
+    NoMemory,
+    Silent,
+    /// The thread must not wait any more.
+    Stopped,
+}
+
+/// Why there is no copy of a block.
+enum Unfetched {
+    /// Its kernel died, or has freed it.
+    Lost,
+    Failed(Failed),
+}
+
+impl From<Failed> for Unfetched {
+    fn from(why: Failed) -> Unfetched {
+        Unfetched::Failed(why)
+    }
+}
+
+impl<S: Fn() -> bool> User<'_, S> {
+    fn around(&self) -> (&Node, &Peers) {
+        (self.session.kernel, &self.session.kernel.peers)
+    }
+
+    /// Sends a message.
+    pub fn send(
+        &self,
+        end: u64,
+        message: Outgoing<'_>,
+        contracts: Find<'_>,
+    ) -> Result<(), Failure> {
+        let kernel = self.session.kernel;
+        let sent = kernel.channels.send(self.around(), (end, self.tree), message, contracts);
+        idle::to_program(kernel);
+        sent
+    }
+
+    /// Sends a message, if there is one, and receives the next one. With `waits`, waits for it.
+    pub fn exchange(
+        &self,
+        end: u64,
+        (mut message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
+        (contracts, waits): (Find<'_>, bool),
+    ) -> Result<Arrived, Failed> {
+        let (kernel, from) = (self.session.kernel, (end, self.tree));
+        let (channels, around) = (&kernel.channels, self.around());
+        let mut fetched = None;
+        loop {
+            let mut handoff = Handoff::begin(&kernel.scheduler);
+            let into = (&mut *room, &mut fetched);
+            let received = match message.take() {
+                Some(message) => {
+                    channels.call(around, from, message, into, contracts, &mut handoff)
+                }
+                None => channels.receive(around, from, into, (contracts, waits), &mut handoff),
+            };
+            if received == Err(Failure::Empty) && waits {
+                if !self.watch(end, &mut handoff) {
+                    self.wait_for(end, handoff)?;
+                }
+                continue;
+            }
+            drop(handoff);
+            idle::to_program(kernel);
+            if let Err(Failure::Far(name)) = received {
+                // That takes long, and does not look at what peers send.
+                let got = self.fetch(name);
+                idle::to_program(kernel);
+                fetched = Some(got?);
+                continue;
+            }
+            return received.map_err(Failed::Channel);
+        }
+    }
+
+    /// Does the same with a message of fields alone, in the shortest way, or leaves it to
+    /// [`User::exchange`].
+    #[inline]
+    pub fn call_plain<'c>(
+        &self,
+        end: u64,
+        message: (u16, &[u8]),
+        into: &mut [u8],
+        contracts: impl Fn(&Hash) -> Option<&'c Known>,
+    ) -> Result<Called, Failed> {
+        let kernel = self.session.kernel;
+        let channels = &kernel.channels;
+        let mut handoff = Handoff::begin(&kernel.scheduler);
+        let message = (message, &mut *into);
+        let called = channels.call_plain(self.around(), end, message, contracts, &mut handoff);
+        let called = match called {
+            Some(called) => called,
+            None => {
+                self.wait_for(end, handoff)?;
+                handoff = Handoff::begin(&kernel.scheduler);
+                channels.take_plain(kernel, end, into, &mut handoff)
+            }
+        };
+        drop(handoff);
+        idle::to_program(kernel);
+        Ok(called)
+    }
+
+    /// Waits for an end without sleep, for a short time. Returns whether something has happened to
+    /// it.
+    fn watch(&self, end: u64, handoff: &mut Handoff<'_>) -> bool {
+        let channels = &self.session.kernel.channels;
+        !(self.is_stopped)() && channels.watch(self.around(), end, handoff)
+    }
+
+    /// Waits for an end, at which the calling thread has a seat, until it is woken.
+    #[inline(always)]
+    fn wait_for(&self, end: u64, handoff: Handoff<'_>) -> Result<(), Failed> {
+        match (self.is_stopped)() {
+            true => drop(handoff),
+            false => handoff.block(),
+        }
+        if (self.is_stopped)() {
+            let kernel = self.session.kernel;
+            kernel.channels.end_wait(kernel, end);
+            idle::to_program(kernel);
+            return Err(Failed::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Copies a block from the kernel that has it: from the memory that it lends, or part by part.
+    fn fetch(&self, name: BlockName) -> Result<Fetched, Failed> {
+        let block = match self.read_lent(&name) {
+            Ok(Some(block)) => Ok(block),
+            Ok(None) => self.fetch_parts(&name),
+            Err(why) => Err(why),
+        };
+        match block {
+            Ok(block) => Ok(Fetched { name, block: Some(block) }),
+            Err(Unfetched::Lost) => Ok(Fetched { name, block: None }),
+            Err(Unfetched::Failed(why)) => Err(why),
+        }
+    }
+
+    /// Copies a block that its kernel lends. `None`: it does not lend it.
+    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unfetched> {
+        if name.length as usize <= MAX_PAYLOAD {
+            return Ok(None);
+        }
+        let BlockName { id, secret, .. } = *name;
+        let mut at = place_in(name).unwrap_or_default();
+        let (lend, is_known) = (LendBlock { id, secret }, at != LentAt::default());
+        if !is_known
+            && self.ask(name, Procedure::LendBlock, lend.as_bytes(), at.as_mut_bytes())? == 0
+        {
+            return Ok(None);
+        }
+        if at.length != u64::from(name.length) {
+            return Err(Unfetched::Lost);
+        }
+        let Some(block) = self.session.kernel.channels.read_lent(name.home.kernel, at) else {
+            return Ok(None);
+        };
+        // It was there all the time if it is there now.
+        let end = FetchBlock { id, secret, at: at.length };
+        self.ask(name, Procedure::FetchBlock, end.as_bytes(), &mut [])?;
+        Ok(Some(block))
+    }
+
+    /// Copies a block by calls, a part by each.
+    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unfetched> {
+        let mut block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
+        let mut part = with_room(MAX_PAYLOAD).map_err(|_| Failed::NoMemory)?;
+        part.resize(MAX_PAYLOAD, 0);
+        let mut at = 0;
+        while at < block.len() {
+            let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
+            let length = self.ask(name, Procedure::FetchBlock, fetch.as_bytes(), &mut part)?;
+            if length == 0 || !block.write(at, &part[..length]) {
+                return Err(Unfetched::Lost);
+            }
+            at += length;
+        }
+        Ok(block)
+    }
+
+    /// Calls the home of a block.
+    fn ask(
+        &self,
+        name: &BlockName,
+        procedure: Procedure,
+        request: &[u8],
+        answer: &mut [u8],
+    ) -> Result<usize, Unfetched> {
+        if (self.is_stopped)() {
+            return Err(Failed::Stopped.into());
+        }
+        let called = self.session.call(name.home.kernel, procedure, request, answer);
+        called.map_err(|why| match why {
+            CallFailure::Refused(Refusal::NoMemory) => Failed::NoMemory.into(),
+            // It can be tried again.
+            CallFailure::Silent | CallFailure::Limits => Failed::Silent.into(),
+            _ => Unfetched::Lost,
+        })
+    }
+}
