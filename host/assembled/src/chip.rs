@@ -43,16 +43,22 @@ pub enum Broken {
     Name = 5,
     /// Now and then a file that callers share is read as it was not written.
     Read = 6,
+    /// Now and then a kernel loses a message of another kernel's channels.
+    Lose = 7,
+    /// Or handles one twice.
+    Twice = 8,
 }
 
 impl Broken {
-    pub const ALL: [(&str, Broken); 6] = [
+    pub const ALL: [(&str, Broken); 8] = [
         ("barrier", Broken::Barrier),
         ("clean", Broken::Clean),
         ("invalidate", Broken::Invalidate),
         ("ring", Broken::Ring),
         ("name", Broken::Name),
         ("read", Broken::Read),
+        ("lose", Broken::Lose),
+        ("twice", Broken::Twice),
     ];
 
     pub fn is_set(self) -> bool {

@@ -49,7 +49,8 @@ const USAGE: &str = "assembled [--seeds N] [--start S] [--seed X] [--trace] [--b
   --pairs N     the same, one domain stopped and the other one killed
   --break NAME  let the chip forget something, which must be found:
                 barrier, clean, invalidate, ring; or let a kernel not name its
-                processes, or a reader get other bytes: name, read";
+                processes, a reader get other bytes, or a message of a channel
+                be lost or come twice: name, read, lose, twice";
 
 /// So many runs do everything that is counted.
 const ENOUGH: u64 = 100;

@@ -35,6 +35,7 @@ pub enum Count {
     Talks,
     Answers,
     BlocksPassed,
+    BlocksInMessages,
     EndsPassed,
     ShortWays,
     /// Answers of calls for files and pipes that an order explains, and of calls to the process
@@ -65,6 +66,7 @@ const NAMES: [&str; COUNTS] = [
     "talks",
     "answers",
     "blocks passed",
+    "blocks in messages",
     "ends passed",
     "calls the shortest way",
     "answers about files explained",

@@ -1,9 +1,9 @@
 //! Channels between the threads of both kernels: callers talk to a server on each kernel, with
-//! short messages, blocks and ends. Each message has a number of its own, so one that comes twice,
+//! short messages, blocks and ends. Each question has a number of its own, so one that comes twice,
 //! or not at all, is noticed.
 //!
-//! Contract: a conversation breaks only if a kernel died, and a caller that has closed its ends
-//! has none left.
+//! Contract: a conversation breaks only if a kernel died, a caller that has closed its ends has
+//! none left, and no message or block stays in memory.
 
 use crate::callers::{Caller, count, deaths};
 use crate::report::Count;
@@ -22,14 +22,18 @@ use kernel_services::kernel::{self, Kernel};
 use kernel_services::session::Session;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Names of the contracts: of conversations, and of the ends that are passed.
 const NAMES: [&str; 2] = ["talk.v1.toml", "hello.v1.toml"];
 /// The longest block.
 const LONGEST: u64 = 40_000;
+/// Blocks up to this length go to another kernel in their messages: three of those may be unread.
+const SHORT: usize = 1376 - 8 * WORDS - 32;
 /// Process tree of the servers; callers have the numbers after it.
 const TREE: u32 = 100;
+/// The most words of fields.
+const WORDS: usize = 14;
 /// How long a caller waits until its ends are gone, in ns: another kernel may have to start first.
 const DRAIN_NS: u64 = 400_000_000;
 
@@ -43,13 +47,18 @@ mod tag {
     pub const OFFER: u16 = 5;
     pub const TAKEN: u16 = 6;
     pub const BYE: u16 = 7;
-    pub const HELLO: u16 = 0;
+    // Of the ends that are passed.
+    pub const WAIT: u16 = 0;
+    pub const HELLO: u16 = 1;
 }
 
 /// The contracts in binary form. They outlive every kernel.
 static BINARY: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
 /// The same as this kernel knows them.
 static KNOWN: OnceLock<[Known; 2]> = OnceLock::new();
+
+/// Free cells of this kernel before the first message.
+static CELLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Reads the contracts. To be called before any kernel starts.
 pub fn prepare() -> Result<(), String> {
@@ -62,10 +71,11 @@ pub fn prepare() -> Result<(), String> {
 
 /// Gives this kernel the contracts. To be called before its threads run: allocating may be a step,
 /// and a thread that finds another one in here would wait for ever.
-pub fn start() {
+pub fn start(kernel: &Kernel) {
     let binary = BINARY.get().expect("the contracts were read");
     let parsed = |bytes: &Vec<u8>| Known::parse(bytes.clone().into()).expect("it is valid");
     let _ = KNOWN.set(binary.each_ref().map(parsed));
+    CELLS.store(kernel.channels.totals().free_cells, Relaxed);
 }
 
 fn known() -> &'static [Known; 2] {
@@ -84,12 +94,15 @@ struct Message {
 }
 
 /// One end, and the thread that uses it.
+#[derive(Clone, Copy)]
 struct Talk<'a> {
     session: &'a Session,
     tree: u32,
     end: u64,
     /// Deaths of kernels when it began.
     before: u64,
+    /// Whether the other side may end it.
+    may_end: bool,
 }
 
 /// The conversation is over, because a kernel died or the other side left.
@@ -97,7 +110,7 @@ struct Over;
 
 impl<'a> Talk<'a> {
     fn new(session: &'a Session, tree: u32, end: u64) -> Talk<'a> {
-        Talk { session, tree, end, before: deaths(session.kernel) }
+        Talk { session, tree, end, before: deaths(session.kernel), may_end: false }
     }
 
     fn user(&self) -> User<'_, impl Fn() -> bool> {
@@ -112,15 +125,21 @@ impl<'a> Talk<'a> {
     fn over(&self, why: Failed) -> Over {
         let has_died = deaths(self.session.kernel) != self.before;
         match why {
-            Failed::Channel(Failure::Closed) => Over,
+            Failed::Channel(Failure::Closed) if has_died || self.may_end => Over,
             Failed::Channel(Failure::Broken) if has_died => Over,
             why => panic!("a conversation failed by {why:?}, deaths: {has_died}"),
         }
     }
 
-    fn send(&self, tag: u16, words: &[u64], end: Option<u64>) -> Result<(), Over> {
+    /// Sends a message with an end or a block.
+    fn send(
+        &self,
+        tag: u16,
+        words: &[u64],
+        (end, block): (Option<u64>, &mut Option<Block>),
+    ) -> Result<(), Over> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let message = Outgoing { tag, bytes: &bytes, block: &mut None, ends: [end, None] };
+        let message = Outgoing { tag, bytes: &bytes, block, ends: [end, None] };
         let sent = self.user().send(self.end, message, &find);
         sent.map_err(|why| self.over(Failed::Channel(why)))
     }
@@ -129,7 +148,7 @@ impl<'a> Talk<'a> {
     fn exchange(&self, sent: Option<(u16, &[u64], &mut Option<Block>)>) -> Result<Message, Over> {
         let bytes: Vec<u8> =
             sent.iter().flat_map(|sent| sent.1).flat_map(|word| word.to_le_bytes()).collect();
-        let mut fields = [0; 16];
+        let mut fields = [0; 8 * WORDS];
         let mut message =
             sent.map(|(tag, _, block)| Outgoing { tag, bytes: &bytes, block, ends: [None; 2] });
         loop {
@@ -145,6 +164,8 @@ impl<'a> Talk<'a> {
                         fields[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
                     };
                     let words = [word(0), word(8)];
+                    let more = (16..arrived.length).step_by(8);
+                    assert!(more.into_iter().all(|at| word(at) == words[0]), "fields differ");
                     return Ok(Message { tag: arrived.tag, words, arrived });
                 }
                 // Its block did not come in time.
@@ -192,7 +213,10 @@ impl<'a> Talk<'a> {
             let is_right = |(i, &found): (usize, &u8)| found == byte(number, (at + i) as u64);
             assert!(piece.iter().enumerate().all(is_right), "block {number} differs");
         }
-        count(Count::BlocksPassed);
+        // That of a near end never is.
+        let is_near = self.session.kernel.channels.is_near(self.end);
+        let is_short = !is_near && (1..=SHORT).contains(&block.len());
+        count(if is_short { Count::BlocksInMessages } else { Count::BlocksPassed });
         Ok(block.len())
     }
 
@@ -203,8 +227,10 @@ impl<'a> Talk<'a> {
     }
 }
 
+/// A byte of the block with this number.
 fn byte(number: u64, at: u64) -> u8 {
-    (number.wrapping_mul(0x9e37_79b9) >> 8 ^ at ^ at >> 8) as u8
+    let mixed = (number ^ at << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
 }
 
 /// The body of a server's thread.
@@ -220,7 +246,7 @@ pub fn serve(_: usize) {
     while let Ok(message) = door.exchange(None) {
         if let [Cargo::End(end), _] = message.arrived.ends {
             // Its client may have died while it was on its way.
-            let talk = Talk { before: 0, ..Talk::new(&session, TREE, end) };
+            let talk = Talk { before: 0, may_end: true, ..Talk::new(&session, TREE, end) };
             // Either side may have ended it.
             let _ = talk.answer_all();
             talk.close();
@@ -241,7 +267,7 @@ impl Talk<'_> {
             message = match tag {
                 tag::ASK => {
                     for part in 1..=parts {
-                        self.send(tag::PART, &[number, part], None)?;
+                        self.send(tag::PART, &[number, part], (None, &mut None))?;
                     }
                     self.call(tag::ANSWER, [number, parts])?
                 }
@@ -254,7 +280,8 @@ impl Talk<'_> {
                     self.greet(arrived.ends[0], number)?;
                     self.exchange(Some((tag::TAKEN, &[number], &mut None)))?
                 }
-                _ => return Ok(()),
+                tag::BYE => return Ok(()),
+                _ => panic!("message {tag} is not in the contract"),
             };
         }
     }
@@ -265,10 +292,15 @@ impl Talk<'_> {
             assert!(deaths(self.session.kernel) != self.before, "an end was lost");
             return Ok(());
         };
-        let hello = Talk { end, before: self.before, ..*self };
-        let sent = hello.send(tag::HELLO, &[number], None);
+        let hello = Talk { end, ..*self };
+        let greeted = hello.exchange(None).and_then(|waiting| {
+            assert_eq!((waiting.tag, waiting.words[0]), (tag::WAIT, number));
+            let length = hello.check(waiting.arrived.block, number)?;
+            let mut block = Some(hello.block(number + 1, length));
+            hello.send(tag::HELLO, &[number], (None, &mut block))
+        });
         hello.close();
-        sent
+        greeted
     }
 
     /// A question. Its answer may come in parts.
@@ -285,43 +317,52 @@ impl Talk<'_> {
 
     fn give(&self, number: u64, length: usize) -> Result<(), Over> {
         let mut block = Some(self.block(number, length));
-        let message = self.exchange(Some((tag::GIVE, &[number], &mut block)))?;
+        let message = self.exchange(Some((tag::GIVE, &[number; WORDS], &mut block)))?;
         assert_eq!((message.tag, message.words[0]), (tag::GOT, number));
         let found = self.check(message.arrived.block, number + 1)?;
         assert_eq!(found, length, "a block has another length");
         Ok(())
     }
 
-    fn offer(&self, number: u64, secret: u64) -> Result<(), Over> {
+    fn offer(&self, number: u64, length: usize, secret: u64) -> Result<(), Over> {
         let channels = &self.session.kernel.channels;
         let made = channels.create(&known()[1], self.tree, secret);
-        let [mine, theirs] = made.expect("there is room for two ends");
-        let hello = Talk { end: mine, before: self.before, ..*self };
-        let sent = self.send(tag::OFFER, &[number], Some(theirs));
+        let [mine, theirs] =
+            made.expect("there is room for two ends").map(|end| Talk { end, ..*self });
+        let mut block = Some(mine.block(number, length));
+        let sent = mine.send(tag::WAIT, &[number], (None, &mut block));
+        let sent =
+            sent.and_then(|()| self.send(tag::OFFER, &[number], (Some(theirs.end), &mut None)));
         if sent.is_err() {
-            Talk { end: theirs, ..*self }.close();
+            theirs.close();
         }
         let done = sent.and_then(|()| {
-            let greeting = hello.exchange(None)?;
+            let greeting = mine.exchange(None)?;
             assert_eq!((greeting.tag, greeting.words[0]), (tag::HELLO, number));
+            let found = mine.check(greeting.arrived.block, number + 1)?;
+            assert_eq!(found, length, "a block has another length");
             count(Count::EndsPassed);
             let taken = self.exchange(None)?;
             assert_eq!((taken.tag, taken.words[0]), (tag::TAKEN, number));
             Ok(())
         });
-        hello.close();
+        mine.close();
         done
     }
 }
 
-/// Waits until a caller's ends are gone.
+/// Waits until a caller's ends are gone, and until nothing is unread or kept for a moment.
 fn drain(kernel: &Kernel, tree: u32) {
     let deadline = arch::time::soc_time() + DRAIN_NS;
-    while let Some(left) = kernel.channels.list().find(|listed| listed.tree == tree) {
-        assert!(
-            arch::time::soc_time() < deadline,
-            "an end was closed and is still there: {left:?}"
-        );
+    loop {
+        let left = kernel.channels.list().find(|listed| listed.tree == tree);
+        let totals = kernel.channels.totals();
+        let is_empty = totals.blocks.0 == 0 && totals.free_cells == CELLS.load(Relaxed);
+        if left.is_none() && is_empty {
+            return;
+        }
+        let is_late = arch::time::soc_time() > deadline;
+        assert!(!is_late, "an end was closed and is still there, or memory: {left:?}, {totals:?}");
         kernel.scheduler.sleep_until(arch::time::soc_time() + 100_000);
     }
 }
@@ -362,18 +403,22 @@ impl Caller {
     }
 
     fn say(&mut self, talk: &Talk<'_>) -> Result<(), Over> {
-        for number in 1..=1 + self.random.below(6) {
+        // No other conversation has these.
+        let first = (self.random.next() >> 8).max(1);
+        for number in first..=first + self.random.below(6) {
             match self.random.below(6) {
                 0..=2 => talk.ask(number, self.random.below(3))?,
-                3..=4 => {
-                    // Most blocks are short.
-                    let most = if self.random.below(4) == 0 { LONGEST } else { 3000 };
-                    talk.give(number, self.random.below(most) as usize)?;
-                }
-                _ => talk.offer(number, self.random.next())?,
+                3..=4 => talk.give(number, self.length())?,
+                _ => talk.offer(number, self.length(), self.random.next())?,
             }
         }
-        if self.random.below(2) == 0 { talk.send(tag::BYE, &[], None) } else { Ok(()) }
+        if self.random.below(2) == 0 { talk.send(tag::BYE, &[], (None, &mut None)) } else { Ok(()) }
+    }
+
+    /// Returns the length of a block. Most are short, and some are empty.
+    fn length(&mut self) -> usize {
+        let most = [1, 3000, 3000, LONGEST][self.random.below(4) as usize];
+        self.random.below(most) as usize
     }
 
     /// All its conversations are over.

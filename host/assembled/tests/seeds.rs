@@ -61,6 +61,14 @@ fn what_the_chip_forgets_is_found() {
 }
 
 #[test]
+fn a_lost_message_and_one_that_comes_twice_are_found() {
+    for name in ["lose", "twice"] {
+        let output = assembled(&["--seeds", "20", "--break", name]);
+        assert!(!output.status.success(), "{name}: all runs went well");
+    }
+}
+
+#[test]
 fn what_no_order_explains_is_found() {
     for name in ["name", "read"] {
         // A run ends at the first one that fails.

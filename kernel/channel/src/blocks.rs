@@ -47,10 +47,10 @@ impl BlockName {
         [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, last]
     }
 
-    /// Returns whether this is [`Blocks::empty`]: there is nothing to keep, to read or to release.
-    /// No block that is kept has this id.
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0 && self.id == 0
+    /// Returns whether this is of [`Blocks::in_message`]: there is nothing to keep, to fetch or to
+    /// release. No block that is kept has this id.
+    pub const fn is_in_message(&self) -> bool {
+        self.id == 0
     }
 
     /// Undoes [`BlockName::words`]. Words that are none name no block.
@@ -153,9 +153,9 @@ impl<M> Blocks<M> {
         (self.order.used, self.bytes)
     }
 
-    /// Returns the name of a block without bytes, which is nowhere.
-    pub fn empty(&self, secret: u64) -> BlockName {
-        BlockName { home: self.me, id: 0, secret, length: 0, place: 0 }
+    /// Returns the name of a block of so many bytes that are in its message: it is kept nowhere.
+    pub fn in_message(&self, secret: u64, length: u32) -> BlockName {
+        BlockName { home: self.me, id: 0, secret, length, place: 0 }
     }
 
     /// Keeps a block for a message that a process of this tree sends. At a limit, returns the
@@ -232,7 +232,7 @@ impl<M> Blocks<M> {
 
     /// Notices that the message leaves for another kernel.
     pub fn leaves(&mut self, name: &BlockName, to: Life) {
-        if name.is_empty() {
+        if name.is_in_message() {
             return;
         }
         if name.home == self.me {
@@ -259,7 +259,7 @@ impl<M> Blocks<M> {
 
     /// Ends a name: its message was received or dropped. Returns the block, if it is at home here.
     pub fn take(&mut self, name: &BlockName) -> Option<M> {
-        if name.is_empty() {
+        if name.is_in_message() {
             return None;
         }
         if name.home == self.me {

@@ -71,8 +71,14 @@ impl<B> Channels<B> {
 
     /// Returns whether the peer of an end is on another kernel, as far as this one knows.
     pub fn is_far(&self, end: EndId) -> bool {
+        self.far_bytes(end).is_some()
+    }
+
+    /// Returns how many bytes a message may have, if the peer of an end is on another kernel.
+    pub fn far_bytes(&self, end: EndId) -> Option<u32> {
         let end = self.table.held(end).and_then(|index| self.table.get(index));
-        end.is_some_and(|end| end.record.peer.at.kernel != self.peers.me.kernel)
+        let end = end.filter(|end| end.record.peer.at.kernel != self.peers.me.kernel)?;
+        Some(end.record.bounds.bytes)
     }
 }
 

@@ -39,7 +39,7 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use blocks::{Blocks, NAME, fields_of};
-pub use blocks::{Fetched, place_in};
+pub use blocks::{Brought, place_in};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
 use contracts::{Terms, hash_of, side, terms};
@@ -104,7 +104,8 @@ pub enum Failure {
     Blocks,
     /// The block of the next message is to be copied, and there is no memory for it.
     Copies,
-    /// The next message has a block on another kernel, which the caller must fetch first.
+    /// The next message has a block on another kernel, which the caller must fetch first; or in
+    /// the message, for which it must bring memory.
     Far(BlockName),
     /// There is nothing to receive now.
     Empty,

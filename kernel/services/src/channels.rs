@@ -13,7 +13,7 @@ use kernel_contract::exchange::{Arrived, Called, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Failure, Fetched, Find, place_in};
+use kernel_platform::channels::{BlockName, Brought, Failure, Find, place_in};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_sched::Handoff;
 use zerocopy::IntoBytes;
@@ -31,8 +31,8 @@ pub struct User<'a, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     Channel(Failure),
-    /// The next message has a block on another kernel, for which there is no memory here, or which
-    /// did not arrive in time. It can be received again.
+    /// There is no memory for the block of the next message, or it did not arrive in time. It can be
+    /// received again.
     NoMemory,
     Silent,
     /// The thread must not wait any more.
@@ -40,15 +40,15 @@ pub enum Failed {
 }
 
 /// Why there is no copy of a block.
-enum Unfetched {
+enum Unbrought {
     /// Its kernel died, or has freed it.
     Lost,
     Failed(Failed),
 }
 
-impl From<Failed> for Unfetched {
-    fn from(why: Failed) -> Unfetched {
-        Unfetched::Failed(why)
+impl From<Failed> for Unbrought {
+    fn from(why: Failed) -> Unbrought {
+        Unbrought::Failed(why)
     }
 }
 
@@ -79,10 +79,10 @@ impl<S: Fn() -> bool> User<'_, S> {
     ) -> Result<Arrived, Failed> {
         let (kernel, from) = (self.session.kernel, (end, self.tree));
         let (channels, around) = (&kernel.channels, self.around());
-        let mut fetched = None;
+        let mut brought = None;
         loop {
             let mut handoff = Handoff::begin(&kernel.scheduler);
-            let into = (&mut *room, &mut fetched);
+            let into = (&mut *room, &mut brought);
             let received = match message.take() {
                 Some(message) => {
                     channels.call(around, from, message, into, contracts, &mut handoff)
@@ -101,7 +101,7 @@ impl<S: Fn() -> bool> User<'_, S> {
                 // That takes long, and does not look at what peers send.
                 let got = self.fetch(name);
                 idle::to_program(kernel);
-                fetched = Some(got?);
+                brought = Some(got?);
                 continue;
             }
             return received.map_err(Failed::Channel);
@@ -160,21 +160,26 @@ impl<S: Fn() -> bool> User<'_, S> {
     }
 
     /// Copies a block from the kernel that has it: from the memory that it lends, or part by part.
-    fn fetch(&self, name: BlockName) -> Result<Fetched, Failed> {
+    /// For one that is in its message, brings memory.
+    fn fetch(&self, name: BlockName) -> Result<Brought, Failed> {
+        if name.is_in_message() {
+            let block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
+            return Ok(Brought { name, block: Some(block) });
+        }
         let block = match self.read_lent(&name) {
             Ok(Some(block)) => Ok(block),
             Ok(None) => self.fetch_parts(&name),
             Err(why) => Err(why),
         };
         match block {
-            Ok(block) => Ok(Fetched { name, block: Some(block) }),
-            Err(Unfetched::Lost) => Ok(Fetched { name, block: None }),
-            Err(Unfetched::Failed(why)) => Err(why),
+            Ok(block) => Ok(Brought { name, block: Some(block) }),
+            Err(Unbrought::Lost) => Ok(Brought { name, block: None }),
+            Err(Unbrought::Failed(why)) => Err(why),
         }
     }
 
     /// Copies a block that its kernel lends. `None`: it does not lend it.
-    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unfetched> {
+    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unbrought> {
         if name.length as usize <= MAX_PAYLOAD {
             return Ok(None);
         }
@@ -187,7 +192,7 @@ impl<S: Fn() -> bool> User<'_, S> {
             return Ok(None);
         }
         if at.length != u64::from(name.length) {
-            return Err(Unfetched::Lost);
+            return Err(Unbrought::Lost);
         }
         let Some(block) = self.session.kernel.channels.read_lent(name.home.kernel, at) else {
             return Ok(None);
@@ -199,7 +204,7 @@ impl<S: Fn() -> bool> User<'_, S> {
     }
 
     /// Copies a block by calls, a part by each.
-    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unfetched> {
+    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unbrought> {
         let mut block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
         let mut part = with_room(MAX_PAYLOAD).map_err(|_| Failed::NoMemory)?;
         part.resize(MAX_PAYLOAD, 0);
@@ -208,7 +213,7 @@ impl<S: Fn() -> bool> User<'_, S> {
             let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
             let length = self.ask(name, Procedure::FetchBlock, fetch.as_bytes(), &mut part)?;
             if length == 0 || !block.write(at, &part[..length]) {
-                return Err(Unfetched::Lost);
+                return Err(Unbrought::Lost);
             }
             at += length;
         }
@@ -222,7 +227,7 @@ impl<S: Fn() -> bool> User<'_, S> {
         procedure: Procedure,
         request: &[u8],
         answer: &mut [u8],
-    ) -> Result<usize, Unfetched> {
+    ) -> Result<usize, Unbrought> {
         if (self.is_stopped)() {
             return Err(Failed::Stopped.into());
         }
@@ -231,7 +236,7 @@ impl<S: Fn() -> bool> User<'_, S> {
             CallFailure::Refused(Refusal::NoMemory) => Failed::NoMemory.into(),
             // It can be tried again.
             CallFailure::Silent | CallFailure::Limits => Failed::Silent.into(),
-            _ => Unfetched::Lost,
+            _ => Unbrought::Lost,
         })
     }
 }

@@ -234,17 +234,17 @@ fn a_name_is_its_words() {
 }
 
 #[test]
-fn a_block_without_bytes_is_nowhere() {
+fn a_block_in_its_message_is_kept_nowhere() {
     let [mut home, mut other] = [0, 1].map(|kernel| Blocks::new(life(kernel, 1), LIMITS));
-    let name = home.empty(5);
-    assert!(name.is_empty() && BlockName::of_words(name.words()) == name);
+    let name = home.in_message(5, 9);
+    assert!(name.is_in_message() && BlockName::of_words(name.words()) == name);
     home.leaves(&name, life(1, 1));
     other.arrives(&name);
     other.leaves(&name, life(2, 1));
     assert_eq!((home.take(&name), other.take(&name)), (None, None));
     assert_eq!((home.used(), other.has_notice(DomainId(0))), ((0, 0), false));
     let kept = home.put((7, 0), 1, 5).unwrap();
-    assert!(!kept.is_empty(), "it would stay for ever");
+    assert!(!kept.is_in_message(), "it would stay for ever");
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! Blocks of messages: what [`kernel_channel::Blocks`] does not have.
 //!
 //! Contract: in the cells of a message, the name of its block comes before its fields, so it goes
-//! wherever the message goes. Memory for a block is allocated and filled before the lock is taken.
-//! A message whose block is at home on another kernel is received only with a copy of it
-//! ([`Fetched`]), so a receive that cannot get one leaves the message where it is. A block of more
+//! wherever the message goes. A short block that goes to another kernel follows the fields itself,
+//! and is kept nowhere. Memory for a block is allocated and filled before the lock is taken.
+//! A message whose block is not here is received only with a copy of it or memory for it
+//! ([`Brought`]), so a receive that cannot get that leaves the message where it is. A block of more
 //! than [`MAX_PAYLOAD`] bytes is in bulk memory, where other kernels can read it, if there is room.
 //!
 //! ```text
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
+//!             short, to a kernel elsewhere: name, fields, block --> cells --> table
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
+//!             in the message: Failure::Far(name), the caller brings memory, again
 //!   fetch:    it is written back, and its name says where it is, or LendBlock does both;
 //!             read it there; FetchBlock of its end: it was there
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
-use super::cells::Payload;
+use super::cells::{Payload, With};
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
 use abi::channel::{FetchBlock, LendBlock, LentAt};
@@ -68,9 +71,10 @@ impl Lent for InBulk {
     }
 }
 
-/// A block that was copied from another kernel; without a block: it is lost.
+/// What a receiver brings for the next message: a copy of its block on another kernel, or memory
+/// for a block that is in the message. Without a block: it is lost.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct Brought {
     pub name: BlockName,
     pub block: Option<Block>,
 }
@@ -106,19 +110,22 @@ pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
 }
 
 impl Rest {
-    /// Keeps the block of a message that a process of this tree sends.
+    /// Keeps the block of a message that a process of this tree sends. One that can go in the
+    /// message stays `Some`, until it is sent. `room`: bytes that the message has beside its fields.
     pub(super) fn keep(
         &mut self,
         block: &mut Option<Block>,
-        tree: u32,
-        secret: u64,
+        (tree, secret): (u32, u64),
+        room: usize,
     ) -> Result<Option<BlockName>, Failure> {
-        let Some(taken) = block.take() else { return Ok(None) };
-        if taken.len() == 0 {
-            return Ok(Some(self.blocks.empty(secret)));
-        }
+        let Some(bytes) = block.as_ref().map(Block::len) else { return Ok(None) };
         // A contract allows less than 4 GiB.
-        let (length, place) = (taken.len() as u32, named_place(&taken));
+        let length = bytes as u32;
+        if bytes == 0 || NAME + bytes <= room {
+            return Ok(Some(self.blocks.in_message(secret, length)));
+        }
+        let Some(taken) = block.take() else { return Ok(None) };
+        let place = named_place(&taken);
         match self.blocks.put((taken, length), tree, secret) {
             Ok(name) => Ok(Some(BlockName { place, ..name })),
             Err(back) => {
@@ -128,27 +135,57 @@ impl Rest {
         }
     }
 
-    /// Copies a message to cells. Returns `None` if there are too few.
-    pub(super) fn put(&mut self, name: Option<&BlockName>, fields: &[u8]) -> Option<Payload> {
-        let Some(name) = name else { return self.cells.put(fields, false) };
-        let bytes = self.buffers.bytes.get_mut(..NAME + fields.len())?;
+    /// Undoes [`Rest::keep`].
+    pub(super) fn take_back(&mut self, name: Option<BlockName>, block: &mut Option<Block>) {
+        if let Some(name) = name.filter(|name| !name.is_in_message()) {
+            *block = self.blocks.take(&name);
+        }
+    }
+
+    /// Copies a message to cells, and the block that goes in it. Returns `None` if there are too
+    /// few.
+    pub(super) fn put(
+        &mut self,
+        name: Option<&BlockName>,
+        fields: &[u8],
+        block: Option<&Block>,
+    ) -> Option<Payload> {
+        let Some(name) = name else { return self.cells.put(fields, With::Nothing) };
+        let block = block.filter(|_| name.is_in_message());
+        let in_message = block.map_or(0, Block::len);
+        let bytes = self.buffers.bytes.get_mut(..NAME + fields.len() + in_message)?;
         let (head, rest) = bytes.split_at_mut(NAME);
         words::put(&name.words(), head)?;
-        rest.copy_from_slice(fields);
-        self.cells.put(bytes, true)
+        let (to, rest) = rest.split_at_mut(fields.len());
+        to.copy_from_slice(fields);
+        for (at, piece) in block.into_iter().flat_map(Block::pieces) {
+            rest.get_mut(at..at + piece.len())?.copy_from_slice(piece);
+        }
+        self.cells.put(bytes, With::Block(u16::try_from(in_message).ok()?))
+    }
+
+    /// Copies a block out of its message, to memory that the receiver has brought. One without
+    /// bytes needs none.
+    pub(super) fn fill(&mut self, payload: &Payload, brought: Option<Brought>) -> Option<Block> {
+        let With::Block(length @ 1..) = payload.with else { return Block::of(&[]) };
+        let bytes = self.buffers.bytes.get_mut(..length.into())?;
+        self.cells.get_from(payload, payload.length() - bytes.len(), bytes)?;
+        let mut block = brought?.block?;
+        block.write(0, bytes).then_some(block)
     }
 
     /// Returns the name of a message's block.
     pub(super) fn block_of(&self, payload: &Payload) -> Option<BlockName> {
         let mut bytes = [0; NAME];
-        payload.has_block.then(|| self.cells.get_from(payload, 0, &mut bytes))??;
+        payload.has_block().then(|| self.cells.get_from(payload, 0, &mut bytes))??;
         Some(split_name(&bytes)?.0)
     }
 
     /// Copies the fields of a message. Returns how many bytes, or `None` if there is no room.
     pub(super) fn fields(&self, payload: &Payload, into: &mut [u8]) -> Option<usize> {
         let length = fields_of(payload);
-        self.cells.get_from(payload, payload.length() - length, into.get_mut(..length)?)?;
+        let from = if payload.has_block() { NAME } else { 0 };
+        self.cells.get_from(payload, from, into.get_mut(..length)?)?;
         Some(length)
     }
 
@@ -160,18 +197,20 @@ impl Rest {
         self.cells.free(payload);
     }
 
-    /// Fails unless the block of the next message can be received: it is here, or was fetched, and
-    /// there is memory for it, or it brings its own.
+    /// Fails unless the block of the next message can be received: it is here, or the receiver has
+    /// brought a copy of it, or memory for one that is in the message; and there is memory for it,
+    /// or it brings its own.
     pub(super) fn can_receive(
         &self,
         name: &BlockName,
         room: &Room<'_>,
-        fetched: Option<&Fetched>,
+        brought: Option<&Brought>,
     ) -> Result<(), Failure> {
-        if name.is_empty() {
+        let is_in_message = name.is_in_message();
+        if is_in_message && name.length == 0 {
             return Ok(());
         }
-        let is_here = self.blocks.is_here(name);
+        let is_here = !is_in_message && self.blocks.is_here(name);
         let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
         let pages = (name.length as usize).next_multiple_of(PAGE as usize);
         let brings_memory = here.is_some_and(Block::passes) && pages <= room.block;
@@ -183,9 +222,9 @@ impl Rest {
             let is_it = here.is_some_and(|block| block.len() == name.length as usize);
             return if is_it { Ok(()) } else { Err(Failure::Broken) };
         }
-        match fetched.filter(|fetched| fetched.name == *name) {
+        match brought.filter(|brought| brought.name == *name) {
             None => Err(Failure::Far(*name)),
-            Some(Fetched { block: None, .. }) => Err(Failure::Broken),
+            Some(Brought { block: None, .. }) => Err(Failure::Broken),
             Some(_) => Ok(()),
         }
     }
@@ -205,7 +244,11 @@ pub fn place_in(name: &BlockName) -> Option<LentAt> {
 
 /// Returns the number of bytes of a message's fields.
 pub fn fields_of(payload: &Payload) -> usize {
-    payload.length().saturating_sub(if payload.has_block { NAME } else { 0 })
+    let beside = match payload.with {
+        With::Nothing => 0,
+        With::Block(bytes) => NAME + usize::from(bytes),
+    };
+    payload.length().saturating_sub(beside)
 }
 
 impl Channels {
@@ -269,6 +312,13 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels::cells::Cells;
+    use crate::channels::doors::Doors;
+    use crate::channels::ended::Log;
+    use crate::channels::links::Links;
+    use crate::channels::seats::Seats;
+    use crate::channels::stream::Buffers;
+    use std::vec;
 
     #[test]
     fn a_name_says_where_its_block_is_or_not() {
@@ -279,6 +329,44 @@ mod tests {
             let at = LentAt { place: u64::from(page) * PAGE, length: 5000 };
             assert_eq!(place_in(&BlockName { place: page + 1, ..name }), Some(at));
         }
+    }
+
+    #[test]
+    fn a_block_in_its_message_is_there_after_any_fields() {
+        let me = Life { kernel: DomainId(0), epoch: Epoch(1) };
+        let mut rest = Rest {
+            cells: Cells::new(100),
+            blocks: Blocks::new(me, limits(1)),
+            seats: Seats::new(1),
+            links: Links::new(1),
+            doors: Doors::new(),
+            buffers: Buffers::new(),
+            ended: Log::new(),
+            sent: 0,
+        };
+        let bytes: Vec<u8> = (0..2048).map(|at| (at * 7) as u8).collect();
+        for fields in [0, 31, 32, 33, 64, 100, 1900] {
+            for length in [0, 1, 63, 64, 65, 140] {
+                let (fields, content) = (&bytes[..fields], &bytes[1000..1000 + length]);
+                let mut block = Block::of(content);
+                let name = rest.keep(&mut block, (1, 5), NAME + length).unwrap().unwrap();
+                assert!(name.is_in_message() && block.is_some());
+                let payload = rest.put(Some(&name), fields, block.as_ref()).unwrap();
+                assert_eq!(rest.block_of(&payload), Some(name));
+                let mut found = vec![0; fields.len()];
+                assert_eq!(rest.fields(&payload, &mut found), Some(fields.len()));
+                assert_eq!((found.as_slice(), fields_of(&payload)), (fields, fields.len()));
+                let brought = Brought { name, block: Block::zeroed(length) };
+                assert_eq!(rest.fill(&payload, Some(brought)), block);
+                rest.free(payload);
+            }
+        }
+        assert_eq!((rest.cells.left(), rest.blocks.used()), (100, (0, 0)));
+        let mut long = Block::of(&bytes);
+        let name = rest.keep(&mut long, (1, 5), NAME + 2047).unwrap().unwrap();
+        assert!(!name.is_in_message() && long.is_none());
+        rest.take_back(Some(name), &mut long);
+        assert_eq!(long, Block::of(&bytes));
     }
 
     #[test]

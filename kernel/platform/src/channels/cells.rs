@@ -1,5 +1,5 @@
-//! Memory for the fields of messages that are queued, and for the names of their blocks: cells of
-//! 64 bytes, all taken at the start.
+//! Memory for the fields of messages that are queued, for the names of their blocks, and for short
+//! blocks: cells of 64 bytes, all taken at the start.
 //!
 //! Contract: the caller queues no more than [`Cells::new`] was given, so a message that may be
 //! queued has cells. A [`Payload`] is freed exactly once.
@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 /// Bytes of a cell.
-const CELL: usize = 64;
+pub const CELL: usize = 64;
 /// The end of a list.
 const NONE: u16 = u16::MAX;
 
@@ -17,14 +17,27 @@ const NONE: u16 = u16::MAX;
 pub struct Payload {
     first: u16,
     length: u16,
-    /// They begin with the name of its block.
-    pub has_block: bool,
+    /// What there is beside the fields.
+    pub with: With,
+}
+
+/// What there is beside the fields of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum With {
+    Nothing,
+    /// The name of its block before the fields, and so many bytes of the block after them.
+    Block(u16),
 }
 
 impl Payload {
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {
         self.length.into()
+    }
+
+    #[inline]
+    pub fn has_block(&self) -> bool {
+        self.with != With::Nothing
     }
 }
 
@@ -52,7 +65,7 @@ impl Cells {
     }
 
     /// Copies bytes to cells. Returns `None` if there are too few, or `bytes` is too long.
-    pub fn put(&mut self, bytes: &[u8], has_block: bool) -> Option<Payload> {
+    pub fn put(&mut self, bytes: &[u8], with: With) -> Option<Payload> {
         let length = u16::try_from(bytes.len()).ok()?;
         // As most are. Without a free cell, there is none at `free`.
         if (1..=CELL).contains(&bytes.len()) {
@@ -61,7 +74,7 @@ impl Cells {
             self.free = core::mem::replace(self.next.get_mut(first as usize)?, NONE);
             self.left -= 1;
             cell.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            return Some(Payload { first, length, has_block });
+            return Some(Payload { first, length, with });
         }
         let needed = cells_for(bytes.len());
         if needed > self.left {
@@ -76,7 +89,7 @@ impl Cells {
             cell.get_mut(..piece.len())?.copy_from_slice(piece);
             first = at;
         }
-        Some(Payload { first, length, has_block })
+        Some(Payload { first, length, with })
     }
 
     /// Copies the bytes of a message to the start of `into`. Returns how many, or `None` if there
@@ -91,13 +104,15 @@ impl Cells {
         Some(length)
     }
 
-    /// Fills `into` with bytes of a message, which begin in its first cell. Returns `None` if there
-    /// are fewer.
+    /// Fills `into` with bytes of a message. Returns `None` if there are fewer.
     pub fn get_from(&self, payload: &Payload, from: usize, into: &mut [u8]) -> Option<()> {
         if from + into.len() > payload.length() {
             return None;
         }
         let (mut cell, mut skipped, mut rest) = (payload.first, from, into);
+        while skipped >= CELL && !rest.is_empty() {
+            (cell, skipped) = (*self.next.get(cell as usize)?, skipped - CELL);
+        }
         while !rest.is_empty() {
             let bytes = self.cells.get(cell as usize)?.get(skipped..)?;
             let (piece, after) = rest.split_at_mut(bytes.len().min(rest.len()));
@@ -138,7 +153,7 @@ mod tests {
             let length = random.below(300) as usize;
             let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
             let left = cells.left();
-            match cells.put(&bytes, false) {
+            match cells.put(&bytes, With::Nothing) {
                 Some(payload) => {
                     assert_eq!(left - cells.left(), cells_for(length));
                     held.push((payload, bytes));
@@ -153,6 +168,10 @@ mod tests {
                     cells.get(payload, &mut got[..bytes.len().saturating_sub(1)]).is_none(),
                     !bytes.is_empty()
                 );
+                let from = random.below(bytes.len() as u64 + 1) as usize;
+                let part = &mut got[..random.below((bytes.len() - from) as u64 + 1) as usize];
+                assert_eq!(cells.get_from(payload, from, part), Some(()));
+                assert_eq!(part, &bytes[from..from + part.len()]);
             }
             while !held.is_empty() && random.below(2) == 0 {
                 let at = random.below(held.len() as u64) as usize;

@@ -4,7 +4,7 @@
 //! The table's first end is the client's.
 
 use super::blocks::NAME;
-use super::cells::{Payload, cells_for};
+use super::cells::{CELL, Payload, cells_for};
 use super::{Failure, QUEUE, UNREAD, words};
 use kernel_channel::{Bounds, CARRIED, ContractId, EndId, Side};
 use kernel_contract::exchange::{Known, LONGEST_BLOCK, Outgoing};
@@ -96,8 +96,12 @@ pub fn terms(contract: &Known) -> Result<Terms, Failure> {
 fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     use kernel_contract::Side::{Client, Server};
     let all = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
-    let of = |message: Message| message.inline + if message.block != 0 { NAME } else { 0 };
-    let bytes = all.map(of).max().unwrap_or(0);
+    let of = |message: Message| match message.block {
+        0 => [message.inline; 2],
+        block => [message.inline + NAME, message.inline + NAME + block as usize],
+    };
+    // What messages need, and what they need with their blocks in them.
+    let bytes = all.map(of).fold([0; 2], |sum, one| [sum[0].max(one[0]), sum[1].max(one[1])]);
     if [Server, Client].into_iter().any(|from| contract.bound(from).block as usize > LONGEST_BLOCK)
     {
         return Err(Failure::Large);
@@ -105,8 +109,16 @@ fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     // To the client, which has the first end, and to the server.
     let unread = |from| u16::try_from(contract.bound(from).messages).unwrap_or(u16::MAX);
     let messages = [Server, Client].map(unread);
+    let most = messages.iter().max().map_or(0, |count| room_of_each(*count));
+    let bytes = bytes[0].max(bytes[1].min(most));
     let bounds = Bounds { messages, bytes: bytes as u32, level: contract.level() };
     if are_bounded(&bounds) { Ok(bounds) } else { Err(Failure::Large) }
+}
+
+/// Returns the bytes that each of so many messages may have, as far as kernels have room.
+fn room_of_each(count: u16) -> usize {
+    let cells = UNREAD / usize::from(count.max(1));
+    (cells * CELL).min(NAME + INLINE)
 }
 
 /// Returns whether kernels have room for all that may be unread.

@@ -6,11 +6,10 @@
 //! interrupts unmasked, because that may wait.
 
 use super::contracts::{Find, Permitted, hash_of, how_it_ended, permits};
-use super::{Channels, ENDS_OF_TREE, Failure, Fetched, Follow, Rest, State, fields_of};
+use super::{Brought, Channels, ENDS_OF_TREE, Failure, Follow, Rest, State, fields_of};
 use crate::peers::Peers;
 use arch::lock::Guard;
 use kernel_channel::{CARRIED, Carried, EndId, ReceiveError, SendError};
-use kernel_contract::Block;
 use kernel_contract::exchange::{Arrived, Cargo, Outgoing, Room};
 use kernel_node::Node;
 use kernel_sched::Handoff;
@@ -42,19 +41,21 @@ impl State {
         let contract = contracts(&hash_of(about.contract)).ok_or(Failure::NoContract)?;
         let next = permits(table, contract, &about, &message, &carried)?;
         let Outgoing { tag, bytes: fields, block, .. } = message;
-        let name = rest.keep(block, tree, about.secret)?;
-        let Some(payload) = rest.put(name.as_ref(), fields) else {
-            *block = name.and_then(|name| rest.blocks.take(&name));
+        let most = table.far_bytes(id).unwrap_or(0) as usize;
+        let name = rest.keep(block, (tree, about.secret), most.saturating_sub(fields.len()))?;
+        let Some(payload) = rest.put(name.as_ref(), fields, block.as_ref()) else {
+            rest.take_back(name, block);
             return Err(Failure::Breach);
         };
         let message =
             kernel_channel::Outgoing { tag, bytes: fields.len() as u32, payload, carried };
         let sent = table.send(id, message, &Permitted(next), &mut rest.follow_by(handoff));
         if let Err(refused) = sent {
-            *block = name.and_then(|name| rest.blocks.take(&name));
+            rest.take_back(name, block);
             rest.cells.free(refused.payload);
             return Err(refusal(refused.error));
         }
+        *block = None;
         if let Some(name) = name {
             table.count_block(id, name.length.into());
         }
@@ -66,7 +67,7 @@ impl State {
         &mut self,
         channels: &Channels,
         (id, tree): User,
-        (room, fetched): (&mut Room<'_>, &mut Option<Fetched>),
+        (room, brought): (&mut Room<'_>, &mut Option<Brought>),
         contracts: Find<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Result<Arrived, Failure> {
@@ -79,7 +80,7 @@ impl State {
                 return Err(Failure::Unfit { bytes: fields_of(payload), block, ends });
             }
             if let Some(name) = name {
-                rest.can_receive(&name, room, fetched.as_ref())?;
+                rest.can_receive(&name, room, brought.as_ref())?;
             }
             let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
             if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {
@@ -88,7 +89,7 @@ impl State {
         }
         let received = table.receive(id, &mut rest.follow_by(handoff));
         match received {
-            Ok(received) => Ok(channels.taken(table, rest, received, (tree, fetched))),
+            Ok(received) => Ok(channels.taken(table, rest, received, (tree, brought))),
             Err(ReceiveError::BadEnd) => Err(Failure::BadEnd),
             Err(ReceiveError::PeerClosed) => Err(how_it_ended(table, id, contracts)),
             Err(ReceiveError::Empty) => Err(Failure::Empty),
@@ -125,13 +126,13 @@ impl Channels {
     }
 
     /// Receives the next message, with ends for a process of this tree, and with its block if that
-    /// is here or was `fetched`. With `waits`, if there is no message, the calling thread is woken
+    /// is here or was brought. With `waits`, if there is no message, the calling thread is woken
     /// for the end from now on, until [`Channels::end_wait`].
     pub fn receive(
         &self,
         (node, peers): (&Node, &Peers),
         (end, tree): (u64, u32),
-        into: (&mut Room<'_>, &mut Option<Fetched>),
+        into: (&mut Room<'_>, &mut Option<Brought>),
         (contracts, waits): (Find<'_>, bool),
         handoff: &mut Handoff<'_>,
     ) -> Result<Arrived, Failure> {
@@ -154,7 +155,7 @@ impl Channels {
         (node, peers): (&Node, &Peers),
         (end, tree): (u64, u32),
         message: Outgoing<'_>,
-        into: (&mut Room<'_>, &mut Option<Fetched>),
+        into: (&mut Room<'_>, &mut Option<Brought>),
         contracts: Find<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Result<Arrived, Failure> {
@@ -207,13 +208,12 @@ impl Channels {
         table: &mut kernel_channel::Channels<super::Payload>,
         rest: &mut Rest,
         received: kernel_channel::Received<super::Payload>,
-        (tree, fetched): (u32, &mut Option<Fetched>),
+        (tree, brought): (u32, &mut Option<Brought>),
     ) -> Arrived {
         let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
-        let block = name.and_then(|name| match name.is_empty() {
-            // That takes no memory.
-            true => Block::of(&[]),
-            false => rest.blocks.take(&name).or_else(|| fetched.take()?.block),
+        let block = name.and_then(|name| match name.is_in_message() {
+            true => rest.fill(&received.payload, brought.take()),
+            false => rest.blocks.take(&name).or_else(|| brought.take()?.block),
         });
         rest.cells.free(received.payload);
         let ends = received.carried.map(|carried| match carried {

@@ -8,6 +8,7 @@
 //! the one that keeps the channels.
 
 use super::blocks::{Blocks, notice_of, notice_words, split_name};
+use super::cells::With;
 use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
 use super::messages::refusal;
@@ -37,10 +38,15 @@ fn may_send(from: Life, message: &Message<()>) -> bool {
     is_own && message.records().all(|record| are_bounded(&record.bounds))
 }
 
-/// Returns the name of a block that begins the bytes of a message, if it can be one.
-fn arriving(blocks: &Blocks, bytes: &[u8]) -> Option<BlockName> {
-    let name = split_name(bytes)?.0;
-    (blocks.may_arrive(&name) && name.length as usize <= LONGEST_BLOCK).then_some(name)
+/// Returns the name of a block that begins the bytes of a message, if it can be one, and what there
+/// is beside the fields.
+fn arriving(blocks: &Blocks, bytes: &[u8]) -> Option<(BlockName, With)> {
+    let (name, rest) = split_name(bytes)?;
+    let length = name.length as usize;
+    if name.is_in_message() {
+        return (length <= rest.len()).then_some((name, With::Block(length as u16)));
+    }
+    (blocks.may_arrive(&name) && length <= LONGEST_BLOCK).then_some((name, With::Block(0)))
 }
 
 impl State {
@@ -124,18 +130,19 @@ impl State {
         let State { table, rest } = self;
         let Rest { cells, blocks, .. } = rest;
         let message = message.with(|to| {
-            let name = if has_block { Some(arriving(blocks, bytes)?) } else { None };
+            let block = if has_block { Some(arriving(blocks, bytes)?) } else { None };
+            let (name, with) = block.unzip();
             match table.bytes_to(to) {
                 Some(most) if bytes.len() > most as usize => None,
                 Some(_) => {
-                    let payload = cells.put(bytes, has_block)?;
+                    let payload = cells.put(bytes, with.unwrap_or(With::Nothing))?;
                     name.iter().for_each(|name| blocks.arrives(name));
                     Some(payload)
                 }
                 // The message is dropped.
                 None => {
                     name.iter().for_each(|name| drop(blocks.take(name)));
-                    cells.put(&[], false)
+                    cells.put(&[], With::Nothing)
                 }
             }
         })?;
@@ -155,13 +162,13 @@ impl State {
         let message = table.next(to, &mut rest.follow(&node.scheduler))?;
         let there = rest.links.last_life(to);
         let Rest { cells, buffers, blocks, .. } = rest;
-        let has_block = matches!(&message, Message::Data { data, .. } if data.payload.has_block);
+        let has_block = matches!(&message, Message::Data { data, .. } if data.payload.has_block());
         let mut length = buffers.put(&message, has_block)?;
         let bytes = &mut buffers.bytes;
         if let Message::Data { data, .. } = message {
             let room = bytes.get_mut(length..)?;
             length += cells.get(&data.payload, room).unwrap_or(0);
-            if data.payload.has_block {
+            if data.payload.has_block() {
                 blocks.leaves(&split_name(room)?.0, there);
             }
             cells.free(data.payload);

@@ -6,8 +6,8 @@
 //!   2, id, secret, fate                                                    what becomes of a block
 //!   3 | words of `kernel_channel::wire::Plain`, the fields                 one without ends
 //! ```
-//! The number of words has bit 32, and the first plain word bit 8, if the fields begin with the
-//! name of a block.
+//! The number of words has bit 32, and the first plain word bit 8, if the name of a block comes
+//! before the fields. If that is in its message, it comes after them.
 
 use super::blocks::NAME;
 use super::words;
