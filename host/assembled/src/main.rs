@@ -10,8 +10,8 @@
 //! ```
 //! - [`plan`]: what the seed decides; [`points`]: or that a domain ends at one certain step
 //! - [`soc`]: the power controller, over processes
-//! - [`kernel`]: a kernel's process; [`callers`], [`shared`], [`processes`], [`talks`]: what runs on
-//!   it
+//! - [`kernel`]: a kernel's process
+//! - [`callers`], [`shared`], [`processes`], [`talks`]: what runs on it
 //! - [`history`]: what callers were answered; [`mod@judge`]: whether an order explains it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
 //! - [`turn`]: which process runs

@@ -22,7 +22,7 @@ pub struct Level(u8);
 impl Level {
     #[inline]
     pub const fn new(priority: u8, is_owed: bool) -> Level {
-        Level((priority * 2 | is_owed as u8) % LEVELS as u8)
+        Level(((priority * 2) | is_owed as u8) % LEVELS as u8)
     }
 
     #[inline]

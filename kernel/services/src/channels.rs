@@ -31,8 +31,8 @@ pub struct User<'a, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     Channel(Failure),
-    /// There is no memory for the block of the next message, or it did not arrive in time. It can be
-    /// received again.
+    /// There is no memory for the block of the next message, or it did not arrive in time. The
+    /// message can be received later.
     NoMemory,
     Silent,
     /// The thread must not wait any more.

@@ -111,7 +111,7 @@ pub fn notice_of([id, secret, fate]: [u64; 3]) -> Option<BlockNotice> {
 
 impl Rest {
     /// Keeps the block of a message that a process of this tree sends. One that can go in the
-    /// message stays `Some`, until it is sent. `room`: bytes that the message has beside its fields.
+    /// message stays `Some` until it is sent. `room`: the bytes that are left beside its fields.
     pub(super) fn keep(
         &mut self,
         block: &mut Option<Block>,

@@ -98,7 +98,7 @@ fn bounds(contract: &Known) -> Result<Bounds, Failure> {
     let all = (0..contract.messages() as u16).filter_map(|tag| contract.message(tag));
     let of = |message: Message| match message.block {
         0 => [message.inline; 2],
-        block => [message.inline + NAME, message.inline + NAME + block as usize],
+        block => [message.inline + NAME, message.inline + NAME + block],
     };
     // What messages need, and what they need with their blocks in them.
     let bytes = all.map(of).fold([0; 2], |sum, one| [sum[0].max(one[0]), sum[1].max(one[1])]);

@@ -9,9 +9,9 @@
 //!   virtual time of a thread: ticks that it has run + its base
 //!   ... of a priority:        the highest that a thread which ran had; it never goes back
 //!
-//!            wake --- less than a tenth of a slice behind ---> last of those that take turns
-//!              \----- further behind -----------------------> owed: the difference, but never more
-//!                                                             than one slice
+//!            wake --- its lag is below a tenth of a slice ---> last of those that take turns
+//!              \----- it is more ------------------------> owed: the lag, but never more than
+//!                                                             one slice
 //!   preempted ------------------------------------------------> first of its level, with the rest
 //!   slice or debt is over -----------------------------------> last of those that take turns
 //! ```
@@ -24,7 +24,7 @@ use crate::PRIORITIES;
 use crate::runqueue::Level;
 use core::cmp::Ordering;
 
-/// A thread is owed time if it is behind by this part of a slice at least: less is not worth a
+/// A thread is owed time if its lag is this part of a slice at least: less is not worth a
 /// preemption. Nor is a turn that has just begun: a thread that soon blocks again does all its work
 /// first, and what it wakes then finds more to do at once.
 const OWED_FROM: i64 = 10;
@@ -80,7 +80,7 @@ impl Table {
         self.entries[other].base += times[0] - times[1];
     }
 
-    /// A thread is on another core from now on: it is as far behind others there as it was here.
+    /// A thread is on another core from now on: it has the lag there that it had here.
     #[inline]
     pub(super) fn change_core(&mut self, index: Index, to: usize, now: u64) {
         if usize::from(self.entries[index as usize].core) != to {
@@ -108,12 +108,12 @@ impl Table {
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
         entry.upkeep.woken();
-        let behind = time - entry.virtual_time();
-        let is_owed = behind >= slice / OWED_FROM;
+        let lag = time - entry.virtual_time();
+        let is_owed = lag >= slice / OWED_FROM;
         entry.left = self.slice;
         if is_owed {
-            entry.base += (behind - slice).max(0);
-            entry.left = behind.min(slice) as u64;
+            entry.base += (lag - slice).max(0);
+            entry.left = lag.min(slice) as u64;
         }
         let level = Level::new(entry.priority, is_owed);
         self.cores[core].queue.push(&mut self.links, index, level);

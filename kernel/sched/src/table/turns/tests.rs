@@ -157,7 +157,7 @@ fn a_preempted_thread_continues_its_turn() {
         }
     }
     let mut preempted = 0;
-    // The first one had begun, the last ones may go on.
+    // The first one had begun, the last ones may continue.
     for three in turns[1..turns.len() - 1].windows(3) {
         let [(before, ran), (between, _), (after, rest)] = three else { continue };
         if *between == sleeper && *ran < SLICE {
@@ -169,12 +169,12 @@ fn a_preempted_thread_continues_its_turn() {
 }
 
 #[test]
-fn a_thread_that_is_hardly_behind_waits_for_its_turn() {
-    for (behind, is_owed) in [(SLICE / 10 - 1, false), (SLICE / 10, true)] {
+fn a_thread_with_a_small_lag_waits_for_its_turn() {
+    for (lag, is_owed) in [(SLICE / 10 - 1, false), (SLICE / 10, true)] {
         let (mut table, [sleeper, _]) = pair();
         assert!(table.block_current(0));
         table.pick(0, 0);
-        table.wake(sleeper, 0, behind);
+        table.wake(sleeper, 0, lag);
         assert_eq!(table.cores[0].queue.highest(), Some(Level::new(PRIORITY, is_owed)));
     }
 }
@@ -277,7 +277,7 @@ fn a_handoff_does_not_hold_the_virtual_time() {
 }
 
 #[test]
-fn a_thread_on_another_core_is_as_far_behind_as_before() {
+fn a_thread_on_another_core_has_the_same_lag() {
     let mut table = Table::new(2, SLICE);
     (0..2).for_each(|core| table.online(core, 0));
     let stays = table.create(new(PRIORITY, Some(0)), 0, 0).unwrap();
@@ -285,16 +285,16 @@ fn a_thread_on_another_core_is_as_far_behind_as_before() {
     // The first one has run for long when the second one begins on the idle core.
     let moves = table.create(new(PRIORITY, None), 0, 5000).unwrap();
     assert_eq!(table.pick(1, 5000), moves.index());
-    let behind = |table: &Table, core, now| {
+    let lag = |table: &Table, core, now| {
         table.virtual_time(core, PRIORITY, now) - table.entries[moves.index()].virtual_time()
     };
-    assert_eq!(behind(&table, 1, 5000), 0);
+    assert_eq!(lag(&table, 1, 5000), 0);
     assert!(table.block_current(1));
     let other = table.create(new(PRIORITY, Some(1)), 1, 5000).unwrap();
     assert_eq!(table.pick(1, 5000), other.index());
     assert!(table.block_current(1));
     table.pick(1, 5005);
-    assert_eq!(behind(&table, 1, 5005), 5, "another thread has run there");
+    assert_eq!(lag(&table, 1, 5005), 5, "another thread has run there");
     // Core 1 is busy when it wakes, and core 0 is idle.
     table.create(new(9, Some(1)), 1, 5010).unwrap();
     table.pick(1, 5010);
@@ -303,5 +303,5 @@ fn a_thread_on_another_core_is_as_far_behind_as_before() {
     table.pick(0, 5020);
     table.wake(moves, 1, 5030);
     assert_eq!(table.cores[0].queue.highest(), Some(Level::new(PRIORITY, false)));
-    assert_eq!(behind(&table, 0, 5030), 5);
+    assert_eq!(lag(&table, 0, 5030), 5);
 }
