@@ -27,22 +27,13 @@ use workbench::machine::Options;
 use workbench::rig::{Parts, Rig};
 use workbench::{model, prepare};
 
-/// The programs, each with the ratio computed from its mark, if it has one: compiled for speed,
-/// with the flags of native code, and with those and movable.
-const PROGRAMS: [(&str, Option<&str>); 13] = [
-    ("records", Some("program.native_ratio_tuned")),
-    ("records-plain", Some("program.native_ratio")),
-    ("records-movable", Some("program.native_ratio_movable")),
-    ("records-movable-calls", Some("program.native_ratio_movable_calls")),
-    ("light", None),
-    ("threads", None),
-    ("light-threads", None),
-    ("moves", None),
-    ("channels-c", None),
-    ("offload", None),
-    ("uploads", None),
-    ("postmarks", None),
-    ("mails", None),
+/// The ratios computed from marks, by the program that prints the mark: compiled for speed, with
+/// the flags of native code, and with those and movable.
+const RATIOS: [(&str, &str); 4] = [
+    ("records", "program.native_ratio_tuned"),
+    ("records-plain", "program.native_ratio"),
+    ("records-movable", "program.native_ratio_movable"),
+    ("records-movable-calls", "program.native_ratio_movable_calls"),
 ];
 /// Programs that others start.
 const STARTED: [(&str, &[&str]); 4] = [
@@ -58,13 +49,12 @@ const IN_MEMORY: &str = "ram=disk";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
 const NATIVE: (&str, &str) = ("native.mark", "native.sum");
 
-/// Starts the board of a group with `options`, and installs its programs.
+/// Starts the board of a group with `options`, and installs its program and those that it starts.
 pub fn start(place: &Place, group: &[Bench], options: Options) -> anyhow::Result<(Rig, Board)> {
     let first = &group[0];
-    let is_used = |name: &str| group.iter().any(|bench| program(bench) == name);
-    let used = PROGRAMS.iter().map(|(name, _)| name).filter(|name| is_used(name));
-    let started = STARTED.iter().filter(|(name, _)| is_used(name)).flat_map(|(_, all)| *all);
-    let programs = used.chain(started).map(|name| apps::build_for_test(place, name));
+    let started = STARTED.iter().filter(|(name, _)| *name == program(first));
+    let names = [program(first)].into_iter().chain(started.flat_map(|(_, all)| *all).copied());
+    let programs = names.map(|name| apps::build_for_test(place, name));
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let (board, kernels) =
         prepare::board_and_kernels(place, &first.board, kernels::Profile::Kernel)?;
@@ -120,8 +110,8 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
             run(instance, on, &bench.command)
         })?;
         let domain = board.domains.iter().find(|domain| domain.name == *on);
-        let ratio_of = PROGRAMS.iter().find(|(name, _)| program(bench) == *name);
-        if let (Some(domain), Some(mark), Some((_, Some(name)))) =
+        let ratio_of = RATIOS.iter().find(|(name, _)| program(bench) == *name);
+        if let (Some(domain), Some(mark), Some((_, name))) =
             (domain, value(&found, MARK.0), ratio_of)
         {
             let ratio = ratio(place, domain, mark, value(&found, MARK.1))?;
@@ -157,7 +147,7 @@ fn with_moved(
 }
 
 /// Returns the program of a benchmark's command.
-fn program(bench: &Bench) -> &str {
+pub fn program(bench: &Bench) -> &str {
     bench.command.split_whitespace().next().unwrap_or_default()
 }
 
