@@ -10,6 +10,7 @@ use crate::report::Count;
 use crate::turn::control;
 use abi::soc::state;
 use base::id::{DomainId, Epoch};
+use base::prng::Prng;
 use contract::Contract;
 use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
@@ -138,7 +139,7 @@ impl<'a> Talk<'a> {
         words: &[u64],
         (end, block): (Option<u64>, &mut Option<Block>),
     ) -> Result<(), Over> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = fields_of(words);
         let message = Outgoing { tag, bytes: &bytes, block, ends: [end, None] };
         let sent = self.user().send(self.end, message, &find);
         sent.map_err(|why| self.over(Failed::Channel(why)))
@@ -146,8 +147,7 @@ impl<'a> Talk<'a> {
 
     /// Sends a message, if there is one, and receives the next one.
     fn exchange(&self, sent: Option<(u16, &[u64], &mut Option<Block>)>) -> Result<Message, Over> {
-        let bytes: Vec<u8> =
-            sent.iter().flat_map(|sent| sent.1).flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = sent.as_ref().map_or(Vec::new(), |sent| fields_of(sent.1));
         let mut fields = [0; 8 * WORDS];
         let mut message =
             sent.map(|(tag, _, block)| Outgoing { tag, bytes: &bytes, block, ends: [None; 2] });
@@ -160,12 +160,9 @@ impl<'a> Talk<'a> {
             };
             match self.user().exchange(self.end, (message.take(), room), (&find, true)) {
                 Ok(arrived) => {
-                    let word = |at: usize| {
-                        fields[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
-                    };
-                    let words = [word(0), word(8)];
-                    let more = (16..arrived.length).step_by(8);
-                    assert!(more.into_iter().all(|at| word(at) == words[0]), "fields differ");
+                    let words = [0, 1].map(|at| word(&fields, at));
+                    let mut more = 2..arrived.length / 8;
+                    assert!(more.all(|at| word(&fields, at) == words[0]), "fields differ");
                     return Ok(Message { tag: arrived.tag, words, arrived });
                 }
                 // Its block did not come in time.
@@ -177,18 +174,14 @@ impl<'a> Talk<'a> {
 
     /// Sends two words, and receives a message, in the shortest way.
     fn call(&self, tag: u16, words: [u64; 2]) -> Result<Message, Over> {
-        let bytes = words.map(u64::to_le_bytes);
-        let mut fields = [0; 16];
-        let called =
-            self.user().call_plain(self.end, (tag, bytes.as_flattened()), &mut fields, find);
+        let (bytes, mut fields) = (fields_of(&words), [0; 16]);
+        let called = self.user().call_plain(self.end, (tag, &bytes), &mut fields, find);
         match called.map_err(|why| self.over(why))? {
             Called::Refused => self.exchange(Some((tag, &words, &mut None))),
             Called::Sent => self.exchange(None),
             Called::Arrived { tag, length } => {
                 count(Count::ShortWays);
-                let (low, high) = fields.split_at(8);
-                let words = [low, high]
-                    .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+                let words = [0, 1].map(|at| word(&fields, at));
                 let ends = [Cargo::Nothing; 2];
                 let arrived = Arrived { tag, length: length.into(), block: None, ends };
                 Ok(Message { tag, words, arrived })
@@ -198,7 +191,7 @@ impl<'a> Talk<'a> {
 
     /// Makes a block that follows from a number.
     fn block(&self, number: u64, length: usize) -> Block {
-        let bytes: Vec<u8> = (0..length as u64).map(|at| byte(number, at)).collect();
+        let bytes: Vec<u8> = bytes_of(number).take(length).collect();
         let block = self.session.kernel.channels.block(self.end, &bytes);
         block.expect("a caller's kernel has memory for a block")
     }
@@ -209,10 +202,8 @@ impl<'a> Talk<'a> {
             assert!(deaths(self.session.kernel) != self.before, "a block was lost");
             return Err(Over);
         };
-        for (at, piece) in block.pieces() {
-            let is_right = |(i, &found): (usize, &u8)| found == byte(number, (at + i) as u64);
-            assert!(piece.iter().enumerate().all(is_right), "block {number} differs");
-        }
+        let found = block.pieces().flat_map(|(_, piece)| piece).copied();
+        assert!(found.eq(bytes_of(number).take(block.len())), "block {number} differs");
         // That of a near end never is.
         let is_near = self.session.kernel.channels.is_near(self.end);
         let is_short = !is_near && (1..=SHORT).contains(&block.len());
@@ -227,10 +218,20 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// A byte of the block with this number.
-fn byte(number: u64, at: u64) -> u8 {
-    let mixed = (number ^ at << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
+/// Returns the bytes of the block with this number, without end.
+fn bytes_of(number: u64) -> impl Iterator<Item = u8> {
+    let mut random = Prng::new(number);
+    std::iter::repeat_with(move || random.next() as u8)
+}
+
+/// Returns the fields of a message: these words.
+fn fields_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Undoes that for one word.
+fn word(fields: &[u8], at: usize) -> u64 {
+    fields[8 * at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// The body of a server's thread.

@@ -266,8 +266,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         pid_on(rig, "shadow")?;
         let here = Running::begin(&rig.instance, "main", &["zzz"], b"");
         let pid = pid_on(rig, "main")?;
-        // When this has run, the parents of both know that they have started.
-        says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")?;
+        main_knows(rig)?;
         rig.kill("shadow")?;
         let found = there.end()?;
         if found.code != LOST {
@@ -284,6 +283,13 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         says(rig, "shadow", &["args", "back"], b"", b"back\n")?;
     }
     Ok(())
+}
+
+/// Runs the tool on main. Afterwards main knows that programs started before have started. Until
+/// then, a death of their kernel may lose that fact with the process table, and `exec` can only
+/// report an error.
+pub(super) fn main_knows(rig: &Rig) -> Result<(), Failure> {
+    says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")
 }
 
 /// Waits until the weak kernel runs again.

@@ -79,8 +79,7 @@ pub fn harmful(rig: &mut Rig) -> Result<(), Failure> {
     }
     let running = run(rig, "shadow", IN_C, &["spin"]);
     pid_of(rig, "shadow", IN_C)?;
-    // When this has run, main knows that the one on shadow has started. Before that, the death
-    // may lose that fact with the process table, and `exec` can only report an error.
+    // As `programs::main_knows`.
     ends_with(rig, "main", &["exit", "5"], 5)?;
     rig.kill("shadow")?;
     let found = running.end()?;

@@ -3,7 +3,7 @@
 use super::disk::{begin, clean, content, poweroff, same};
 use super::host::{pattern, pull};
 use super::peers::wait_for;
-use super::programs::{LOST, Running, back, install, pid_on, says, wrong};
+use super::programs::{LOST, Running, back, install, main_knows, pid_on, says, wrong};
 use super::services::{came_back, logged};
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
@@ -30,8 +30,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         let alive = pid_on(rig, "main")?;
         let writes = Running::begin(&rig.instance, "shadow", &["log", "disk/log"], b"");
         let dead = pid_on(rig, "shadow")?;
-        // When this has run, main knows that the one on shadow has started.
-        says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")?;
+        main_knows(rig)?;
         std::thread::sleep(Duration::from_millis(200 + round * 97));
         rig.kill("shadow")?;
         let found = writes.end()?;

@@ -324,7 +324,8 @@ impl Scheduler {
     /// Wakes all threads of a queue in one step.
     fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
-        queue.with_head(|head| while table.wake_first(head, here(), cpu::clock()) {});
+        let (core, now) = (here(), cpu::clock());
+        queue.with_head(|head| while table.wake_first(head, core, now) {});
         self.announce(&mut table);
     }
 
@@ -416,9 +417,9 @@ impl Scheduler {
             cpu::irqs_off();
             let index = self.current().index();
             let mut table = self.table.lock();
-            table.exit_current(here());
-            while self.joins[index].with_head(|head| table.wake_first(head, here(), cpu::clock())) {
-            }
+            let (core, now) = (here(), cpu::clock());
+            table.exit_current(core);
+            self.joins[index].with_head(|head| while table.wake_first(head, core, now) {});
             drop(self.switch_away(table));
         }
     }

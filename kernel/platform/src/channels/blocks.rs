@@ -17,7 +17,7 @@
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
-use super::cells::{Payload, With};
+use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
 use crate::peers::with_room;
 use abi::channel::{FetchBlock, LendBlock, LentAt};
@@ -150,7 +150,7 @@ impl Rest {
         fields: &[u8],
         block: Option<&Block>,
     ) -> Option<Payload> {
-        let Some(name) = name else { return self.cells.put(fields, With::Nothing) };
+        let Some(name) = name else { return self.cells.put(fields, None) };
         let block = block.filter(|_| name.is_in_message());
         let in_message = block.map_or(0, Block::len);
         let bytes = self.buffers.bytes.get_mut(..NAME + fields.len() + in_message)?;
@@ -161,13 +161,13 @@ impl Rest {
         for (at, piece) in block.into_iter().flat_map(Block::pieces) {
             rest.get_mut(at..at + piece.len())?.copy_from_slice(piece);
         }
-        self.cells.put(bytes, With::Block(u16::try_from(in_message).ok()?))
+        self.cells.put(bytes, Some(u16::try_from(in_message).ok()?))
     }
 
     /// Copies a block out of its message, to memory that the receiver has brought. One without
     /// bytes needs none.
     pub(super) fn fill(&mut self, payload: &Payload, brought: Option<Brought>) -> Option<Block> {
-        let With::Block(length @ 1..) = payload.with else { return Block::of(&[]) };
+        let Some(length @ 1..) = payload.block else { return Block::of(&[]) };
         let bytes = self.buffers.bytes.get_mut(..length.into())?;
         self.cells.get_from(payload, payload.length() - bytes.len(), bytes)?;
         let mut block = brought?.block?;
@@ -177,14 +177,14 @@ impl Rest {
     /// Returns the name of a message's block.
     pub(super) fn block_of(&self, payload: &Payload) -> Option<BlockName> {
         let mut bytes = [0; NAME];
-        payload.has_block().then(|| self.cells.get_from(payload, 0, &mut bytes))??;
+        payload.block.and_then(|_| self.cells.get_from(payload, 0, &mut bytes))?;
         Some(split_name(&bytes)?.0)
     }
 
     /// Copies the fields of a message. Returns how many bytes, or `None` if there is no room.
     pub(super) fn fields(&self, payload: &Payload, into: &mut [u8]) -> Option<usize> {
         let length = fields_of(payload);
-        let from = if payload.has_block() { NAME } else { 0 };
+        let from = payload.block.map_or(0, |_| NAME);
         self.cells.get_from(payload, from, into.get_mut(..length)?)?;
         Some(length)
     }
@@ -244,10 +244,7 @@ pub fn place_in(name: &BlockName) -> Option<LentAt> {
 
 /// Returns the number of bytes of a message's fields.
 pub fn fields_of(payload: &Payload) -> usize {
-    let beside = match payload.with {
-        With::Nothing => 0,
-        With::Block(bytes) => NAME + usize::from(bytes),
-    };
+    let beside = payload.block.map_or(0, |bytes| NAME + usize::from(bytes));
     payload.length().saturating_sub(beside)
 }
 

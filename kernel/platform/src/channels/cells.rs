@@ -17,27 +17,14 @@ const NONE: u16 = u16::MAX;
 pub struct Payload {
     first: u16,
     length: u16,
-    /// What there is beside the fields.
-    pub with: With,
-}
-
-/// What there is beside the fields of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum With {
-    Nothing,
-    /// The name of its block before the fields, and so many bytes of the block after them.
-    Block(u16),
+    /// With a block: its name comes before the fields, and so many of its bytes after them.
+    pub block: Option<u16>,
 }
 
 impl Payload {
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {
         self.length.into()
-    }
-
-    #[inline]
-    pub fn has_block(&self) -> bool {
-        self.with != With::Nothing
     }
 }
 
@@ -65,7 +52,7 @@ impl Cells {
     }
 
     /// Copies bytes to cells. Returns `None` if there are too few, or `bytes` is too long.
-    pub fn put(&mut self, bytes: &[u8], with: With) -> Option<Payload> {
+    pub fn put(&mut self, bytes: &[u8], block: Option<u16>) -> Option<Payload> {
         let length = u16::try_from(bytes.len()).ok()?;
         // As most are. Without a free cell, there is none at `free`.
         if (1..=CELL).contains(&bytes.len()) {
@@ -74,7 +61,7 @@ impl Cells {
             self.free = core::mem::replace(self.next.get_mut(first as usize)?, NONE);
             self.left -= 1;
             cell.get_mut(..bytes.len())?.copy_from_slice(bytes);
-            return Some(Payload { first, length, with });
+            return Some(Payload { first, length, block });
         }
         let needed = cells_for(bytes.len());
         if needed > self.left {
@@ -89,7 +76,7 @@ impl Cells {
             cell.get_mut(..piece.len())?.copy_from_slice(piece);
             first = at;
         }
-        Some(Payload { first, length, with })
+        Some(Payload { first, length, block })
     }
 
     /// Copies the bytes of a message to the start of `into`. Returns how many, or `None` if there
@@ -153,7 +140,7 @@ mod tests {
             let length = random.below(300) as usize;
             let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
             let left = cells.left();
-            match cells.put(&bytes, With::Nothing) {
+            match cells.put(&bytes, None) {
                 Some(payload) => {
                     assert_eq!(left - cells.left(), cells_for(length));
                     held.push((payload, bytes));

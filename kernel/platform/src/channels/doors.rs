@@ -12,7 +12,6 @@
 //! it is charged for those that come from other kernels. An end for which there is no room, or no
 //! door, is closed; its client finds the channel closed.
 
-use super::cells::With;
 use super::contracts::{Permitted, terms};
 use super::links::ticket_for_door;
 use super::{Channels, ENDS_OF_TREE, Failure, Life, QUEUE, Rest, State};
@@ -76,7 +75,7 @@ impl State {
         let State { table, rest } = self;
         let Rest { doors, cells, .. } = rest;
         let door = doors.find(number).map(|door| door.end);
-        let sent = door.zip(cells.put(&[], With::Nothing)).map(|(door, payload)| {
+        let sent = door.zip(cells.put(&[], None)).map(|(door, payload)| {
             let carried = [Some(end), None];
             let message = Outgoing { tag: 0, bytes: 0, payload, carried };
             table.send(door, message, &Permitted(0), &mut rest.follow(&node.scheduler))

@@ -6,7 +6,6 @@
 //! short message for a thread that waits here does not pass the queue: it is put at the thread's
 //! seat ([`super::seats`]), and is received from then on, whatever becomes of the thread.
 
-use super::cells::With;
 use super::contracts::permits_fields;
 use super::{Channels, Follow, State};
 use crate::peers::Peers;
@@ -42,7 +41,7 @@ impl State {
             handoff.wake(thread);
             return Some(());
         }
-        let payload = rest.cells.put(fields, With::Nothing)?;
+        let payload = rest.cells.put(fields, None)?;
         let woken = sender.send((tag, next), length, payload);
         rest.sent = rest.sent.wrapping_add(1);
         if let Some(end) = woken {
@@ -78,7 +77,7 @@ impl State {
     ) -> Option<Called> {
         let State { table, rest } = self;
         let Taken { tag, payload, wakes } = table.receive_quiet(id, |payload| {
-            !payload.has_block() && rest.cells.get(payload, into).is_some()
+            payload.block.is_none() && rest.cells.get(payload, into).is_some()
         })?;
         let length = payload.length() as u16;
         rest.cells.free(payload);

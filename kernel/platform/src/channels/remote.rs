@@ -8,7 +8,6 @@
 //! the one that keeps the channels.
 
 use super::blocks::{Blocks, notice_of, notice_words, split_name};
-use super::cells::With;
 use super::contracts::are_bounded;
 use super::links::{Links, is_ticket_of};
 use super::messages::refusal;
@@ -38,15 +37,15 @@ fn may_send(from: Life, message: &Message<()>) -> bool {
     is_own && message.records().all(|record| are_bounded(&record.bounds))
 }
 
-/// Returns the name of a block that begins the bytes of a message, if it can be one, and what there
-/// is beside the fields.
-fn arriving(blocks: &Blocks, bytes: &[u8]) -> Option<(BlockName, With)> {
+/// Returns the name of a block that begins the bytes of a message, if it can be one, and how many
+/// bytes of the block are after the fields.
+fn arriving(blocks: &Blocks, bytes: &[u8]) -> Option<(BlockName, u16)> {
     let (name, rest) = split_name(bytes)?;
     let length = name.length as usize;
     if name.is_in_message() {
-        return (length <= rest.len()).then_some((name, With::Block(length as u16)));
+        return (length <= rest.len()).then_some((name, length as u16));
     }
-    (blocks.may_arrive(&name) && length <= LONGEST_BLOCK).then_some((name, With::Block(0)))
+    (blocks.may_arrive(&name) && length <= LONGEST_BLOCK).then_some((name, 0))
 }
 
 impl State {
@@ -131,18 +130,18 @@ impl State {
         let Rest { cells, blocks, .. } = rest;
         let message = message.with(|to| {
             let block = if has_block { Some(arriving(blocks, bytes)?) } else { None };
-            let (name, with) = block.unzip();
+            let (name, in_message) = block.unzip();
             match table.bytes_to(to) {
                 Some(most) if bytes.len() > most as usize => None,
                 Some(_) => {
-                    let payload = cells.put(bytes, with.unwrap_or(With::Nothing))?;
+                    let payload = cells.put(bytes, in_message)?;
                     name.iter().for_each(|name| blocks.arrives(name));
                     Some(payload)
                 }
                 // The message is dropped.
                 None => {
                     name.iter().for_each(|name| drop(blocks.take(name)));
-                    cells.put(&[], With::Nothing)
+                    cells.put(&[], None)
                 }
             }
         })?;
@@ -162,13 +161,14 @@ impl State {
         let message = table.next(to, &mut rest.follow(&node.scheduler))?;
         let there = rest.links.last_life(to);
         let Rest { cells, buffers, blocks, .. } = rest;
-        let has_block = matches!(&message, Message::Data { data, .. } if data.payload.has_block());
+        let has_block =
+            matches!(&message, Message::Data { data, .. } if data.payload.block.is_some());
         let mut length = buffers.put(&message, has_block)?;
         let bytes = &mut buffers.bytes;
         if let Message::Data { data, .. } = message {
             let room = bytes.get_mut(length..)?;
             length += cells.get(&data.payload, room).unwrap_or(0);
-            if data.payload.has_block() {
+            if data.payload.block.is_some() {
                 blocks.leaves(&split_name(room)?.0, there);
             }
             cells.free(data.payload);
