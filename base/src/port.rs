@@ -16,6 +16,23 @@ pub trait Frames {
     fn allocate(&self, order: u8) -> Option<PhysAddr>;
     /// Frees what [`Frames::allocate`] returned for the same order.
     fn free(&self, frames: PhysAddr, order: u8);
+
+    /// Allocates `count` adjacent frames, aligned to the next power of two; at least so many.
+    fn allocate_run(&self, count: usize) -> Option<PhysAddr> {
+        self.allocate(order_of(count)?)
+    }
+
+    /// Frees what [`Frames::allocate_run`] returned for the same count.
+    fn free_run(&self, frames: PhysAddr, count: usize) {
+        if let Some(order) = order_of(count) {
+            self.free(frames, order);
+        }
+    }
+}
+
+/// Returns the order of the smallest block that has `count` frames.
+pub fn order_of(count: usize) -> Option<u8> {
+    count.checked_next_power_of_two().map(|frames| frames.ilog2() as u8)
 }
 
 /// Cache maintenance by address range, to the point of coherency.

@@ -150,6 +150,24 @@ impl Frames for MemoryManager {
             self.bad_frees.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    fn allocate_run(&self, count: usize) -> Option<PhysAddr> {
+        if count == 1 {
+            return self.allocate_one();
+        }
+        self.frames.allocate_run(count).or_else(|| {
+            self.flush_core();
+            self.frames.allocate_run(count)
+        })
+    }
+
+    fn free_run(&self, run: PhysAddr, count: usize) {
+        let freed =
+            if count == 1 { self.free_one(run) } else { self.frames.free_run(run, count) };
+        if freed.is_err() {
+            self.bad_frees.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -27,11 +27,12 @@ use abi::boot::BLOCK;
 use abi::memory::MAX_BLOCKS;
 use arch::lock::{Lock, Once};
 use base::addr::{PAGE, PhysAddr};
+use base::port::order_of;
 
 use crate::ranks;
 use crate::raw::tags;
 use crate::set::BlockSet;
-use lists::{Lists, Region};
+use lists::{Lists, Region, set_tag};
 use span::Global;
 
 mod lists;
@@ -199,6 +200,34 @@ impl FrameAllocator {
         block
     }
 
+    /// Allocates `count` adjacent frames, aligned to the next power of two: a block whose last
+    /// frames are free again. What stays is a block for each binary digit of `count`, the largest
+    /// first ([`pieces`]).
+    pub fn allocate_run(&self, count: usize) -> Option<PhysAddr> {
+        let order = order_of(count).filter(|order| count != 0 && *order <= MAX_ORDER)?;
+        let mut inner = self.inner.lock();
+        let block = inner.take(self, order, Placing::Fixed);
+        if let Some((region, _)) = block.and_then(|block| self.find(block)) {
+            inner.cut(self, region, block?.0, count);
+        }
+        self.probe(&inner);
+        block
+    }
+
+    /// Frees what [`FrameAllocator::allocate_run`] returned for the same count.
+    pub fn free_run(&self, run: PhysAddr, count: usize) -> Result<(), FreeError> {
+        let mut inner = self.inner.lock();
+        let is_run = |(at, order)| match self.find(PhysAddr(at)) {
+            None => Err(FreeError::Foreign),
+            Some((_, tag)) if tag.load(Ordering::Relaxed) == USED | order => Ok(()),
+            Some(_) => Err(FreeError::NotAllocated),
+        };
+        pieces(run.0, count).try_for_each(is_run)?;
+        pieces(run.0, count).try_for_each(|(at, order)| {
+            self.free_locked(&mut inner, PhysAddr(at), order)
+        })
+    }
+
     /// Records memory pressure; called after every allocation from the lists.
     #[inline]
     fn probe(&self, inner: &Inner) {
@@ -325,6 +354,17 @@ impl FrameAllocator {
     }
 }
 
+/// Iterates over the blocks that a run of `count` frames consists of, and their orders.
+fn pieces(run: u64, count: usize) -> impl Iterator<Item = (u64, u8)> {
+    let (mut at, mut left) = (run, count);
+    core::iter::from_fn(move || {
+        let order = left.checked_ilog2()?;
+        let piece = at;
+        (at, left) = (at + (PAGE << order), left - (1 << order));
+        Some((piece, order as u8))
+    })
+}
+
 /// Returns the first range of `bytes` in `[base, end)` that does not overlap `kept`.
 fn place_tags(base: u64, end: u64, bytes: u64, kept: &[(PhysAddr, PhysAddr)]) -> Option<u64> {
     let mut at = base;
@@ -385,6 +425,19 @@ impl Inner {
         };
         let index = self.open.from(end).find(|&index| self.blocks[index].has(order))?;
         self.blocks[index].take(|_| Some(&global.region), order, marks)
+    }
+
+    /// Frees all but the first `count` frames of an allocated block of the next power of two.
+    fn cut(&mut self, frames: &FrameAllocator, region: &Region, block: u64, count: usize) {
+        for (at, order) in pieces(block, count) {
+            set_tag(region, at, USED | order);
+        }
+        let mut kept = count;
+        while !kept.is_power_of_two() {
+            let order = kept.trailing_zeros() as u8;
+            self.give(frames, region, block + PAGE * kept as u64, order);
+            kept += 1 << order;
+        }
     }
 
     fn give(&mut self, frames: &FrameAllocator, region: &Region, at: u64, order: u8) {

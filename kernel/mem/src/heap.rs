@@ -1,4 +1,5 @@
-//! The kernel heap: small objects in slabs by size class, large objects in frames of their own.
+//! The kernel heap: small objects in slabs by size class, large objects in frames of their own, no
+//! more than they need.
 //!
 //! A slab is a block of frames, aligned to its size, that starts with a header. Freed objects form
 //! a list through their first word; objects that were never used start at offset `fresh`. A class
@@ -60,7 +61,8 @@ pub struct Heap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
     Class(usize),
-    Frames(u8),
+    /// So many frames.
+    Frames(usize),
     TooLarge,
 }
 
@@ -72,10 +74,9 @@ fn backing(layout: Layout) -> Backing {
     if let Some(class) = SIZES.iter().position(wanted) {
         return Backing::Class(class);
     }
-    let bytes = size.max(align).max(PAGE as usize);
-    let order = bytes.checked_next_power_of_two().map(|b| b.ilog2() - PAGE.ilog2());
-    match order {
-        Some(order) if order <= u32::from(MAX_ORDER) => Backing::Frames(order as u8),
+    // A run is aligned to the power of two that is no smaller.
+    match size.max(align).div_ceil(PAGE as usize) {
+        frames if frames <= 1 << MAX_ORDER => Backing::Frames(frames),
         _ => Backing::TooLarge,
     }
 }
@@ -112,11 +113,11 @@ impl Heap {
     pub fn allocate(&self, frames: &dyn Frames, layout: Layout) -> Option<NonZeroUsize> {
         let (at, bytes) = match backing(layout) {
             Backing::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
-            Backing::Frames(order) => {
-                let bytes = (PAGE as usize) << order;
-                let block = frames.allocate(order)?;
+            Backing::Frames(count) => {
+                let bytes = PAGE as usize * count;
+                let run = frames.allocate_run(count)?;
                 self.taken.fetch_add(bytes, Ordering::Relaxed);
-                (block.to_virt().0 as usize, bytes)
+                (run.to_virt().0 as usize, bytes)
             }
             Backing::TooLarge => return None,
         };
@@ -131,9 +132,9 @@ impl Heap {
                 self.free_small(frames, class, at.get());
                 SIZES[class]
             }
-            Backing::Frames(order) => {
-                let bytes = (PAGE as usize) << order;
-                frames.free(VirtAddr(at.get() as u64).to_phys(), order);
+            Backing::Frames(count) => {
+                let bytes = PAGE as usize * count;
+                frames.free_run(VirtAddr(at.get() as u64).to_phys(), count);
                 self.taken.fetch_sub(bytes, Ordering::Relaxed);
                 bytes
             }

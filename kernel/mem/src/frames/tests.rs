@@ -80,6 +80,24 @@ fn wrong_frees_are_errors_and_change_nothing() {
     assert_eq!(frames.free(block, 2), not_allocated, "twice");
 }
 
+#[test]
+fn wrong_frees_of_runs_are_errors_and_change_nothing() {
+    let (frames, base) = allocator(4 * MIB, 0);
+    assert_eq!((frames.allocate_run(0), frames.allocate_run(usize::MAX)), (None, None));
+    let run = frames.allocate_run(7).unwrap();
+    let before = frames.statistics();
+    let not_allocated = Err(FreeError::NotAllocated);
+    for count in [1, 2, 3, 5, 8, 9] {
+        assert_eq!(frames.free_run(run, count), not_allocated, "{count} frames");
+    }
+    assert_eq!(frames.free(run, 3), not_allocated, "a block");
+    assert_eq!(frames.free_run(run.plus(PAGE), 6), not_allocated, "inside");
+    assert_eq!(frames.free_run(base.plus(4 * MIB), 7), Err(FreeError::Foreign));
+    assert_eq!(frames.statistics(), before);
+    assert_eq!(frames.free_run(run, 7), Ok(()));
+    assert_eq!(frames.free_run(run, 7), not_allocated, "twice");
+}
+
 /// Random operations against a model of what is allocated: no overlap, alignment, contents survive,
 /// no loss, and everything joins again at the end.
 #[test]
@@ -92,29 +110,38 @@ fn random_operations_match_a_model() {
         let second = memory(MIB, 0);
         frames.add_region(second, MIB, &[]).unwrap();
         let fresh = frames.statistics();
-        let mut out: BTreeMap<u64, u8> = BTreeMap::new();
+        let mut out: BTreeMap<u64, usize> = BTreeMap::new();
+        let free = |at: u64, count| frames.free_run(PhysAddr(at), count);
         for _ in 0..3000 {
             if prng.chance(11, 20) {
                 let order = (prng.below(64).trailing_zeros() as u8).min(6);
-                let Some(block) = frames.allocate(order) else { continue };
-                assert!(block.is_aligned(PAGE << order), "seed {seed}");
-                let end = block.0 + (PAGE << order);
+                let largest = 1usize << order;
+                let count = largest - prng.below(largest.div_ceil(2) as u64) as usize;
+                // A block is a run of a power of two.
+                let run = match prng.chance(1, 2) && count.is_power_of_two() {
+                    true => frames.allocate(order),
+                    false => frames.allocate_run(count),
+                };
+                let Some(run) = run else { continue };
+                assert!(run.is_aligned(PAGE << order), "seed {seed}");
+                let end = run.0 + PAGE * count as u64;
                 let below = out.range(..end).next_back();
-                assert!(below.is_none_or(|(at, o)| at + (PAGE << o) <= block.0), "seed {seed}");
-                Word::at(block.to_virt().0 as usize).set(block.0);
-                out.insert(block.0, order);
+                let is_before = |(at, count): (&u64, &usize)| at + PAGE * *count as u64 <= run.0;
+                assert!(below.is_none_or(is_before), "seed {seed}");
+                Word::at(run.to_virt().0 as usize).set(run.0);
+                out.insert(run.0, count);
             } else if !out.is_empty() {
                 let nth = prng.below(out.len() as u64) as usize;
-                let (&at, &order) = out.iter().nth(nth).unwrap();
+                let (&at, &count) = out.iter().nth(nth).unwrap();
                 assert_eq!(Word::at(PhysAddr(at).to_virt().0 as usize).get(), at, "seed {seed}");
                 out.remove(&at);
-                assert_eq!(frames.free(PhysAddr(at), order), Ok(()), "seed {seed}");
+                assert_eq!(free(at, count), Ok(()), "seed {seed}");
             }
-            let used: usize = out.values().map(|order| 1 << order).sum();
+            let used: usize = out.values().sum();
             assert_eq!(frames.statistics().free + used, fresh.free, "seed {seed}");
         }
-        for (at, order) in out {
-            frames.free(PhysAddr(at), order).unwrap();
+        for (at, count) in out {
+            free(at, count).unwrap();
         }
         assert_eq!(frames.statistics(), fresh, "seed {seed}: all blocks join again");
     }

@@ -28,10 +28,12 @@ fn layouts_map_to_size_classes_and_frames() {
     assert_eq!(backing(layout(48, 16)), Backing::Class(2));
     assert_eq!(backing(layout(48, 64)), Backing::Class(3), "aligned to 64");
     assert_eq!(backing(layout(2048, 2048)), Backing::Class(13));
-    assert_eq!(backing(layout(2049, 1)), Backing::Frames(0));
-    assert_eq!(backing(layout(8, 4096)), Backing::Frames(0));
-    assert_eq!(backing(layout(4097, 1)), Backing::Frames(1));
-    assert_eq!(backing(layout(16 << 20, 1)), Backing::Frames(12));
+    assert_eq!(backing(layout(2049, 1)), Backing::Frames(1));
+    assert_eq!(backing(layout(8, 4096)), Backing::Frames(1));
+    assert_eq!(backing(layout(8, 16384)), Backing::Frames(4), "aligned to four frames");
+    assert_eq!(backing(layout(4097, 1)), Backing::Frames(2));
+    assert_eq!(backing(layout(100_000, 1)), Backing::Frames(25));
+    assert_eq!(backing(layout(16 << 20, 1)), Backing::Frames(4096));
     assert_eq!(backing(layout((16 << 20) + 1, 1)), Backing::TooLarge);
     assert_eq!(backing(layout(isize::MAX as usize, 1)), Backing::TooLarge);
 }

@@ -72,7 +72,7 @@ fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "  {left:>8} bytes left of the {own} for the kernel on a program's stack")?;
     writeln!(out, "  {:>8} KiB free", use_now.free >> 10)?;
     for region in kernel.blob.regions() {
-        let kind = ["reserved", "staging", "uncached", "local", "global"];
+        let kind = ["reserved", "staging", "uncached", "local", "global", "disk", "bulk"];
         let kind = kind.get(region.kind as usize).unwrap_or(&"?");
         let domains = kernel.blob.domains();
         let owner = domains.get(region.owner as usize).map_or("", |d| abi::boot::text(&d.name));
