@@ -87,7 +87,8 @@ impl Pair {
             self.shut[0] = true;
         }
         let mut into = vec![0; 1 + random.below(4000) as usize];
-        if !self.back.ended {
+        // A reset is reported once; then an end is read.
+        if !self.back.ended && !self.is_stuck {
             match world.receive(self.near, &mut into) {
                 Ok(0) => self.back.end(),
                 Ok(some) => self.back.take(&into[..some]),
