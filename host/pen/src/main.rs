@@ -94,7 +94,7 @@ enum Verb {
     },
     /// Run the tests: on the host, then scenarios on boards.
     Test {
-        /// Only tests whose name contains this.
+        /// Only tests whose name contains this; or the whole name of one scenario or lab check
         filter: Option<String>,
         /// Run the long ones too.
         #[arg(long)]

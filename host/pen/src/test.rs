@@ -34,9 +34,9 @@ use workbench::rig::{Parts, Rig};
 
 /// What to test.
 pub struct Wanted<'a> {
-    /// Only tests whose name contains this.
+    /// Only the scenario or check with this name; if there is none, tests whose name contains this.
     pub filter: Option<&'a str>,
-    /// The long ones too.
+    /// The long ones too. One that `filter` names is run without.
     pub nightly: bool,
     /// Where boards have their folders; `target/tests` without.
     pub folder: Option<PathBuf>,
@@ -44,13 +44,28 @@ pub struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn has(&self, name: &str) -> bool {
-        self.filter.is_none_or(|filter| name.contains(filter))
+        self.filter.is_none_or(|filter| match is_whole(filter) {
+            true => name == filter,
+            false => name.contains(filter),
+        })
+    }
+
+    /// Like `has`, for a test that is `nightly`, or not.
+    fn has_now(&self, name: &str, nightly: bool) -> bool {
+        self.has(name) && (!nightly || self.nightly || self.filter == Some(name))
     }
 
     /// Names of Rust's tests have no dots, those of scenarios and checks have.
     fn has_host(&self) -> bool {
         self.filter.is_none_or(|filter| !filter.contains('.') || filter.contains(".rs"))
     }
+}
+
+/// Returns whether a filter is the name of a scenario or check.
+fn is_whole(filter: &str) -> bool {
+    let scenario = filter.strip_prefix(SANITIZED_PREFIX).unwrap_or(filter);
+    let is_scenario = scenarios::ALL.iter().any(|it| it.name == scenario);
+    is_scenario || checks::ALL.iter().any(|it| it.name == filter)
 }
 
 /// Packages with models that have millions of states.
@@ -140,24 +155,24 @@ impl Bench<'_> {
             self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
         }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
-        let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
+        let chosen = all.filter(|s| self.wanted.has_now(s.name, s.nightly.is_some()));
         let mut chosen: Vec<&Scenario> = chosen.collect();
         let place = |s: &&Scenario| FIRST.iter().position(|name| *name == s.name);
         chosen.sort_by_key(|s| place(s).unwrap_or(FIRST.len()));
         if !chosen.is_empty() {
             self.stage("scenarios", |it| it.scenarios(&chosen))?;
         }
-        let watched = scenarios::ALL.iter().filter(|s| nightly || SANITIZED.contains(&s.name));
+        let is_wanted =
+            |s: &&Scenario| self.wanted.has_now(&sanitized(s), !SANITIZED.contains(&s.name));
+        let watched = scenarios::ALL.iter().filter(is_wanted);
         let watched = watched.filter(|s| !UNWATCHED.iter().any(|area| s.name.starts_with(area)));
         // A watched board is exact, and the host's network is not.
-        let watched = watched.filter(|s| !s.is_attached);
-        let watched: Vec<_> = watched.filter(|s| self.wanted.has(&sanitized(s))).collect();
+        let watched: Vec<_> = watched.filter(|s| !s.is_attached).collect();
         if !watched.is_empty() {
             self.stage("scenarios under the sanitizer", |it| it.sanitizer(&watched))?;
         }
-        let asked = |c: &&Check| nightly || c.nightly.is_none() || filter == Some(c.name);
-        let checks = checks::ALL.iter().filter(|c| self.wanted.has(c.name)).filter(asked);
-        let checks: Vec<&Check> = checks.collect();
+        let is_wanted = |c: &&Check| self.wanted.has_now(c.name, c.nightly.is_some());
+        let checks: Vec<&Check> = checks::ALL.iter().filter(is_wanted).collect();
         if !checks.is_empty() {
             self.stage("the lab", |it| it.lab(&checks))?;
         }
@@ -367,8 +382,11 @@ const UNWATCHED: &[&str] = &["corpus.", "programs.hostile", "disk.reboot", "syst
 
 /// Name of a scenario's test under the sanitizer.
 pub fn sanitized(scenario: &Scenario) -> String {
-    format!("sanitizer.clean.{}", scenario.name)
+    format!("{SANITIZED_PREFIX}{}", scenario.name)
 }
+
+/// What the names of scenarios under the sanitizer begin with.
+const SANITIZED_PREFIX: &str = "sanitizer.clean.";
 
 /// Runs a scenario; the board goes down however it ends.
 fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
@@ -429,5 +447,18 @@ mod tests {
             !wanted(Some("disk.reboot")).has_host()
                 && wanted(Some("disk.reboot")).has("disk.reboot")
         );
+    }
+
+    #[test]
+    fn a_whole_name_is_of_one_test_and_of_a_nightly_one_too() {
+        let wanted = |filter| Wanted { filter: Some(filter), nightly: false, folder: None };
+        let one = wanted("domain.hangs");
+        assert!(one.has_now("domain.hangs", false) && one.has_now("domain.hangs", true));
+        assert!(!one.has("domain.hangs-often") && !one.has("sanitizer.clean.domain.hangs"));
+        let watched = wanted("sanitizer.clean.domain.hangs");
+        assert!(watched.has("sanitizer.clean.domain.hangs") && !watched.has("domain.hangs"));
+        let part = wanted("domain.hang");
+        assert!(part.has_now("domain.hangs-often", false));
+        assert!(!part.has_now("domain.hangs-often", true));
     }
 }
