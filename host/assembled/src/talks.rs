@@ -35,8 +35,10 @@ const SHORT: usize = 1376 - 8 * WORDS - 32;
 const TREE: u32 = 100;
 /// The most words of fields.
 const WORDS: usize = 14;
-/// How long a caller waits until its ends are gone, in ns: another kernel may have to start first.
-const DRAIN_NS: u64 = 400_000_000;
+/// How often a caller looks whether its ends are gone, once in [`LOOK_NS`]: another kernel may have
+/// to start first. Not a time, which passes while its own kernel is stopped.
+const LOOKS: u64 = 4000;
+const LOOK_NS: u64 = 100_000;
 
 /// Tags, in the order of the contract.
 mod tag {
@@ -354,17 +356,16 @@ impl Talk<'_> {
 
 /// Waits until a caller's ends are gone, and until nothing is unread or kept for a moment.
 fn drain(kernel: &Kernel, tree: u32) {
-    let deadline = arch::time::soc_time() + DRAIN_NS;
-    loop {
+    for looks in 0.. {
         let left = kernel.channels.list().find(|listed| listed.tree == tree);
         let totals = kernel.channels.totals();
         let is_empty = totals.blocks.0 == 0 && totals.free_cells == CELLS.load(Relaxed);
         if left.is_none() && is_empty {
             return;
         }
-        let is_late = arch::time::soc_time() > deadline;
+        let is_late = looks == LOOKS;
         assert!(!is_late, "an end was closed and is still there, or memory: {left:?}, {totals:?}");
-        kernel.scheduler.sleep_until(arch::time::soc_time() + 100_000);
+        kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK_NS);
     }
 }
 
