@@ -10,6 +10,7 @@ use abi::platform;
 use base::prng::Prng;
 use program::{
     Affinity, Class, Limits, Manifest, ManifestError, Opened, Platforms, Preopen, Reason, Signals,
+    To,
 };
 use toml::{Table, Value};
 
@@ -43,7 +44,8 @@ preopens = ["/data:rw", "/bin=tools:r"]
 net = ["connect:*:443", "listen:80"]
 listen = ["tcp:80", "tcp:443"]
 grants = ["/etc=config:r"]
-endpoints = [{ contract = "echo.v1", affinity = 5 }, { contract = "b_c.v9", affinity = -100 }]
+endpoints = [{ contract = "echo.v1", affinity = 5 }, { contract = "b_c.v9", affinity = -100 },
+             { name = "service/net", affinity = 1 }]
 platforms = { required = ["riscv64"], preferred = ["weak", "aarch64"] }
 [limits]
 files = 32
@@ -71,6 +73,7 @@ const WORDS: &[&str] = &[
     "1979-05-27",
     "{ contract = \"x.v1\" }",
     "[{ contract = \"x.v1\", affinity = \"self\" }]",
+    "[{ name = \"a/b\", affinity = 3 }]",
     "\"positive\"",
     "\"strong\"",
     "{ required = [\"weak\"] }",
@@ -155,12 +158,18 @@ fn printed(manifest: &Manifest) -> String {
     let set = limits.into_iter().filter(|(_, limit)| *limit != 0);
     put("limits", Value::Table(set.map(|(name, limit)| (name.into(), limit.into())).collect()));
     let endpoints = manifest.endpoints.iter().map(|it| {
-        let contract = ("contract".to_string(), it.contract.clone().into());
+        let (field, name) = match &it.to {
+            To::Contract { name, .. } => ("contract", name),
+            To::Name(name) => ("name", name),
+        };
         let affinity = match it.affinity {
             Affinity::Value(value) => value.into(),
             Affinity::Own => "self".into(),
         };
-        Value::Table(Table::from_iter([contract, ("affinity".into(), affinity)]))
+        Value::Table(Table::from_iter([
+            (field.to_string(), name.clone().into()),
+            ("affinity".into(), affinity),
+        ]))
     });
     put("endpoints", Value::Array(endpoints.collect()));
     let Platforms { required, preferred } = manifest.platforms;

@@ -58,7 +58,10 @@ mod tests {
         let text = format!("endpoints = [{{ contract = \"{contract}\" }}]");
         let mut manifest = Manifest::parse("it.toml", &text)?;
         resolve(root, file, &mut manifest)?;
-        Ok(manifest.endpoints[0].hash)
+        match &manifest.endpoints[0].to {
+            program::To::Contract { hash, .. } => Ok(*hash),
+            other => anyhow::bail!("{other:?}"),
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn can_move(code: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use program::{Affinity, Endpoint, Opened};
+    use program::{Affinity, Endpoint, Opened, To};
 
     const KEY_OF_BOARD: [u8; KEY] = [5; KEY];
 
@@ -118,8 +118,8 @@ mod tests {
         let new = new.unwrap();
         assert_eq!((&new.code, new.source), (&code, [9; 32]));
         assert_eq!((new.args.len(), new.memory), (0, 0), "nothing is left of the old manifest");
-        let contract = "ping.v1".to_string();
-        let wanted = Endpoint { contract, affinity: Affinity::Value(-1), hash: Some([7; 16]) };
+        let to = To::Contract { name: "ping.v1".to_string(), hash: Some([7; 16]) };
+        let wanted = Endpoint { to, affinity: Affinity::Value(-1) };
         assert_eq!(new.endpoints, [wanted]);
     }
 

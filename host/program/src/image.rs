@@ -1,7 +1,7 @@
 //! The sealed image of a program: its code for one ISA, and its manifest.
 
 use crate::manifest::Manifest;
-use crate::placement::{Affinity, Endpoint, Platforms};
+use crate::placement::{Affinity, Endpoint, Platforms, To};
 use kernel_seal::{Contents, KEY, Refused};
 
 /// The decoded contents of an image.
@@ -75,9 +75,11 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
     let image = kernel_seal::check(bytes, isa, key)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let endpoint = |it: kernel_seal::Endpoint<'_>| Endpoint {
-        contract: text(it.contract),
+        to: match it.to {
+            kernel_seal::To::Contract { name, hash } => To::Contract { name: text(name), hash },
+            kernel_seal::To::Name(name) => To::Name(text(name)),
+        },
         affinity: if it.is_own { Affinity::Own } else { Affinity::Value(it.affinity) },
-        hash: it.hash,
     };
     Ok(Opened {
         args: image.arguments().map(text).collect(),

@@ -16,7 +16,7 @@ pub use error::{ManifestError, Reason};
 pub use image::{Opened, open, seal};
 pub use kernel_seal::{HASH, KEY, Refused};
 pub use manifest::{Class, Limits, Manifest, Movable, Preopen, Signals};
-pub use placement::{Affinity, Endpoint, Platforms};
+pub use placement::{Affinity, Endpoint, Platforms, To};
 
 /// Returns the BLAKE3 hash of a .wasm, as stored in images.
 pub fn source_hash(wasm: &[u8]) -> [u8; 32] {

@@ -5,7 +5,7 @@
 
 use crate::error::{ManifestError, Place, Reason};
 use crate::fields::{self, Field, Fields};
-use crate::placement::{Endpoint, Platforms, endpoints, platforms};
+use crate::placement::{Endpoint, Platforms, To, endpoints, platforms};
 use abi::process::PROCESSES;
 use abi::program::{IMAGE_STRINGS, class, right};
 use abi::quota::HANDLES;
@@ -148,13 +148,15 @@ impl Manifest {
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
     }
 
-    /// Looks up the contracts of its endpoints: `hash_of` returns the hash of the one with a name.
+    /// Looks up the contracts of its endpoints: `hash_of` returns the hash of the one so named.
     pub fn resolve<E>(
         &mut self,
         mut hash_of: impl FnMut(&str) -> Result<[u8; HASH], E>,
     ) -> Result<(), E> {
         for endpoint in &mut self.endpoints {
-            endpoint.hash = Some(hash_of(&endpoint.contract)?);
+            if let To::Contract { name, hash } = &mut endpoint.to {
+                *hash = Some(hash_of(name)?);
+            }
         }
         Ok(())
     }

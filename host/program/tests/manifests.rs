@@ -5,7 +5,7 @@ use abi::boot::isa;
 use abi::platform;
 use abi::program::right;
 use program::{
-    Affinity, Class, Endpoint, Limits, Manifest, Movable, Platforms, Preopen, Refused, Signals,
+    Affinity, Class, Endpoint, Limits, Manifest, Movable, Platforms, Preopen, Refused, Signals, To,
     cache_name, open, seal, source_hash,
 };
 
@@ -20,6 +20,7 @@ endpoints = [
     { contract = "echo.v1", affinity = -5 },
     { contract = "disk.v12" },
     { contract = "scan.v1", affinity = "self" },
+    { name = "service/net", affinity = "positive" },
 ]
 limits = { files = 32, tree_files = 100, tree_processes = 8 }
 signals = "all"
@@ -39,8 +40,10 @@ fn parse(text: &str) -> Result<Manifest, String> {
 #[test]
 fn all_of_it_is_read() {
     let found = parse(FULL).unwrap();
-    let endpoint =
-        |contract: &str, affinity| Endpoint { contract: contract.into(), affinity, hash: None };
+    let endpoint = |name: &str, affinity| {
+        let to = To::Contract { name: name.into(), hash: None };
+        Endpoint { to, affinity }
+    };
     let preopen = |path: &str, name: &str, write| Preopen {
         path: path.to_string(),
         name: name.to_string(),
@@ -62,6 +65,7 @@ fn all_of_it_is_read() {
             endpoint("echo.v1", Affinity::Value(-5)),
             endpoint("disk.v12", Affinity::Value(0)),
             endpoint("scan.v1", Affinity::Own),
+            Endpoint { to: To::Name("service/net".into()), affinity: Affinity::Value(1) },
         ],
         limits: Limits { files: 32, tree_files: 100, tree_processes: 8 },
     };
@@ -120,6 +124,16 @@ fn refusals_say_where_what_and_what_instead() {
         (
             "endpoints = [{ contract = \"a.v1\" }, { contract = \"a.v1\" }]",
             &["\"endpoints\" has the contract \"a.v1\" twice"],
+        ),
+        ("endpoints = [{ name = \"a/b\" }, { name = \"a/b\" }]", &["has the name \"a/b\" twice"]),
+        ("endpoints = [{ name = \"/name/a\" }]", &["\"endpoints[0].name\" is \"/name/a\""]),
+        (
+            "endpoints = [{ name = \"a\", contract = \"a.v1\" }]",
+            &["\"endpoints[0].contract\" is \"a.v1\"", "one of them"],
+        ),
+        (
+            "endpoints = [{ name = \"a\", affinity = \"self\" }]",
+            &["\"endpoints[0].affinity\" is \"self\"", "for contracts"],
         ),
         ("platforms = [\"weak\"]", &["\"platforms\" is a list", "{ required = [\"aarch64\"]"]),
         ("platforms = { needed = [] }", &["no field \"platforms.needed\"; there are: preferred"]),

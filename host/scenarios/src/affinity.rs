@@ -17,8 +17,8 @@ use tree::place::Place;
 /// The program's name on the board.
 const NAME: &str = "placed";
 
-/// Platforms, required and preferred; a program that requires what no kernel has; another kernel
-/// on request.
+/// Platforms, required and preferred; names of kernels and of services; a program that requires
+/// what no kernel has; another kernel on request.
 pub fn platforms(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     install_as(rig, None, NAME)?;
@@ -28,16 +28,36 @@ pub fn platforms(rig: &mut Rig) -> Result<(), Failure> {
         ("platforms = { preferred = [\"weak\", \"strong\"] }", "1", "shadow"),
         // No process serves it.
         ("endpoints = [{ contract = \"ping.v1\", affinity = \"negative\" }]", "0", "main"),
+        ("endpoints = [{ name = \"kernel/shadow\", affinity = \"positive\" }]", "1", "shadow"),
+        ("endpoints = [{ name = \"kernel/main\", affinity = \"negative\" }]", "1", "shadow"),
         ("", "0", "main"),
     ] {
-        give(rig, manifest)?;
-        let answer = place(rig)?;
-        if answer.kernel.as_deref() != Some(name) {
-            return Err(wrong(manifest, answer));
-        }
-        runs_on(rig, number, manifest)?;
+        starts(rig, manifest, (number, name))?;
     }
+    follows(rig)?;
     missing(rig)
+}
+
+/// A program starts where the network's requests are executed.
+fn follows(rig: &mut Rig) -> Result<(), Failure> {
+    const NEAR: &str = "endpoints = [{ name = \"service/net\", affinity = \"positive\" }]";
+    for (home, at) in
+        [("each", ("0", "main")), ("shadow", ("1", "shadow")), ("each", ("0", "main"))]
+    {
+        demand(rig, &format!("move service net {home}"), "")?;
+        starts(rig, NEAR, at)?;
+    }
+    Ok(())
+}
+
+/// With this manifest the program starts on this kernel, and `pen place` says so.
+fn starts(rig: &mut Rig, manifest: &str, (number, name): (&str, &str)) -> Result<(), Failure> {
+    give(rig, manifest)?;
+    let answer = place(rig)?;
+    if answer.kernel.as_deref() != Some(name) {
+        return Err(wrong(manifest, answer));
+    }
+    runs_on(rig, number, manifest)
 }
 
 /// A kernel that starts on demand does so for a program that requires its platform, and for nothing

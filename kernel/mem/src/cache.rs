@@ -162,8 +162,7 @@ impl Frames for MemoryManager {
     }
 
     fn free_run(&self, run: PhysAddr, count: usize) {
-        let freed =
-            if count == 1 { self.free_one(run) } else { self.frames.free_run(run, count) };
+        let freed = if count == 1 { self.free_one(run) } else { self.frames.free_run(run, count) };
         if freed.is_err() {
             self.bad_frees.fetch_add(1, Ordering::Relaxed);
         }

@@ -223,9 +223,8 @@ impl FrameAllocator {
             Some(_) => Err(FreeError::NotAllocated),
         };
         pieces(run.0, count).try_for_each(is_run)?;
-        pieces(run.0, count).try_for_each(|(at, order)| {
-            self.free_locked(&mut inner, PhysAddr(at), order)
-        })
+        pieces(run.0, count)
+            .try_for_each(|(at, order)| self.free_locked(&mut inner, PhysAddr(at), order))
     }
 
     /// Records memory pressure; called after every allocation from the lists.

@@ -29,7 +29,7 @@ use abi::platform;
 use abi::program::class;
 pub use explain::{Explanation, missing};
 use narrow::Narrowing;
-pub use servers::{Affinity, Server, explain_endpoint, is_wanted, weigh};
+pub use servers::{Affinity, Server, To, explain_endpoint, is_wanted, weigh};
 
 /// What is known of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,29 +1,60 @@
-//! Affinity to the servers of contracts, wherever they run.
+//! Affinity to the servers of contracts, and to what names lead to, wherever they run.
 
 use crate::Facts;
+use abi::names::Name;
 use core::fmt::{self, Write};
 
-/// An endpoint of a program's manifest: how it wants to run relative to the servers of a contract.
+/// An endpoint of a program's manifest: how it wants to run relative to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Affinity {
-    /// Hash of the contract.
-    pub contract: [u8; 16],
+    pub to: To,
     /// Positive: near to them, negative: apart from them, 0: it does not matter.
     pub value: i32,
 }
 
-/// A process that serves a contract.
+/// The servers that an endpoint leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Those of the contract with this hash.
+    Contract([u8; 16]),
+    /// Those with this name, or one below it.
+    Name(Name),
+}
+
+/// A name, and what serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
+    pub name: Name,
     /// Hash of the contract.
     pub contract: [u8; 16],
     /// Index of its kernel.
     pub kernel: usize,
+    /// Its process; 0: the kernel itself.
     pub pid: u32,
 }
 
-/// Writes a line about an endpoint, for people: the contract's `name`, what the program wants, and
-/// where the contract is served. `is_own`: the program serves it itself.
+impl Server {
+    fn is(&self, to: &To) -> bool {
+        match to {
+            To::Contract(contract) => self.contract == *contract,
+            To::Name(name) => self.name == *name || self.name.is_below(name),
+        }
+    }
+}
+
+/// Iterates over the servers that an endpoint leads to. Each process counts once, whatever the
+/// number of its names.
+fn servers_of<'a>(servers: &'a [Server], to: &'a To) -> impl Iterator<Item = &'a Server> {
+    let is_new = |at: usize, it: &Server| {
+        let before = servers.iter().take(at).filter(|other| other.is(to));
+        !before.into_iter().any(|other| (other.kernel, other.pid) == (it.kernel, it.pid))
+    };
+    let found = servers.iter().enumerate().filter(|(_, server)| server.is(to));
+    found.filter(move |(at, server)| is_new(*at, server)).map(|(_, server)| server)
+}
+
+/// Writes a line about an endpoint, for people: the contract or `name`, what the program wants, and
+/// where it is served. `is_own`: the program serves it itself.
 pub fn explain_endpoint(
     out: &mut dyn Write,
     (name, is_own): (&str, bool),
@@ -39,8 +70,11 @@ pub fn explain_endpoint(
         value => write!(out, "apart ({value})")?,
     }
     let mut before = "; served on ";
-    for server in servers.iter().filter(|it| it.contract == affinity.contract) {
-        write!(out, "{before}{} by process {}", kernel(server.kernel), server.pid)?;
+    for server in servers_of(servers, &affinity.to) {
+        write!(out, "{before}{}", kernel(server.kernel))?;
+        if server.pid != 0 {
+            write!(out, " by process {}", server.pid)?;
+        }
         before = ", ";
     }
     writeln!(out, "{}", if before == ", " { "" } else { "; not served now" })
@@ -51,13 +85,11 @@ pub fn is_wanted(affinities: &[Affinity]) -> bool {
     affinities.iter().any(|affinity| affinity.value != 0)
 }
 
-/// Adds the affinities to the facts about the kernels. A process counts once for each contract,
-/// whatever the number of its names.
+/// Adds the affinities to the facts about the kernels.
 pub fn weigh(affinities: &[Affinity], servers: &[Server], kernels: &mut [Facts]) {
-    for (at, server) in servers.iter().enumerate() {
-        let is_known = servers.iter().take(at).any(|other| other == server);
-        let Some(facts) = kernels.get_mut(server.kernel).filter(|_| !is_known) else { continue };
-        for affinity in affinities.iter().filter(|it| it.contract == server.contract) {
+    for affinity in affinities {
+        for server in servers_of(servers, &affinity.to) {
+            let Some(facts) = kernels.get_mut(server.kernel) else { continue };
             let sum = if affinity.value > 0 { &mut facts.near } else { &mut facts.apart };
             *sum = sum.saturating_add(affinity.value.unsigned_abs());
         }

@@ -25,7 +25,7 @@ mod strings;
 mod tests;
 
 pub use image::{Contents, Image, Preferences, Refused, check, seal};
-pub use strings::{Endpoint, HASH, OWN_AFFINITY, Preopen, endpoints, preopens, strings};
+pub use strings::{Endpoint, HASH, OWN_AFFINITY, Preopen, To, endpoints, preopens, strings};
 
 /// Length of a board's program key in bytes.
 pub const KEY: usize = 32;

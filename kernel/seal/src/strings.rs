@@ -1,5 +1,6 @@
 //! The strings of an image, each terminated by NUL, and the format of preopens and endpoints.
 
+use abi::names::Name;
 use abi::program::{AFFINITY, OWN_CONTRACT};
 
 /// A directory that is open when a program starts.
@@ -34,17 +35,23 @@ impl<'a> Preopen<'a> {
     }
 }
 
-/// A contract that a program uses, and where it wants to run relative to the contract's servers.
+/// What a program talks to, and where it wants to run relative to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
-    /// Positive: near to them, negative: apart from them, 0: it does not matter.
+    /// Positive: near to it, negative: apart from it, 0: it does not matter.
     pub affinity: i32,
     /// The program serves the contract itself.
     pub is_own: bool,
-    /// The name of the contract, for people.
-    pub contract: &'a [u8],
-    /// The contract; `None` in images of older tools.
-    pub hash: Option<[u8; HASH]>,
+    pub to: To<'a>,
+}
+
+/// What an endpoint leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To<'a> {
+    /// All servers of a contract. Its name is for people; it has no hash in images of older tools.
+    Contract { name: &'a [u8], hash: Option<[u8; HASH]> },
+    /// What is registered by this name, or by names below it ([`abi::names`]).
+    Name(&'a [u8]),
 }
 
 /// The affinity of instances of a program to each other, if it serves the contract itself.
@@ -53,7 +60,7 @@ pub const OWN_AFFINITY: i32 = -1;
 pub const HASH: usize = 16;
 
 impl<'a> Endpoint<'a> {
-    /// Parses `AFFINITY CONTRACT HASH`, or without HASH.
+    /// Parses `AFFINITY CONTRACT HASH`, or without HASH, or `AFFINITY /NAME`.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let (affinity, rest) = cut(text, b' ')?;
         let is_own = affinity == OWN_CONTRACT.as_bytes();
@@ -61,12 +68,17 @@ impl<'a> Endpoint<'a> {
             true => OWN_AFFINITY,
             false => core::str::from_utf8(affinity).ok()?.parse().ok()?,
         };
-        let (contract, hash) = match cut(rest, b' ') {
-            Some((contract, digits)) => (contract, Some(bytes_of(digits)?)),
-            None => (rest, None),
+        let to = match (rest.strip_prefix(b"/"), cut(rest, b' ')) {
+            (Some(name), _) => To::Name(name),
+            (None, Some((name, digits))) => To::Contract { name, hash: Some(bytes_of(digits)?) },
+            (None, None) => To::Contract { name: rest, hash: None },
         };
-        let valid = (-AFFINITY..=AFFINITY).contains(&affinity) && !contract.is_empty();
-        valid.then_some(Endpoint { affinity, is_own, contract, hash })
+        let is_right = match to {
+            To::Contract { name, .. } => !name.is_empty(),
+            To::Name(name) => !is_own && Name::new(name).is_some(),
+        };
+        let valid = (-AFFINITY..=AFFINITY).contains(&affinity) && is_right;
+        valid.then_some(Endpoint { affinity, is_own, to })
     }
 }
 

@@ -1,13 +1,13 @@
 //! A sealed image passes the check; any other file is refused with the right reason.
 
-use crate::{Contents, Endpoint, Preferences, Preopen, Refused, check, seal};
+use crate::{Contents, Endpoint, Preferences, Preopen, Refused, To, check, seal};
 use abi::boot::isa;
 use abi::platform;
 use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class, right};
 use core::mem::offset_of;
 
 const ENDPOINTS: &[u8] = b"-5 echo.v1 00112233445566778899aabbccddeeff\x000 disk\0\
-    self own.v1 ffffffffffffffffffffffffffffffff\0";
+    self own.v1 ffffffffffffffffffffffffffffffff\07 /service/net\0";
 const KEY: [u8; 32] = [7; 32];
 
 fn code() -> Vec<u8> {
@@ -51,16 +51,14 @@ fn a_sealed_image_passes_the_check() {
         Preopen { grant: true, write: true, path: b"/etc", name: b"/etc" },
     ];
     assert!(found.preopens().eq(preopens));
+    let contract = |name, hash| To::Contract { name, hash };
+    let echo = contract(b"echo.v1", Some(core::array::from_fn(|at| 0x11 * at as u8)));
     let endpoints = [
-        Endpoint {
-            affinity: -5,
-            is_own: false,
-            contract: b"echo.v1",
-            hash: Some(core::array::from_fn(|at| 0x11 * at as u8)),
-        },
+        Endpoint { affinity: -5, is_own: false, to: echo },
         // As older tools wrote it.
-        Endpoint { affinity: 0, is_own: false, contract: b"disk", hash: None },
-        Endpoint { affinity: -1, is_own: true, contract: b"own.v1", hash: Some([0xff; 16]) },
+        Endpoint { affinity: 0, is_own: false, to: contract(b"disk", None) },
+        Endpoint { affinity: -1, is_own: true, to: contract(b"own.v1", Some([0xff; 16])) },
+        Endpoint { affinity: 7, is_own: false, to: To::Name(b"service/net") },
     ];
     assert!(found.endpoints().eq(endpoints));
     let (none, code) = (b"", &code[..]);
@@ -199,6 +197,10 @@ fn invalid_contents_are_not_sealed() {
         Contents { endpoints: b"5 echo.v1 00112233445566778899AABBCCDDEEFF\0", ..image },
         Contents { endpoints: b"5 echo.v1 00112233445566778899aabbccddeeff0\0", ..image },
         Contents { endpoints: b"own echo.v1\0", ..image },
+        Contents { endpoints: b"5 /\0", ..image },
+        Contents { endpoints: b"5 /a//b\0", ..image },
+        Contents { endpoints: b"5 /a 00112233445566778899aabbccddeeff\0", ..image },
+        Contents { endpoints: b"self /a\0", ..image },
         Contents { required: platform::AARCH64 | platform::RISCV64, ..image },
         Contents { required: 1 << 4, ..image },
         Contents { preferred: 0x11, ..image },

@@ -1,7 +1,8 @@
 //! Platforms, and servers to be near to or apart from.
 
 use super::*;
-use crate::{Affinity, Server, is_wanted, weigh};
+use crate::{Affinity, Server, To, is_wanted, weigh};
+use abi::names::Name;
 use abi::platform::{AARCH64, RISCV64, STRONG as FAST, WEAK as SLOW};
 
 const STORAGE: [u8; 16] = [1; 16];
@@ -14,10 +15,10 @@ fn weighed<const N: usize>(
     mut kernels: [Facts; N],
 ) -> [Facts; N] {
     let affinities: Vec<_> =
-        affinities.iter().map(|&(contract, value)| Affinity { contract, value }).collect();
+        affinities.iter().map(|&(it, value)| Affinity { to: To::Contract(it), value }).collect();
     let servers: Vec<_> = (10..)
         .zip(servers)
-        .map(|(pid, &(contract, kernel))| Server { contract, kernel, pid })
+        .map(|(pid, &(contract, kernel))| Server { name: Name::EMPTY, contract, kernel, pid })
         .collect();
     weigh(&affinities, &servers, &mut kernels);
     kernels
@@ -97,8 +98,8 @@ fn instances_of_a_service_spread_over_the_kernels() {
 
 #[test]
 fn a_server_counts_once_whatever_its_names() {
-    let affinity = Affinity { contract: STORAGE, value: 7 };
-    let one = Server { contract: STORAGE, kernel: 0, pid: 70 };
+    let affinity = Affinity { to: To::Contract(STORAGE), value: 7 };
+    let one = Server { name: Name::EMPTY, contract: STORAGE, kernel: 0, pid: 70 };
     let other = Server { pid: 71, ..one };
     let far = Server { kernel: 9, ..one };
     let mut kernels = [STRONG, WEAK];
@@ -107,5 +108,40 @@ fn a_server_counts_once_whatever_its_names() {
     let least = Affinity { value: i32::MIN, ..affinity };
     weigh(&[least, least, least], &[one], &mut kernels);
     assert_eq!(kernels[0].apart, u32::MAX, "no sum overflows");
+    let named = Server { name: Name::new(b"b/c").unwrap(), ..one };
+    let mut kernels = [STRONG, WEAK];
+    weigh(&[affinity], &[one, named], &mut kernels);
+    assert_eq!(kernels[0].near, 7, "of another name too");
     assert!(is_wanted(&[affinity]) && !is_wanted(&[Affinity { value: 0, ..affinity }]));
+}
+
+#[test]
+fn a_name_leads_to_all_below_it() {
+    let to = |text: &[u8]| To::Name(Name::new(text).unwrap());
+    let server = |name: &[u8], kernel, pid| Server {
+        name: Name::new(name).unwrap(),
+        contract: [0; 16],
+        kernel,
+        pid,
+    };
+    let servers = [
+        server(b"kernel/main", 0, 0),
+        server(b"kernel/shadow", 1, 0),
+        server(b"mail/spam", 0, 12),
+        server(b"mail/virus", 1, 13),
+        server(b"mailer", 0, 14),
+        server(b"service/net/shadow", 1, 0),
+    ];
+    let sums = |name: &[u8]| {
+        let mut kernels = [STRONG, WEAK];
+        weigh(&[Affinity { to: to(name), value: 3 }], &servers, &mut kernels);
+        kernels.map(|it| it.near)
+    };
+    assert_eq!(sums(b"kernel/shadow"), [0, 3]);
+    assert_eq!(sums(b"kernel"), [3, 3]);
+    assert_eq!(sums(b"mail"), [3, 3], "and not what begins with the same letters");
+    assert_eq!(sums(b"mail/virus"), [0, 3]);
+    assert_eq!(sums(b"service/net"), [0, 3]);
+    assert_eq!(sums(b"service"), [0, 3]);
+    assert_eq!(sums(b"service/disk"), [0, 0]);
 }

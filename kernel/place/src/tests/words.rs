@@ -1,7 +1,8 @@
 //! The explanation of a decision.
 
 use super::*;
-use crate::{Affinity, Explanation, Server, explain_endpoint, missing};
+use crate::{Affinity, Explanation, Server, To, explain_endpoint, missing};
+use abi::names::Name;
 use abi::platform::{AARCH64, RISCV64, STRONG as FAST};
 
 fn explained(preferences: &Preferences, kernels: &[Facts]) -> String {
@@ -59,12 +60,15 @@ fn every_reason_reads_as_a_sentence() {
 
 #[test]
 fn an_endpoint_is_explained_with_its_servers() {
-    let server = |kernel, pid| Server { contract: [1; 16], kernel, pid };
-    let servers = [server(0, 70), server(1, 71), Server { contract: [2; 16], ..server(1, 72) }];
+    let named = |text: &[u8]| Name::new(text).unwrap();
+    let server = |kernel, pid| Server { name: Name::EMPTY, contract: [1; 16], kernel, pid };
+    let net = Server { name: named(b"service/net/shadow"), contract: [0; 16], kernel: 1, pid: 0 };
+    let other = Server { contract: [2; 16], ..server(1, 72) };
+    let servers = [server(0, 70), server(1, 71), other, net];
     let name = |at: usize| if at == 0 { "main" } else { "shadow" };
     let line = |contract: [u8; 16], value, is_own| {
         let mut out = String::new();
-        let affinity = Affinity { contract, value };
+        let affinity = Affinity { to: To::Contract(contract), value };
         explain_endpoint(&mut out, ("ping.v1", is_own), &affinity, &servers, &name).unwrap();
         out
     };
@@ -76,4 +80,8 @@ fn an_endpoint_is_explained_with_its_servers() {
     );
     assert_eq!(line([3; 16], -2, false), "  ping.v1: apart (-2); not served now\n");
     assert_eq!(line([3; 16], 0, false), "  ping.v1: anywhere; not served now\n");
+    let (mut out, to) = (String::new(), To::Name(named(b"service/net")));
+    let affinity = Affinity { to, value: 1 };
+    explain_endpoint(&mut out, ("service/net", false), &affinity, &servers, &name).unwrap();
+    assert_eq!(out, "  service/net: near (+1); served on shadow\n");
 }

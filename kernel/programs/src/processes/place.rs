@@ -5,6 +5,7 @@
 use super::with_table;
 use crate::programs::{self, Preferences, Programs};
 use abi::boot::{MAX_DOMAINS, role};
+use abi::names::{Listed, SERVICE};
 use abi::process::Errno;
 use abi::program::ANY_KERNEL;
 use abi::soc::state;
@@ -93,8 +94,8 @@ fn write_endpoints(
     name: &dyn Fn(usize) -> &'static str,
 ) -> fmt::Result {
     for it in &preferences.endpoints {
-        let contract = core::str::from_utf8(&it.contract).unwrap_or("?");
-        explain_endpoint(out, (contract, it.is_own), &it.affinity, servers, name)?;
+        let shown = core::str::from_utf8(&it.shown).unwrap_or("?");
+        explain_endpoint(out, (shown, it.is_own), &it.affinity, servers, name)?;
     }
     Ok(())
 }
@@ -154,12 +155,15 @@ impl Board {
         }
         // A program whose servers cannot be found starts like one whose servers do not run.
         let names = with_names(session, &Patience::ENDLESS, |names| names.list());
-        let server = |listed: abi::names::Listed| Server {
+        let server = |listed: Listed| Server {
+            name: listed.name,
             contract: listed.contract,
             kernel: listed.kernel.into(),
             pid: listed.pid,
         };
-        let servers: Vec<Server> = names.unwrap_or_default().into_iter().map(server).collect();
+        let mut names = names.unwrap_or_default();
+        names.retain(|listed| executes(session.kernel, listed));
+        let servers: Vec<Server> = names.into_iter().map(server).collect();
         weigh(&affinities, &servers, &mut self.all);
         servers
     }
@@ -176,6 +180,17 @@ impl Board {
             }
         }
     }
+}
+
+/// Returns whether requests go where a name says. Each kernel has a name for a shadowed service;
+/// while that has a home, its requests go there.
+fn executes(kernel: &Kernel, listed: &Listed) -> bool {
+    let service = listed.name.rest_below(SERVICE.as_bytes()).and_then(|rest| {
+        let name = rest.split(|byte| *byte == b'/').next()?;
+        core::str::from_utf8(name).ok()
+    });
+    let home = service.and_then(|service| kernel.services.home_of(service));
+    home.is_none_or(|home| u16::from(home.0) == listed.kernel)
 }
 
 /// Returns the facts about the kernel of domain `at`. If each kernel has its own process table, the

@@ -1,7 +1,8 @@
 //! What a program's image says of the kernel that is to run it.
 
+use abi::names::Name;
 use alloc::vec::Vec;
-use kernel_place::Affinity;
+use kernel_place::{Affinity, To};
 use kernel_seal::Image;
 
 /// What a program says of its kernel.
@@ -12,14 +13,14 @@ pub struct Preferences {
     pub endpoints: Vec<Endpoint>,
 }
 
-/// A contract that a program uses or serves.
+/// What a program talks to, or a contract that it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub affinity: Affinity,
     /// The program serves the contract itself.
     pub is_own: bool,
-    /// The name of the contract, for people.
-    pub contract: Vec<u8>,
+    /// The contract, or the name, for people.
+    pub shown: Vec<u8>,
 }
 
 /// Maximum number of endpoints of a manifest. More are ignored.
@@ -51,11 +52,12 @@ impl Preferences {
 fn endpoints(bytes: &[u8]) -> Vec<Endpoint> {
     let valid = kernel_seal::endpoints(bytes).flatten();
     let known = valid.filter_map(|it| {
-        Some(Endpoint {
-            affinity: Affinity { contract: it.hash?, value: it.affinity },
-            is_own: it.is_own,
-            contract: it.contract.to_vec(),
-        })
+        let (to, shown) = match it.to {
+            kernel_seal::To::Contract { name, hash } => (To::Contract(hash?), name),
+            kernel_seal::To::Name(name) => (To::Name(Name::new(name)?), name),
+        };
+        let affinity = Affinity { to, value: it.affinity };
+        Some(Endpoint { affinity, is_own: it.is_own, shown: shown.to_vec() })
     });
     known.take(MOST).collect()
 }
@@ -67,12 +69,16 @@ mod tests {
     #[test]
     fn endpoints_without_a_hash_or_a_form_are_ignored() {
         let text = b"5 old.v1\0-3 new.v1 000102030405060708090a0b0c0d0e0f\0nonsense\0\
-                     self own.v1 ffffffffffffffffffffffffffffffff\0";
+                     self own.v1 ffffffffffffffffffffffffffffffff\0-1 /kernel/main\0";
         let found = endpoints(text);
         let said: Vec<_> =
-            found.iter().map(|it| (it.contract.as_slice(), it.affinity.value, it.is_own)).collect();
-        assert_eq!(said, [(&b"new.v1"[..], -3, false), (b"own.v1", -1, true)]);
-        assert_eq!(found.first().map(|it| it.affinity.contract[15]), Some(15));
+            found.iter().map(|it| (it.shown.as_slice(), it.affinity.value, it.is_own)).collect();
+        let (new, own) = ((&b"new.v1"[..], -3, false), (&b"own.v1"[..], -1, true));
+        assert_eq!(said, [new, own, (b"kernel/main", -1, false)]);
+        let hash = core::array::from_fn(|at| at as u8);
+        let to: Vec<_> = found.iter().map(|it| it.affinity.to).collect();
+        let name = Name::new(b"kernel/main").unwrap();
+        assert_eq!(to, [To::Contract(hash), To::Contract([0xff; 16]), To::Name(name)]);
         let many = b"1 a.v1 000102030405060708090a0b0c0d0e0f\0".repeat(MOST + 1);
         assert_eq!(endpoints(&many).len(), MOST);
     }
