@@ -6,19 +6,21 @@ use core::ptr::{NonNull, null_mut};
 use arch::lock::Once;
 use base::port::Frames;
 
-use crate::heap::{Heap, Usage};
+use crate::heap::magazines::Magazines;
+use crate::heap::{Backing, Heap, Usage, backing};
 
 /// The kernel's global allocator: `#[global_allocator] static HEAP: KernelHeap`. Allocation fails,
 /// and never spins, without memory or before [`KernelHeap::init`].
 pub struct KernelHeap {
     heap: Heap,
+    magazines: Magazines,
     frames: Once<&'static (dyn Frames + Sync)>,
 }
 
 impl KernelHeap {
     /// Creates a heap without frames.
     pub const fn new() -> Self {
-        KernelHeap { heap: Heap::new(), frames: Once::new() }
+        KernelHeap { heap: Heap::new(), magazines: Magazines::new(), frames: Once::new() }
     }
 
     /// Sets the source of frames. Only the first call has an effect.
@@ -44,13 +46,24 @@ impl Default for KernelHeap {
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(&frames) = self.frames.get() else { return null_mut() };
-        let memory = self.heap.allocate(frames, layout);
-        memory.map_or(null_mut(), |at| at.get() as *mut u8)
+        match backing(layout) {
+            Backing::Class(class) => self.magazines.take(&self.heap, frames, class) as *mut u8,
+            _ => {
+                let memory = self.heap.allocate(frames, layout);
+                memory.map_or(null_mut(), |at| at.get() as *mut u8)
+            }
+        }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        if let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) {
-            self.heap.free(frames, memory.addr(), layout);
+        let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) else {
+            return;
+        };
+        match backing(layout) {
+            Backing::Class(class) => {
+                self.magazines.give(&self.heap, frames, class, memory.addr().get());
+            }
+            _ => self.heap.free(frames, memory.addr(), layout),
         }
     }
 

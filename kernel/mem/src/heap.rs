@@ -11,7 +11,8 @@
 //!                       last object freed: kept if it is the only empty slab, else frames freed
 //! ```
 //!
-//! Callers pass the layout of what they free (`GlobalAlloc`), so no lookup is needed.
+//! Callers pass the layout of what they free (`GlobalAlloc`), so no lookup is needed. Cores keep
+//! some small objects ([`magazines`]), so that most operations take no lock.
 
 use core::alloc::Layout;
 use core::num::NonZeroUsize;
@@ -25,9 +26,18 @@ use crate::frames::MAX_ORDER;
 use crate::ranks;
 use crate::raw::Word;
 
+pub mod magazines;
+
 /// Object sizes in ascending order. Sizes that are not powers of two guarantee an alignment of 16
 /// only.
-const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+const SIZES: [usize; CLASSES] =
+    [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+const CLASSES: usize = 14;
+/// The largest size, and what all are multiples of.
+const LARGEST: usize = SIZES[CLASSES - 1];
+const STEP: usize = SIZES[0];
+/// The smallest class for each size, in steps.
+const CLASS_OF: [u8; LARGEST / STEP + 1] = classes();
 /// Slabs of objects up to this size have one frame, others four.
 const SMALL: usize = 512;
 /// Size of a slab's header.
@@ -36,7 +46,7 @@ const HEADER: usize = 64;
 /// Memory use of the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of live objects, rounded up to their size classes.
+    /// Bytes of objects, rounded up to their size classes: live ones, and those that cores keep.
     pub used: usize,
     /// Bytes of frames that the heap holds.
     pub taken: usize,
@@ -52,27 +62,38 @@ struct Class {
 
 /// The heap. Callers pass the frame allocator to each operation.
 pub struct Heap {
-    classes: [Lock<Class>; SIZES.len()],
+    classes: [Lock<Class>; CLASSES],
     used: AtomicUsize,
     taken: AtomicUsize,
 }
 
 /// How an object of some layout is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backing {
+pub(crate) enum Backing {
     Class(usize),
     /// So many frames.
     Frames(usize),
     TooLarge,
 }
 
-fn backing(layout: Layout) -> Backing {
+const fn classes() -> [u8; LARGEST / STEP + 1] {
+    let mut of = [0; LARGEST / STEP + 1];
+    let (mut at, mut class) = (0, 0);
+    while at < of.len() {
+        class += (SIZES[class] < at * STEP) as usize;
+        of[at] = class as u8;
+        at += 1;
+    }
+    of
+}
+
+#[inline]
+pub(crate) fn backing(layout: Layout) -> Backing {
     let (size, align) = (layout.size(), layout.align());
-    let fits = |&class: &usize| class >= size && (align <= 16 || class.is_power_of_two());
     // A power of two that is at least `align` is aligned to it.
-    let wanted = |class: &usize| fits(class) && (align <= 16 || *class >= align);
-    if let Some(class) = SIZES.iter().position(wanted) {
-        return Backing::Class(class);
+    let fits = if align <= STEP { size } else { size.max(align).next_power_of_two() };
+    if let Some(&class) = CLASS_OF.get(fits.div_ceil(STEP)) {
+        return Backing::Class(class.into());
     }
     // A run is aligned to the power of two that is no smaller.
     match size.max(align).div_ceil(PAGE as usize) {
@@ -103,7 +124,7 @@ impl Default for Heap {
 impl Heap {
     pub const fn new() -> Self {
         Heap {
-            classes: [const { Lock::new(ranks::HEAP, Class { head: 0, empty: 0 }) }; SIZES.len()],
+            classes: [const { Lock::new(ranks::HEAP, Class { head: 0, empty: 0 }) }; CLASSES],
             used: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
         }
@@ -111,36 +132,35 @@ impl Heap {
 
     /// Allocates memory for `layout` and returns its virtual address.
     pub fn allocate(&self, frames: &dyn Frames, layout: Layout) -> Option<NonZeroUsize> {
-        let (at, bytes) = match backing(layout) {
-            Backing::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
-            Backing::Frames(count) => {
-                let bytes = PAGE as usize * count;
-                let run = frames.allocate_run(count)?;
-                self.taken.fetch_add(bytes, Ordering::Relaxed);
-                (run.to_virt().0 as usize, bytes)
+        match backing(layout) {
+            Backing::Class(class) => {
+                let mut object = [0];
+                self.take(frames, class, &mut object);
+                NonZeroUsize::new(object[0])
             }
-            Backing::TooLarge => return None,
-        };
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-        NonZeroUsize::new(at)
+            Backing::Frames(count) => {
+                let run = frames.allocate_run(count)?;
+                let bytes = PAGE as usize * count;
+                self.taken.fetch_add(bytes, Ordering::Relaxed);
+                self.used.fetch_add(bytes, Ordering::Relaxed);
+                NonZeroUsize::new(run.to_virt().0 as usize)
+            }
+            Backing::TooLarge => None,
+        }
     }
 
     /// Frees what [`Heap::allocate`] returned for the same layout.
     pub fn free(&self, frames: &dyn Frames, at: NonZeroUsize, layout: Layout) {
-        let bytes = match backing(layout) {
-            Backing::Class(class) => {
-                self.free_small(frames, class, at.get());
-                SIZES[class]
-            }
+        match backing(layout) {
+            Backing::Class(class) => self.give(frames, class, &[at.get()]),
             Backing::Frames(count) => {
-                let bytes = PAGE as usize * count;
                 frames.free_run(VirtAddr(at.get() as u64).to_phys(), count);
+                let bytes = PAGE as usize * count;
                 self.taken.fetch_sub(bytes, Ordering::Relaxed);
-                bytes
+                self.used.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Backing::TooLarge => return,
-        };
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+            Backing::TooLarge => {}
+        }
     }
 
     /// Returns whether an object of layout `from` also has room for layout `to`.
@@ -152,50 +172,73 @@ impl Heap {
         Usage { used: self.used.load(Ordering::Relaxed), taken: self.taken.load(Ordering::Relaxed) }
     }
 
-    fn allocate_small(&self, frames: &dyn Frames, index: usize) -> Option<usize> {
-        let size = SIZES[index];
+    /// Allocates objects of a size class under one lock, until `into` is full or there is no
+    /// memory. Returns their number.
+    fn take(&self, frames: &dyn Frames, index: usize, into: &mut [usize]) -> usize {
+        let (size, mut taken) = (SIZES[index], 0);
         let mut class = self.classes[index].lock();
-        if class.head == 0 {
-            let slab = Slab(frames.allocate(slab_order(size))?.to_virt().0 as usize);
-            self.taken.fetch_add(slab_bytes(size), Ordering::Relaxed);
-            slab.format(size);
-            class.push(slab);
-            class.empty = 1;
+        for object in into {
+            if class.head == 0 {
+                let Some(block) = frames.allocate(slab_order(size)) else { break };
+                let slab = Slab(block.to_virt().0 as usize);
+                self.taken.fetch_add(slab_bytes(size), Ordering::Relaxed);
+                slab.format(size);
+                class.push(slab);
+                class.empty = 1;
+            }
+            *object = class.take(size);
+            taken += 1;
         }
-        let slab = Slab(class.head);
-        if slab.used().get() == 0 {
-            class.empty -= 1;
-        }
-        let object = slab.take(size);
-        if slab.is_full(size) {
-            class.unlink(slab);
-        }
-        Some(object)
+        self.used.fetch_add(taken * size, Ordering::Relaxed);
+        taken
     }
 
-    fn free_small(&self, frames: &dyn Frames, index: usize, object: usize) {
+    /// Frees objects of a size class under one lock.
+    fn give(&self, frames: &dyn Frames, index: usize, from: &[usize]) {
         let size = SIZES[index];
-        let slab = Slab(object & !(slab_bytes(size) - 1));
         let mut class = self.classes[index].lock();
-        if slab.is_full(size) {
-            class.push(slab);
+        for &object in from {
+            if let Some(slab) = class.give(size, object) {
+                self.taken.fetch_sub(slab_bytes(size), Ordering::Relaxed);
+                frames.free(slab.frames(), slab_order(size));
+            }
         }
-        slab.give(object);
-        if slab.used().get() != 0 {
-            return;
-        }
-        if class.empty == 0 {
-            class.empty = 1;
-            return;
-        }
-        class.unlink(slab);
-        drop(class);
-        self.taken.fetch_sub(slab_bytes(size), Ordering::Relaxed);
-        frames.free(slab.frames(), slab_order(size));
+        self.used.fetch_sub(from.len() * size, Ordering::Relaxed);
     }
 }
 
 impl Class {
+    /// Takes an object from the first slab with room.
+    fn take(&mut self, size: usize) -> usize {
+        let slab = Slab(self.head);
+        if slab.used().get() == 0 {
+            self.empty -= 1;
+        }
+        let object = slab.take(size);
+        if slab.is_full(size) {
+            self.unlink(slab);
+        }
+        object
+    }
+
+    /// Frees an object. Returns its slab if that is empty, and another one is.
+    fn give(&mut self, size: usize, object: usize) -> Option<Slab> {
+        let slab = Slab(object & !(slab_bytes(size) - 1));
+        if slab.is_full(size) {
+            self.push(slab);
+        }
+        slab.give(object);
+        if slab.used().get() != 0 {
+            return None;
+        }
+        if self.empty == 0 {
+            self.empty = 1;
+            return None;
+        }
+        self.unlink(slab);
+        Some(slab)
+    }
+
     fn push(&mut self, slab: Slab) {
         slab.next().set(self.head as u64);
         slab.before().set(0);

@@ -115,9 +115,48 @@ fn the_heap_works_as_global_allocator() {
         let object = heap.realloc(object, large, 8);
         assert_eq!(object.read(), 7);
         heap.dealloc(object, layout(8, 8));
-        assert_eq!(heap.usage().used, 0);
+        let kept = heap.usage().used;
+        assert!(kept < PAGE as usize, "the core keeps small objects only: {kept} bytes");
         let zeroed = heap.alloc_zeroed(large);
         assert!((0..100_000).all(|i| zeroed.add(i).read() == 0));
         heap.dealloc(zeroed, large);
     }
+}
+
+/// Objects by way of the magazines against a model: disjoint, and only the magazines' contents are
+/// left at the end.
+#[test]
+#[allow(unsafe_code, reason = "the interface of global allocators is unsafe")]
+fn what_cores_keep_is_given_out_once() {
+    use core::alloc::GlobalAlloc;
+    let (heap, mut prng) = (KernelHeap::new(), Prng::new(9));
+    heap.init(manager(8 * MIB));
+    let mut out: BTreeMap<usize, Layout> = BTreeMap::new();
+    let free = |out: &mut BTreeMap<usize, Layout>, nth: usize| {
+        let (&at, &layout) = out.iter().nth(nth).unwrap();
+        assert_eq!(Word::at(at).get(), at as u64);
+        out.remove(&at);
+        // SAFETY: it was allocated with this layout, and is no longer in the model.
+        unsafe { heap.dealloc(at as *mut u8, layout) };
+    };
+    for _ in 0..20_000 {
+        if prng.chance(11, 20) && out.len() < 1000 {
+            let layout = layout(8 + prng.below(3000) as usize, 8);
+            // SAFETY: the layout has a size.
+            let at = unsafe { heap.alloc(layout) } as usize;
+            assert!(at != 0);
+            let below = out.range(..at + layout.size()).next_back();
+            assert!(below.is_none_or(|(start, l)| start + l.size() <= at));
+            Word::at(at).set(at as u64);
+            out.insert(at, layout);
+        } else if !out.is_empty() {
+            let nth = prng.below(out.len() as u64) as usize;
+            free(&mut out, nth);
+        }
+    }
+    while !out.is_empty() {
+        free(&mut out, 0);
+    }
+    let most = 6 * SIZES.iter().sum::<usize>();
+    assert!((1..=most).contains(&heap.usage().used), "{}", heap.usage().used);
 }
