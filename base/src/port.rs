@@ -17,7 +17,7 @@ pub trait Frames {
     /// Frees what [`Frames::allocate`] returned for the same order.
     fn free(&self, frames: PhysAddr, order: u8);
 
-    /// Allocates `count` adjacent frames, aligned to the next power of two; at least so many.
+    /// Allocates at least `count` adjacent frames, aligned to the power of two that is no smaller.
     fn allocate_run(&self, count: usize) -> Option<PhysAddr> {
         self.allocate(order_of(count)?)
     }
@@ -30,9 +30,10 @@ pub trait Frames {
     }
 }
 
-/// Returns the order of the smallest block that has `count` frames.
+/// Returns the order of the smallest block that has `count` frames; `None` for none.
 pub fn order_of(count: usize) -> Option<u8> {
-    count.checked_next_power_of_two().map(|frames| frames.ilog2() as u8)
+    let frames = count.checked_next_power_of_two().filter(|_| count != 0);
+    frames.map(|frames| frames.ilog2() as u8)
 }
 
 /// Cache maintenance by address range, to the point of coherency.

@@ -94,7 +94,7 @@ enum Verb {
     },
     /// Run the tests: on the host, then scenarios on boards.
     Test {
-        /// Only tests whose name contains this; or the whole name of one scenario or lab check
+        /// Only tests whose name contains this; or the whole name of one scenario or lab check.
         filter: Option<String>,
         /// Run the long ones too.
         #[arg(long)]
@@ -220,7 +220,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Apps { names } => apps::apps(&place, &names),
         Verb::Test { filter, nightly, folder } => {
-            test::test(&place, &test::Wanted { filter: filter.as_deref(), nightly, folder })
+            let wanted = test::Wanted::new(&place, filter.as_deref(), nightly, folder)?;
+            test::test(&place, &wanted)
         }
         Verb::Check { name, update } => checks::check(&place, name.as_deref(), update),
         Verb::Fuzz(line) => fuzz::fuzz(&place, &line),

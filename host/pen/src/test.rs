@@ -36,18 +36,34 @@ use workbench::rig::{Parts, Rig};
 pub struct Wanted<'a> {
     /// Only the scenario or check with this name; if there is none, tests whose name contains this.
     pub filter: Option<&'a str>,
-    /// The long ones too. One that `filter` names is run without.
+    /// There is one with this name.
+    is_whole: bool,
+    /// The long ones too. The one that `filter` names runs anyway.
     pub nightly: bool,
     /// Where boards have their folders; `target/tests` without.
     pub folder: Option<PathBuf>,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    pub fn new(
+        place: &Place,
+        filter: Option<&'a str>,
+        nightly: bool,
+        folder: Option<PathBuf>,
+    ) -> anyhow::Result<Wanted<'a>> {
+        let found = scenarios::found(place)?;
+        let is_name = |name: &str| {
+            let all = scenarios::ALL.iter().chain(found);
+            let scenario = name.strip_prefix(SANITIZED_PREFIX).unwrap_or(name);
+            all.into_iter().any(|it| it.name == scenario)
+                || checks::ALL.iter().any(|it| it.name == name)
+        };
+        Ok(Wanted { filter, is_whole: filter.is_some_and(is_name), nightly, folder })
+    }
+
     fn has(&self, name: &str) -> bool {
-        self.filter.is_none_or(|filter| match is_whole(filter) {
-            true => name == filter,
-            false => name.contains(filter),
-        })
+        let is_it = |filter| if self.is_whole { name == filter } else { name.contains(filter) };
+        self.filter.is_none_or(is_it)
     }
 
     /// Like `has`, for a test that is `nightly`, or not.
@@ -59,13 +75,6 @@ impl Wanted<'_> {
     fn has_host(&self) -> bool {
         self.filter.is_none_or(|filter| !filter.contains('.') || filter.contains(".rs"))
     }
-}
-
-/// Returns whether a filter is the name of a scenario or check.
-fn is_whole(filter: &str) -> bool {
-    let scenario = filter.strip_prefix(SANITIZED_PREFIX).unwrap_or(filter);
-    let is_scenario = scenarios::ALL.iter().any(|it| it.name == scenario);
-    is_scenario || checks::ALL.iter().any(|it| it.name == filter)
 }
 
 /// Packages with models that have millions of states.
@@ -96,7 +105,7 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
     println!("{passed} passed, {failed} failed");
     let nothing = passed + failed == 0;
     if nothing {
-        println!("no test matches; a filter is a part of a test's name");
+        println!("no test matches; a filter is a part of a test's name, or all of it");
     }
     Ok(if failed == 0 && !nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -441,7 +450,8 @@ mod tests {
 
     #[test]
     fn a_filter_with_a_dot_needs_no_test_of_the_host() {
-        let wanted = |filter| Wanted { filter, nightly: false, folder: None };
+        let place = Place::find().unwrap();
+        let wanted = |filter| Wanted::new(&place, filter, false, None).unwrap();
         assert!(wanted(None).has_host() && wanted(Some("fs::")).has_host());
         assert!(
             !wanted(Some("disk.reboot")).has_host()
@@ -451,7 +461,8 @@ mod tests {
 
     #[test]
     fn a_whole_name_is_of_one_test_and_of_a_nightly_one_too() {
-        let wanted = |filter| Wanted { filter: Some(filter), nightly: false, folder: None };
+        let place = Place::find().unwrap();
+        let wanted = |filter| Wanted::new(&place, Some(filter), false, None).unwrap();
         let one = wanted("domain.hangs");
         assert!(one.has_now("domain.hangs", false) && one.has_now("domain.hangs", true));
         assert!(!one.has("domain.hangs-often") && !one.has("sanitizer.clean.domain.hangs"));

@@ -148,7 +148,7 @@ impl Manifest {
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
     }
 
-    /// Looks up the contracts of its endpoints: `hash_of` returns the hash of the one so named.
+    /// Looks up the contracts of its endpoints: `hash_of` returns the hash of the one with a name.
     pub fn resolve<E>(
         &mut self,
         mut hash_of: impl FnMut(&str) -> Result<[u8; HASH], E>,

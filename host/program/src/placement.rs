@@ -106,8 +106,9 @@ fn named(field: &Field, allowed: &'static str) -> Place<Vec<u8>> {
 /// Parses a list of `{ contract = "NAME.vN", affinity = ... }` and `{ name = "NAME", ... }`, each
 /// contract and name once.
 pub fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
-    const ALLOWED: &str = "a list of tables such as { contract = \"ping.v1\", affinity = \"positive\" }, or with a \
-         name instead of a contract";
+    const ALLOWED: &str = "a list of tables such as \
+                           { contract = \"ping.v1\", affinity = \"positive\" }, or with a \
+                           name instead of a contract";
     const OF_NAME: &str = "\"positive\", \"negative\" or a number: \"self\" is for contracts";
     let mut found: Vec<Endpoint> = vec![];
     for item in field.short_list(ALLOWED)? {
@@ -132,11 +133,13 @@ pub fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
 /// Parses what an endpoint leads to, which is also returned for people.
 fn leads_to(fields: &mut Fields) -> Place<(To, String)> {
     const CONTRACT: &str = "the name of a contract with its version, such as \"ping.v1\"";
-    const NAME: &str = "a name, or the first parts of names, as in /name: such as \"mail/virus\", \
+    const EITHER: &str = "the name of a contract with its version, such as \"ping.v1\"; or \"name\" \
+                          instead";
+    const NAME: &str = "a name, or the first parts of names, such as \"mail/virus\", \
                         \"service/net\" or \"kernel/main\"";
     const ONE: &str = "left out beside a name: an endpoint has one of them";
     let Some(name) = fields.take("name") else {
-        let contract = fields.need("contract", CONTRACT)?;
+        let contract = fields.need("contract", EITHER)?;
         let text = contract.text(CONTRACT)?;
         if contract::name_and_version(text).is_none() {
             return contract.wrong(CONTRACT);

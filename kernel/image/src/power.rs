@@ -224,6 +224,5 @@ pub fn rejoin(kernel: &Kernel) {
         coherence.come_back();
     }
     kernel.peers.poll(kernel);
-    duty::look(kernel);
-    kernel.devices.look_again(kernel);
+    duty::look_again(kernel);
 }

@@ -204,11 +204,13 @@ impl FrameAllocator {
     /// frames are free again. What stays is a block for each binary digit of `count`, the largest
     /// first ([`pieces`]).
     pub fn allocate_run(&self, count: usize) -> Option<PhysAddr> {
-        let order = order_of(count).filter(|order| count != 0 && *order <= MAX_ORDER)?;
+        let order = order_of(count).filter(|order| *order <= MAX_ORDER)?;
         let mut inner = self.inner.lock();
         let block = inner.take(self, order, Placing::Fixed);
-        if let Some((region, _)) = block.and_then(|block| self.find(block)) {
-            inner.cut(self, region, block?.0, count);
+        if let Some(block) = block
+            && let Some((region, _)) = self.find(block)
+        {
+            inner.cut(self, region, block.0, count);
         }
         self.probe(&inner);
         block
@@ -222,9 +224,9 @@ impl FrameAllocator {
             Some((_, tag)) if tag.load(Ordering::Relaxed) == USED | order => Ok(()),
             Some(_) => Err(FreeError::NotAllocated),
         };
-        pieces(run.0, count).try_for_each(is_run)?;
-        pieces(run.0, count)
-            .try_for_each(|(at, order)| self.free_locked(&mut inner, PhysAddr(at), order))
+        let all = || pieces(run.0, count);
+        all().try_for_each(is_run)?;
+        all().try_for_each(|(at, order)| self.free_locked(&mut inner, PhysAddr(at), order))
     }
 
     /// Records memory pressure; called after every allocation from the lists.

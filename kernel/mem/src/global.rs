@@ -1,6 +1,7 @@
 //! The heap as Rust's global allocator. The unsafe code here is that trait's.
 
 use core::alloc::{GlobalAlloc, Layout};
+use core::num::NonZeroUsize;
 use core::ptr::{NonNull, null_mut};
 
 use arch::lock::Once;
@@ -28,6 +29,22 @@ impl KernelHeap {
         let _ = self.frames.set(frames);
     }
 
+    /// Returns the address of memory for `layout`, or 0.
+    #[inline]
+    fn allocate(&self, frames: &dyn Frames, layout: Layout) -> usize {
+        match backing(layout) {
+            Backing::Class(class) => self.magazines.take(&self.heap, frames, class),
+            _ => self.heap.allocate(frames, layout).map_or(0, NonZeroUsize::get),
+        }
+    }
+
+    /// Frees the objects that this core keeps, so that their slabs can be freed too.
+    pub fn flush_core(&self) {
+        if let Some(&frames) = self.frames.get() {
+            self.magazines.flush_core(&self.heap, frames);
+        }
+    }
+
     /// Returns the memory use.
     pub fn usage(&self) -> Usage {
         self.heap.usage()
@@ -46,13 +63,12 @@ impl Default for KernelHeap {
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(&frames) = self.frames.get() else { return null_mut() };
-        match backing(layout) {
-            Backing::Class(class) => self.magazines.take(&self.heap, frames, class) as *mut u8,
-            _ => {
-                let memory = self.heap.allocate(frames, layout);
-                memory.map_or(null_mut(), |at| at.get() as *mut u8)
-            }
+        let memory = self.allocate(frames, layout);
+        if memory != 0 {
+            return memory as *mut u8;
         }
+        self.flush_core();
+        self.allocate(frames, layout) as *mut u8
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Callers pass the layout of what they free (`GlobalAlloc`), so no lookup is needed. Cores keep
-//! some small objects ([`magazines`]), so that most operations take no lock.
+//! some small objects ([`magazines`]), so that most operations take no lock. To shrink an object is
+//! to allocate another one, unless it stays in its class, or has as many frames.
 
 use core::alloc::Layout;
 use core::num::NonZeroUsize;

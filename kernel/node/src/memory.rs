@@ -89,6 +89,12 @@ pub fn unused_stacks(spare: usize) -> u64 {
     (STACKS.idle() + spare) as u64 * STACK
 }
 
+/// Frees what this core keeps of the heap and of frames.
+pub fn flush_core() {
+    HEAP.kernel().flush_core();
+    FRAMES.flush_core();
+}
+
 /// How this kernel's memory is used, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
@@ -102,7 +108,7 @@ pub struct Use {
     pub metadata: u64,
     /// Frames that the heap has taken.
     pub heap: u64,
-    /// Bytes allocated from the heap.
+    /// Bytes allocated from the heap, with what cores keep.
     pub heap_live: u64,
 }
 

@@ -46,8 +46,8 @@ impl Server {
 /// number of its names.
 fn servers_of<'a>(servers: &'a [Server], to: &'a To) -> impl Iterator<Item = &'a Server> {
     let is_new = |at: usize, it: &Server| {
-        let before = servers.iter().take(at).filter(|other| other.is(to));
-        !before.into_iter().any(|other| (other.kernel, other.pid) == (it.kernel, it.pid))
+        let mut before = servers.iter().take(at).filter(|other| other.is(to));
+        !before.any(|other| (other.kernel, other.pid) == (it.kernel, it.pid))
     };
     let found = servers.iter().enumerate().filter(|(_, server)| server.is(to));
     found.filter(move |(at, server)| is_new(*at, server)).map(|(_, server)| server)

@@ -380,15 +380,15 @@ impl Machine for Hardware<'_> {
     fn empty_caches(&self) {
         let scheduler = &self.node.scheduler;
         if self.node.domain().cores == 1 {
-            return FRAMES.flush_core();
+            return kernel_node::memory::flush_core();
         }
         for core in 0..self.node.domain().cores as usize {
-            // Frames in the cache of a core that is off stay there; their block is then refused.
+            // What a core that is off keeps stays there; its block is then refused.
             if !kernel_node::shootdown::is_online(core) {
                 continue;
             }
             let core = Some(CoreId(core as u8));
-            let flush = |_| FRAMES.flush_core();
+            let flush = |_| kernel_node::memory::flush_core();
             if let Ok(thread) = self.node.spawn("caches", core, flush, 0) {
                 scheduler.join(thread);
             }

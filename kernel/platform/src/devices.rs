@@ -87,7 +87,8 @@ pub struct Devices {
     waiting: WaitQueue,
     /// Threads that wait until this kernel serves other devices.
     serving: WaitQueue,
-    /// Chip time at which this kernel began to serve the devices that it shares.
+    /// Chip time at which this kernel began to serve the devices that it shares, or went on after
+    /// it was stopped.
     taken_over: AtomicU64,
     /// Number of threads that wait for a device to complete a request.
     in_flight: AtomicU64,
@@ -214,13 +215,19 @@ impl Devices {
     /// looked at, or a thread of this kernel waits for the end of a request.
     pub fn are_busy(&self, node: &Node) -> bool {
         let mut own = self.places.iter().filter(|place| !place.is_shared);
-        self.news.load(Ordering::Acquire) != 0
+        self.have_news()
             || self.in_flight.load(Ordering::Relaxed) != 0
             || !self.dma.waiting.is_empty()
             || own.any(|place| place.has_news(node))
     }
 
-    /// Returns the chip time at which this kernel began to serve the devices that it shares.
+    /// Returns whether drivers are to look at devices.
+    pub fn have_news(&self) -> bool {
+        self.news.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the chip time at which this kernel began to serve the devices that it shares, or
+    /// went on after it was stopped.
     pub fn taken_over_at(&self) -> u64 {
         self.taken_over.load(Ordering::Relaxed)
     }
@@ -228,6 +235,7 @@ impl Devices {
     /// Has the drivers look at devices that this kernel serves, if those have something: for a
     /// domain that was stopped.
     pub fn look_again(&self, node: &Node) {
+        self.taken_over.store(arch::time::soc_time(), Ordering::Relaxed);
         self.note(node, kinds(self.served().filter(|place| place.has_news(node))));
     }
 

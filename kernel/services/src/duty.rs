@@ -58,6 +58,17 @@ pub fn look(kernel: &Kernel) {
     }
 }
 
+/// The same for a domain that was stopped.
+pub fn look_again(kernel: &Kernel) {
+    look(kernel);
+    kernel.devices.look_again(kernel);
+    // For measurements: no driver has to look.
+    #[cfg(feature = "trials")]
+    if !kernel.devices.have_news() {
+        crate::services::looked(kernel.devices.taken_over_at());
+    }
+}
+
 /// Returns the kinds of shared devices that this kernel serves, one bit each.
 fn served_kinds(kernel: &Kernel) -> u64 {
     let states = states(kernel);

@@ -3,13 +3,16 @@
 //!
 //! Usually, allocating and freeing an object is a pop and a push, with interrupts masked and without
 //! a lock. An empty magazine is refilled, and a full one emptied, by half its size under one lock.
+//! No operation polls for messages. Without memory, and before blocks of frames are given away,
+//! [`Magazines::flush_core`] empties a core's: an object that is kept keeps its slab.
 
-use arch::lock::CoreLocal;
+use arch::lock::{CoreLocal, note_acquire, note_release};
 use base::port::Frames;
 
 use super::{CLASSES, Heap};
+use crate::ranks;
 
-/// Objects of one class that a core keeps at most: 40 KiB of all classes together.
+/// Objects of one class that a core keeps at most: 42 KiB of all classes together.
 const SIZE: usize = 6;
 /// How many are moved at once.
 const BATCH: usize = SIZE / 2;
@@ -31,6 +34,7 @@ impl Magazines {
     /// Allocates an object of a class. Returns its address; 0: there is no memory.
     #[inline]
     pub(crate) fn take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
+        check_order();
         self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == 0 {
@@ -45,6 +49,7 @@ impl Magazines {
     /// Frees an object of a class.
     #[inline]
     pub(crate) fn give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
+        check_order();
         self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == SIZE {
@@ -55,4 +60,24 @@ impl Magazines {
             *count += 1;
         });
     }
+
+    /// Frees all objects that this core keeps.
+    pub(crate) fn flush_core(&self, heap: &Heap, frames: &dyn Frames) {
+        check_order();
+        self.0.with(|all| {
+            for (class, Magazine { count, objects }) in all.iter_mut().enumerate() {
+                if *count != 0 {
+                    heap.give(frames, class, &objects[..*count]);
+                    *count = 0;
+                }
+            }
+        });
+    }
+}
+
+/// In debug builds: any operation may take a lock of the heap.
+#[inline]
+fn check_order() {
+    note_acquire(ranks::HEAP);
+    note_release(ranks::HEAP);
 }

@@ -161,9 +161,9 @@ impl Board {
             kernel: listed.kernel.into(),
             pid: listed.pid,
         };
-        let mut names = names.unwrap_or_default();
-        names.retain(|listed| executes(session.kernel, listed));
-        let servers: Vec<Server> = names.into_iter().map(server).collect();
+        let names = names.unwrap_or_default().into_iter();
+        let names = names.filter(|listed| executes(session.kernel, listed));
+        let servers: Vec<Server> = names.map(server).collect();
         weigh(&affinities, &servers, &mut self.all);
         servers
     }
