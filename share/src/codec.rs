@@ -58,6 +58,12 @@ pub const fn room<S: Service>(message: usize) -> usize {
     message.saturating_sub(head)
 }
 
+/// Returns the size of messages that carry `bulk` bytes in either direction, or as many as one of
+/// `most` bytes does.
+pub const fn size<S: Service>(bulk: usize, most: usize) -> usize {
+    most - room::<S>(most).saturating_sub(bulk)
+}
+
 fn put<'a, T: IntoBytes + Immutable>(value: &T, to: &'a mut [u8]) -> Option<&'a mut [u8]> {
     let (place, rest) = to.split_at_mut_checked(size_of::<T>())?;
     place.copy_from_slice(value.as_bytes());
@@ -190,6 +196,20 @@ mod tests {
         let bytes = pack_answer::<Echo>(&Answer::Parked, &[9; 100], &mut message);
         let answer = unpack_answer::<Echo>(&message[..bytes.expect("it fits")], &mut bulk);
         assert_eq!(answer, Some(Answer::Parked));
+    }
+
+    #[test]
+    fn a_message_of_its_size_has_room_for_the_bulk_and_no_more() {
+        for bulk in [0, 1, 64, 100, 5000] {
+            let size = size::<Echo>(bulk, 256);
+            assert_eq!(room::<Echo>(size), bulk.min(room::<Echo>(256)));
+            let (mut message, bulk) = (vec![0; size], vec![7; bulk]);
+            let (token, all) = (Token::default(), [u32::MAX, 0, 0]);
+            let bytes = pack::<Echo>((0, kind::REQUEST, token), &all, &bulk, &mut message);
+            assert_eq!(bytes, Some(size));
+            let most = bulk.len().min(room::<Echo>(256)) as u64;
+            assert!(pack_answer::<Echo>(&Answer::Done(most), &bulk, &mut message).is_some());
+        }
     }
 
     #[test]

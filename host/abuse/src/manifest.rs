@@ -44,8 +44,7 @@ preopens = ["/data:rw", "/bin=tools:r"]
 net = ["connect:*:443", "listen:80"]
 listen = ["tcp:80", "tcp:443"]
 grants = ["/etc=config:r"]
-endpoints = [{ contract = "echo.v1", affinity = 5 }, { contract = "b_c.v9", affinity = -100 },
-             { name = "service/net", affinity = 1 }]
+endpoints = [{ contract = "b_c.v9", affinity = -100 }, { name = "service/net", affinity = 5 }]
 platforms = { required = ["riscv64"], preferred = ["weak", "aarch64"] }
 [limits]
 files = 32
@@ -74,6 +73,7 @@ const WORDS: &[&str] = &[
     "{ contract = \"x.v1\" }",
     "[{ contract = \"x.v1\", affinity = \"self\" }]",
     "[{ name = \"a/b\", affinity = 3 }]",
+    "[{ affinity = 3 }]",
     "\"positive\"",
     "\"strong\"",
     "{ required = [\"weak\"] }",

@@ -158,10 +158,11 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let kind = if again { codec::kind::AGAIN } else { codec::kind::REQUEST };
-        let mut message = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
+        let size = codec::size::<S>(bulk.len(), MAX_PAYLOAD);
+        let mut message = zeroed(size).map_err(|_| ServiceFailure::NoMemory)?;
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
-        let mut back = zeroed(MAX_PAYLOAD).map_err(|_| ServiceFailure::NoMemory)?;
+        let mut back = zeroed(size).map_err(|_| ServiceFailure::NoMemory)?;
         let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(|why| match why {
             CallFailure::Refused(Refusal::Fault) => ServiceFailure::Restarted,

@@ -292,7 +292,7 @@ impl<S: Service + Shareable> Registered for Served<S> {
         let (head, request, sent) = request.ok_or(Refusal::Refused)?;
         count(&self.for_others);
         // After the step no refusal for want of memory: the caller would have it executed again.
-        let mut back = zeroed(MAX_PAYLOAD)?;
+        let mut back = zeroed(codec::size::<S>(head.room as usize, MAX_PAYLOAD))?;
         let mut bulk = zeroed(head.room as usize)?;
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
