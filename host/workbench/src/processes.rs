@@ -213,7 +213,10 @@ mod tests {
         let target = root.path().join("target");
         std::fs::create_dir_all(&target).unwrap();
         for name in ["soc", "qemu-system-aarch64"] {
-            std::fs::copy(of, target.join(name)).unwrap();
+            // By another process: what a test of this one starts at the same moment would inherit
+            // the open file, and a program that is open for writing cannot be executed.
+            let copied = Command::new("cp").arg(of).arg(target.join(name)).status();
+            assert!(copied.unwrap().success());
         }
         let place = Place {
             root: root.path().canonicalize().unwrap(),
