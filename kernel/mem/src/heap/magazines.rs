@@ -34,8 +34,8 @@ impl Magazines {
     /// Allocates an object of a class. Returns its address; 0: there is no memory.
     #[inline]
     pub(crate) fn take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
-        check_order();
         self.0.with(|all| {
+            check_order();
             let Magazine { count, objects } = &mut all[class];
             if *count == 0 {
                 *count = heap.take(frames, class, &mut objects[..BATCH]);
@@ -49,8 +49,8 @@ impl Magazines {
     /// Frees an object of a class.
     #[inline]
     pub(crate) fn give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
-        check_order();
         self.0.with(|all| {
+            check_order();
             let Magazine { count, objects } = &mut all[class];
             if *count == SIZE {
                 heap.give(frames, class, &objects[BATCH..]);
@@ -63,8 +63,8 @@ impl Magazines {
 
     /// Frees all objects that this core keeps.
     pub(crate) fn flush_core(&self, heap: &Heap, frames: &dyn Frames) {
-        check_order();
         self.0.with(|all| {
+            check_order();
             for (class, Magazine { count, objects }) in all.iter_mut().enumerate() {
                 if *count != 0 {
                     heap.give(frames, class, &objects[..*count]);
@@ -75,7 +75,8 @@ impl Magazines {
     }
 }
 
-/// In debug builds: any operation may take a lock of the heap.
+/// In debug builds: any operation may take a lock of the heap. With interrupts masked, as the record
+/// of locks is the core's.
 #[inline]
 fn check_order() {
     note_acquire(ranks::HEAP);
