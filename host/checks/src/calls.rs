@@ -41,10 +41,13 @@ const fn signed(value: u32, bits: u32) -> i64 {
 fn a64(start: u64, code: &[u8]) -> Vec<Edge> {
     let words: Vec<u32> =
         code.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
-    // The page that `adrp` has put into a register, shortly before an instruction.
+    // The page that `adrp` has put into a register, shortly before an instruction, unless it was
+    // replaced by what the global offset table has there.
     let page = |index: usize, register: u32| {
         let before = words[..index].iter().enumerate().rev().take(8);
         let before = before.map(|(index, &word)| (start + 4 * index as u64, word));
+        let replaces = |word: u32| word & 0xffc0_03ff == 0xf940_0000 | register << 5 | register;
+        let before = before.take_while(|(_, it)| !replaces(*it));
         let mut pages = before.filter(|(_, it)| it & 0x9f00_001f == 0x9000_0000 | register);
         let (from, page) = pages.next()?;
         let pages = signed(page >> 5, 19) << 2 | i64::from(page >> 29 & 3);
@@ -236,6 +239,19 @@ mod tests {
             [Edge::To(0x1_0000 + 4 - 0x1000), Edge::To(0x1_1000), Edge::Unknown(0x1_000c)];
         let found = calls(Isa::Aarch64, 0x1_0000, &code);
         assert_eq!(found, [&expected[..], &[Edge::Unknown(0x1_0018)]].concat());
+    }
+
+    #[test]
+    fn an_address_that_was_loaded_is_no_page() {
+        let code = words(&[
+            0x9000_0015, // adrp x21, 0
+            0x9108_02a0, // add x0, x21, #512
+            0xf940_76b5, // ldr x21, [x21, #232]
+            0x9108_02a0, // add x0, x21, #512
+            0xf943_3aa8, // ldr x8, [x21, #1648]
+        ]);
+        let expected = [Edge::Taken(0x1_0000 + 512), Edge::Loaded(0x1_0000 + 232)];
+        assert_eq!(calls(Isa::Aarch64, 0x1_0800, &code), expected);
     }
 
     #[test]

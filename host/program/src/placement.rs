@@ -133,8 +133,8 @@ pub fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
 /// Parses what an endpoint leads to, which is also returned for people.
 fn leads_to(fields: &mut Fields) -> Place<(To, String)> {
     const CONTRACT: &str = "the name of a contract with its version, such as \"ping.v1\"";
-    const EITHER: &str = "the name of a contract with its version, such as \"ping.v1\"; or \"name\" \
-                          instead";
+    const EITHER: &str = "the name of a contract with its version, such as \"ping.v1\"; \
+                          or \"name\" instead";
     const NAME: &str = "a name, or the first parts of names, such as \"mail/virus\", \
                         \"service/net\" or \"kernel/main\"";
     const ONE: &str = "left out beside a name: an endpoint has one of them";

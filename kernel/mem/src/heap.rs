@@ -27,7 +27,7 @@ use crate::frames::MAX_ORDER;
 use crate::ranks;
 use crate::raw::Word;
 
-pub mod magazines;
+pub(crate) mod magazines;
 
 /// Object sizes in ascending order. Sizes that are not powers of two guarantee an alignment of 16
 /// only.

@@ -7,7 +7,7 @@ use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class, right};
 use core::mem::offset_of;
 
 const ENDPOINTS: &[u8] = b"-5 echo.v1 00112233445566778899aabbccddeeff\x000 disk\0\
-    self own.v1 ffffffffffffffffffffffffffffffff\07 /service/net\0";
+    self own.v1 ffffffffffffffffffffffffffffffff\x007 /service/net\0";
 const KEY: [u8; 32] = [7; 32];
 
 fn code() -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! Small objects that a core keeps for its next allocations: a magazine for each size class, in
 //! front of the heap's locks.
 //!
-//! Usually, allocating and freeing an object is a pop and a push, with interrupts masked and without
-//! a lock. An empty magazine is refilled, and a full one emptied, by half its size under one lock.
-//! No operation polls for messages. Without memory, and before blocks of frames are given away,
+//! Usually, allocating and freeing an object is a pop and a push, with interrupts masked and
+//! without a lock. An empty magazine is refilled, and a full one emptied, by half its size under
+//! one lock. No operation polls for messages. Without memory, and before blocks of frames are given away,
 //! [`Magazines::flush_core`] empties a core's: an object that is kept keeps its slab.
 
 use arch::lock::{CoreLocal, note_acquire, note_release};
@@ -24,10 +24,10 @@ struct Magazine {
 }
 
 /// The magazines of all cores.
-pub struct Magazines(CoreLocal<[Magazine; CLASSES]>);
+pub(crate) struct Magazines(CoreLocal<[Magazine; CLASSES]>);
 
 impl Magazines {
-    pub const fn new() -> Magazines {
+    pub(crate) const fn new() -> Magazines {
         Magazines(CoreLocal::new([Magazine { count: 0, objects: [0; SIZE] }; CLASSES]))
     }
 
@@ -75,8 +75,8 @@ impl Magazines {
     }
 }
 
-/// In debug builds: any operation may take a lock of the heap. With interrupts masked, as the record
-/// of locks is the core's.
+/// In debug builds: any operation may take a lock of the heap. With interrupts masked, as the
+/// record of locks is the core's.
 #[inline]
 fn check_order() {
     note_acquire(ranks::HEAP);
