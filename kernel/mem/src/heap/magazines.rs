@@ -3,8 +3,10 @@
 //!
 //! Usually, allocating and freeing an object is a pop and a push, with interrupts masked and
 //! without a lock. An empty magazine is refilled, and a full one emptied, by half its size under
-//! one lock. No operation polls for messages. Without memory, and before blocks of frames are given away,
-//! [`Magazines::flush_core`] empties a core's: an object that is kept keeps its slab.
+//! one lock. No operation polls for messages.
+//!
+//! An object that is kept keeps its slab. So [`Magazines::flush_core`] empties a core's magazines
+//! when there is no memory, and before blocks of frames are given away.
 
 use arch::lock::{CoreLocal, note_acquire, note_release};
 use base::port::Frames;
