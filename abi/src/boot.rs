@@ -37,7 +37,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Incremented with every change of a layout in this crate.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -71,7 +71,7 @@ pub mod kind {
     pub const RESERVED: u32 = 0;
     /// Staged kernel images, read by the stubs only.
     pub const STAGING: u32 = 1;
-    /// The uncached window: mailboxes, hardware spinlocks, rings, descriptors.
+    /// The uncached window: mailboxes, rings, descriptors.
     pub const UNCACHED: u32 = 2;
     /// Cacheable in the one domain that owns the region.
     pub const LOCAL: u32 = 3;
@@ -208,8 +208,6 @@ pub struct Window {
     pub chip: u64,
     /// [`MAX_DOMAINS`] x [`crate::soc::DomainPage`], each written by its domain only.
     pub domains: u64,
-    /// [`crate::soc::SPINLOCKS`] hardware spinlocks, one per cache line.
-    pub spinlocks: u64,
     /// [`MAX_DOMAINS`] x [`crate::memory::BlockPage`], each written by its domain only.
     pub blocks: u64,
     /// Message links: link (from, to) is at `links + (from * domains + to) * link_size`.

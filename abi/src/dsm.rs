@@ -6,8 +6,7 @@
 //! whether its message has arrived, and the protocol never has more messages in flight than there
 //! are slots ([`slots`]).
 //!
-//! **Link (a, a) carries no messages**: its words are a's marks, one for each service in the
-//! board's list (`share::custody`).
+//! Link (a, a) is not used.
 //!
 //! ```text
 //! 0   body   [kind:8 | domain:8 | core:8 | argument:8 | page:32]

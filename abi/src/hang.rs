@@ -12,7 +12,7 @@ pub const REPORT_NS: u64 = 20_000_000;
 pub enum Item {
     /// A page of the shared block. The number of its pages: this domain's leaving.
     Page(u32),
-    /// A hardware spinlock.
+    /// A lock between domains.
     Lock(u8),
 }
 
@@ -20,7 +20,7 @@ pub enum Item {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// The hardware spinlocks that the core has, one bit each.
+    /// The locks between domains that the core has, one bit each.
     pub locks: u64,
     /// Incremented from time to time while the core waits.
     pub beat: u64,

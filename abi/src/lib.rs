@@ -16,6 +16,7 @@ pub mod hang;
 pub mod homes;
 pub mod host;
 pub mod light;
+pub mod lock;
 pub mod memory;
 pub mod moves;
 pub mod msg;

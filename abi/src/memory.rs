@@ -48,8 +48,8 @@ pub struct BlockPage {
     pub rest: [u64; 127],
 }
 
-/// Index of the hardware spinlock that a kernel holds while it takes blocks.
-pub const BLOCKS_LOCK: usize = crate::soc::SPINLOCKS - 1;
+/// Number of the lock between domains that a kernel holds while it takes blocks.
+pub const BLOCKS_LOCK: usize = crate::lock::LOCKS - 1;
 
 const _: () = assert!(size_of::<BlockPage>() == 2048);
 const _: () = assert!(size_of::<BlockPage>() * MAX_DOMAINS <= 4 * 4096);

@@ -5,6 +5,7 @@
 
 use crate::boot::{MAX_CORES, MAX_DOMAINS};
 use crate::hang::Wait;
+use crate::lock::LOCKS;
 use crate::power::PowerSample;
 
 /// Bytes of a cache line.
@@ -173,9 +174,9 @@ pub struct DomainPage {
     pub play: [u64; 3],
     /// Per core: 1 while it is in kernel code and polls, 0 if it needs a doorbell.
     pub attending: [u64; MAX_CORES],
-    /// Per hardware spinlock: incremented before this domain swaps its word, and again when it does
-    /// not have the lock (any more). So while this is even, it does not have the lock.
-    pub attempts: [u64; SPINLOCKS],
+    /// This domain's words of the locks between domains ([`crate::lock::LockWord`]). They outlive
+    /// the domain.
+    pub locks: [u64; LOCKS],
     /// Per core: its report of a wait that takes too long.
     pub waits: [Wait; MAX_CORES],
     /// The answer to [`DomainStatus::demand`] ([`crate::hang::pack_answer`]).
@@ -197,20 +198,21 @@ pub struct DomainPage {
     pub left_timers: [u64; SERVICES],
     /// The homes of shadowed services, as this domain knows them ([`crate::homes::Homes`]).
     pub homes: u64,
-    pub rest: [u64; 512 - 15 - 4 * MAX_CORES - SPINLOCKS - SERVICES - size_of::<PowerSample>() / 8],
+    pub rest: [u64; 512 - 15 - 4 * MAX_CORES - LOCKS - SERVICES - size_of::<PowerSample>() / 8],
 }
 
-pub const SPINLOCKS: usize = 32;
 const SERVICES: usize = crate::service::ALL.len();
 
-/// A hardware spinlock.
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Spinlock {
-    /// 0: free, 1: taken. Taken with a swap in `arch`, released with a store; the soc releases
-    /// those that a dead domain has left taken.
-    pub taken: u64,
-    pub rest: [u64; 7],
+impl DomainPage {
+    /// Returns what the word at an index becomes when the soc fences the domain: 0, as after reset,
+    /// but in a word of a lock the attempt ends.
+    pub const fn fenced(word: usize, value: u64) -> u64 {
+        let first = core::mem::offset_of!(DomainPage, locks) / 8;
+        if word < first || word >= first + LOCKS {
+            return 0;
+        }
+        crate::lock::LockWord(value).fenced().0
+    }
 }
 
 /// Maximum queues of a virtio device.
@@ -274,5 +276,4 @@ pub struct DeviceRegisters {
 const _: () = assert!(size_of::<DomainStatus>() == 64);
 const _: () = assert!(size_of::<ChipPage>() <= 4096);
 const _: () = assert!(size_of::<DomainPage>() == 4096);
-const _: () = assert!(size_of::<Spinlock>() == 64);
 const _: () = assert!(size_of::<DeviceRegisters>() == 4096);

@@ -184,15 +184,14 @@ const _: fn() = imp::cache::complete;
 const _: usize = imp::cache::LINE;
 
 // words: the only accesses to memory between domains, all in the section `.text.xdomain`. A word is
-// aligned, accessed whole, and has one writer. `swap64` is for the hardware spinlock bank only,
-// which alone makes it atomic for all domains; accesses before it are visible before it, and those
-// after it come after it.
+// aligned, accessed whole, and has one writer.
 
 const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::load64;
 const _: unsafe extern "C" fn(*mut u64, u64) = imp::words::store64;
 const _: unsafe extern "C" fn(*const u32) -> u32 = imp::words::load32;
 const _: unsafe extern "C" fn(*mut u32, u32) = imp::words::store32;
-const _: unsafe extern "C" fn(*mut u64, u64) -> u64 = imp::words::swap64;
+// Accesses after it in the program come after it.
+const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::acquire64;
 // Every domain sees accesses before the barrier before those after it.
 const _: extern "C" fn() = imp::words::barrier;
 

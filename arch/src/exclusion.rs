@@ -1,15 +1,15 @@
 //! A value that one core at a time can access, among the cores of this kernel or of all kernels;
-//! for the steps of services.
+//! for the steps of services and for the block table.
 //!
 //! The caller must not be preempted ([`crate::hold`]), but interrupts stay unmasked, so that a step
 //! may be long; interrupt and fault handlers must not start one. Cores of one kernel take turns in
-//! FIFO order, kernels by a hardware spinlock. Both waits go through [`attend`].
+//! FIFO order, kernels by a [`DomainLock`]. Both waits go through [`attend`].
 
 use crate::attend;
 use crate::attend::percore::per_core;
+use crate::domain_lock::DomainLock;
 use crate::hold;
 use crate::order::{self, Rank};
-use crate::shared::HwLock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +17,7 @@ pub struct Exclusion<T> {
     next: AtomicU32,
     serving: AtomicU32,
     /// Excludes other kernels.
-    between: Option<HwLock>,
+    between: Option<DomainLock>,
     rank: Rank,
     value: UnsafeCell<T>,
 }
@@ -27,35 +27,44 @@ unsafe impl<T: Send> Sync for Exclusion<T> {}
 
 impl<T> Exclusion<T> {
     /// Creates a value that the cores of this kernel access in turn. With `between`, the turn is
-    /// shared with all kernels whose `between` is the same word.
-    pub const fn new(rank: Rank, between: Option<HwLock>, value: T) -> Self {
+    /// shared with all kernels whose `between` is the same lock.
+    pub const fn new(rank: Rank, between: Option<DomainLock>, value: T) -> Self {
         let (next, serving) = (AtomicU32::new(0), AtomicU32::new(0));
         Exclusion { next, serving, between, rank, value: UnsafeCell::new(value) }
     }
 
+    /// Returns the lock that excludes other kernels, if there is one.
+    pub const fn between(&self) -> Option<&DomainLock> {
+        self.between.as_ref()
+    }
+
     fn run_alone(&self, work: &mut dyn FnMut(&mut T)) {
-        let between = self.between.as_ref().map(HwLock::acquire_unmasked);
-        let bit = self.between.as_ref().map_or(0, |lock| 1 << lock.number());
-        HELD.with(|held| *held |= bit);
+        let Some(between) = &self.between else { return self.run_exclusively(work) };
+        let _guard = between.acquire();
+        let held = HELD.get_held();
+        HELD.set_held(held | 1 << between.number());
+        self.run_exclusively(work);
+        HELD.set_held(held);
+    }
+
+    fn run_exclusively(&self, work: &mut dyn FnMut(&mut T)) {
         // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
-        // the guard excludes other kernels; the ranks keep this core from getting here twice.
+        // the lock excludes other kernels; the ranks keep this core from getting here twice.
         work(unsafe { &mut *self.value.get() });
-        HELD.with(|held| *held &= !bit);
-        drop(between);
     }
 }
 
-// The hardware spinlocks that exclusions hold on this core, one bit each.
+// The locks between domains that exclusions hold on this core, one bit each.
 per_core! { static HELD: u64 = 0; }
 
-/// Returns the hardware spinlocks that this core has, one bit each, for the steps of services.
+/// Returns the locks between domains that this core has, one bit each, for the steps of services.
 pub fn held() -> u64 {
     HELD.with(|held| *held)
 }
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
     fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
-        assert!(hold::is_held(), "a step must not be preempted");
+        debug_assert!(hold::is_held(), "a step must not be preempted");
         order::assert_may_wait();
         order::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
@@ -79,10 +88,10 @@ mod tests {
 
     #[test]
     fn cores_and_kernels_exclude_each_other() {
-        let bank = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 3])));
+        let words = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 2])));
         let shared: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
         let kernel = |id: usize| {
-            let between = HwLock::new(bank.part(0, 8), bank.part(8 + 8 * id, 8));
+            let between = DomainLock::over(&words, 2, id);
             Arc::new(Exclusion::new(RANK, Some(between), ()))
         };
         let kernels = [kernel(0), kernel(1)];

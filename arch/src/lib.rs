@@ -5,10 +5,11 @@
 //! On top of it, written once for all ISAs:
 //! - [`attend`]: the one way to wait for another core or domain
 //! - [`backtrace`]: return addresses by frame pointers, and redirecting a frame
+//! - [`domain_lock`]: a lock between domains, of plain words
 //! - [`exclusion`]: a value for one core at a time, of one kernel or of all
 //! - [`hold`]: work that is not preempted, and the heap that it allocates from
 //! - [`lock`]: ticket locks, with interrupts masked while held and ranks checked in debug builds
-//! - [`shared`]: words between domains, publish and consume, hardware spinlocks
+//! - [`shared`]: words between domains, publish and consume
 //! - [`probe`]: accesses that may fault without ending the kernel
 //! - [`rescue`]: work that is aborted when memory that it needs is lost
 //! - `seeded`: seeded bugs, in kernels built for the sanitizer's tests only
@@ -19,6 +20,7 @@ use arch_copy as _;
 
 pub mod attend;
 pub mod backtrace;
+pub mod domain_lock;
 pub mod exclusion;
 pub mod handlers;
 pub mod hold;

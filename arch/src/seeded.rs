@@ -52,7 +52,7 @@ pub enum Seed {
     Atomic = 17,
     /// Compare-and-exchange such a word.
     Exclusive = 18,
-    /// Publish a word with a swap, outside of the spinlock bank.
+    /// Publish a word with an atomic swap.
     SwapPublish = 19,
     /// Maintenance that a thread has begun on one core is not completed before it continues on
     /// another.

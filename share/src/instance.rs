@@ -16,10 +16,11 @@
 //! touches a lost page is aborted and not retried: part of its effects may already be visible
 //! elsewhere.
 
-use crate::custody::{Custody, Marks};
+use crate::custody::Custody;
 use crate::raw::{Arena, Current};
 use crate::service::{Answer, Effects, Event, Service};
 use crate::shareable::Shareable;
+use abi::lock::Known;
 use core::marker::PhantomData;
 
 /// Why an event was not handled.
@@ -115,7 +116,7 @@ where
     pub fn start(&self) -> Result<u32, StepError> {
         let started = self.with(|arena| {
             let before = match self.arena.enter() {
-                Some(marks) => marks.lives,
+                Some(known) => known.life,
                 None => arena.lives(Self::TAG).unwrap_or(0).max(self.arena.before()),
             };
             self.restart(arena, before)
@@ -136,22 +137,20 @@ where
     }
 
     fn step_in(&self, arena: &mut Arena, work: &mut Work<'_, S>) -> Result<(), StepError> {
-        let marks = self.arena.enter();
-        let is_good = marks.is_none_or(|marks| marks.broken < marks.lives) && self.arena.is_whole();
-        let mut lives = marks.map(|marks| marks.lives);
+        let known = self.arena.enter();
+        let is_good = known.is_none_or(|known| known.broken < known.life) && self.arena.is_whole();
+        let mut lives = known.map(|known| known.life);
         let mut whole = is_good && self.attempt(arena, lives, work);
         if work.event.is_some() {
             // The step has not begun: its state is missing, broken or lost.
-            lives = Some(self.revive(arena, marks.ok_or(StepError::Absent)?, work.effects)?);
+            lives = Some(self.revive(arena, known.ok_or(StepError::Absent)?, work.effects)?);
             whole = self.attempt(arena, lives, work);
         }
-        let lives = lives.unwrap_or(0);
         if !whole {
             work.effects.wake_all();
-            self.restart(arena, lives)?;
+            self.restart(arena, lives.unwrap_or(0))?;
             return Err(StepError::Restarted);
         }
-        self.arena.leave(lives);
         Ok(())
     }
 
@@ -170,23 +169,20 @@ where
         })
     }
 
-    /// Restarts the service because its state is missing or broken. This kernel's mark is busy
-    /// afterwards.
+    /// Restarts the service because its state is missing or broken.
     #[cold]
     fn revive(
         &self,
         arena: &mut Arena,
-        marks: Marks,
+        known: Known,
         effects: &mut dyn Effects,
     ) -> Result<u32, StepError> {
-        if marks.lives != 0 {
+        if known.life != 0 {
             // The callers that wait for the former life. Before the first one there are none, and
             // a needless wake ends the rest of other kernels.
             effects.wake_all();
         }
-        let lives = self.restart(arena, marks.lives)?;
-        self.arena.renew(lives);
-        Ok(lives)
+        self.restart(arena, known.life)
     }
 
     /// Starts the life after `before`.
@@ -204,11 +200,9 @@ where
             });
             drop(within);
             if whole {
-                self.arena.leave(lives);
                 return if has_room { Ok(lives) } else { Err(StepError::NoMemory) };
             }
         }
-        self.arena.leave(lives);
         Err(StepError::Absent)
     }
 

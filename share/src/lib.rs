@@ -37,7 +37,7 @@ pub mod shareable;
 pub mod table;
 pub mod twins;
 
-pub use custody::{Custody, Marks};
+pub use custody::Custody;
 pub use instance::{Instance, StepError};
 pub use mailbox::Mailboxes;
 pub use mode::{Mode, Route};

@@ -32,9 +32,9 @@ pub extern "C" fn barrier() {
 }
 
 /// # Safety
-/// `at` is a lock of the bank, aligned and mapped.
+/// `at` is aligned and mapped.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
-    naked_asm!(".arch_extension lse", "swpal x1, x0, [x0]", "ret")
+pub unsafe extern "C" fn acquire64(at: *const u64) -> u64 {
+    naked_asm!("ldar x0, [x0]", "ret")
 }

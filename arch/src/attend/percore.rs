@@ -32,6 +32,21 @@ mod imp {
         }
     }
 
+    /// For a value that interrupt handlers leave as it was. A caller that is not preempted need not
+    /// mask interrupts then.
+    impl<T: Copy> PerCore<T> {
+        #[inline]
+        pub(crate) fn get_held(&self) -> T {
+            // SAFETY: the core's own element, for the whole call; no reference to it exists.
+            unsafe { self.0[cpu::core().index()].0.get().read() }
+        }
+        #[inline]
+        pub(crate) fn set_held(&self, value: T) {
+            // SAFETY: as above.
+            unsafe { self.0[cpu::core().index()].0.get().write(value) }
+        }
+    }
+
     /// A function pointer of type `F`, or none.
     pub(crate) struct Hook<F>(AtomicUsize, PhantomData<F>);
 
@@ -83,6 +98,15 @@ mod imp {
         #[inline(never)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(|value| f(&mut value.borrow_mut()))
+        }
+    }
+
+    impl<T: Copy> PerCore<T> {
+        pub(crate) fn get_held(&self) -> T {
+            self.with(|own| *own)
+        }
+        pub(crate) fn set_held(&self, value: T) {
+            self.with(|own| *own = value);
         }
     }
 

@@ -11,8 +11,6 @@ pub trait Chip: Sync {
     fn load(&self, at: usize, bytes: usize) -> u64;
     /// Stores one. Other domains may see stores in another order, until [`Chip::barrier`].
     fn store(&self, at: usize, bytes: usize, value: u64);
-    /// Swaps a word of the hardware spinlock bank.
-    fn swap(&self, at: usize, value: u64) -> u64;
     fn barrier(&self);
     fn ring(&self, slot: u32, vector: u32);
     /// Returns the local counter, in ns.

@@ -44,13 +44,13 @@ pub unsafe extern "C" fn store32(to: *mut u32, value: u32) {
 }
 
 /// # Safety
-/// `at` is aligned and mapped.
-pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
+/// `from` is aligned and mapped.
+pub unsafe extern "C" fn acquire64(from: *const u64) -> u64 {
     if let Some(chip) = chip() {
-        return chip.swap(at as usize, value);
+        return chip.load(from as usize, 8);
     }
     // SAFETY: as in `load64`.
-    unsafe { AtomicU64::from_ptr(at) }.swap(value, Ordering::SeqCst)
+    unsafe { AtomicU64::from_ptr(from.cast_mut()) }.load(Ordering::Acquire)
 }
 
 pub extern "C" fn barrier() {

@@ -32,16 +32,9 @@ pub extern "C" fn barrier() {
 }
 
 /// # Safety
-/// `at` is a lock of the bank, aligned and mapped.
+/// `at` is aligned and mapped.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
-    // The assembler of naked functions does not know the target's features.
-    naked_asm!(
-        ".option push",
-        ".option arch, +a",
-        "amoswap.d.aqrl a0, a1, (a0)",
-        ".option pop",
-        "ret"
-    )
+pub unsafe extern "C" fn acquire64(at: *const u64) -> u64 {
+    naked_asm!("ld a0, 0(a0)", "fence ir, iorw", "ret")
 }

@@ -255,15 +255,6 @@ impl Chip for Mine {
         }
     }
 
-    fn swap(&self, at: usize, value: u64) -> u64 {
-        self.step();
-        // It acquires and releases.
-        drain(self.core());
-        let before = raw::load(at as u64, 8);
-        raw::store(at as u64, 8, value);
-        before
-    }
-
     fn barrier(&self) {
         if !Broken::Barrier.is_set() {
             drain(self.core());

@@ -14,7 +14,7 @@ pub const MEMORY: u64 = 0x1300_0000_0000;
 const CACHES: u64 = 0x1400_0000_0000;
 /// [`crate::turn::Control`].
 pub const CONTROL: u64 = 0x1500_0000_0000;
-/// [`crate::report::totals`].
+/// What [`crate::report`] shares.
 pub const TOTALS: u64 = 0x1600_0000_0000;
 /// [`crate::history`].
 pub const HISTORY: u64 = 0x1700_0000_0000;
@@ -52,7 +52,6 @@ pub fn relocate(blob: &mut Blob) {
     for word in [
         &mut window.chip,
         &mut window.domains,
-        &mut window.spinlocks,
         &mut window.blocks,
         &mut window.links,
         &mut window.dsm,

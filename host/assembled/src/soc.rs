@@ -9,11 +9,9 @@ use crate::report::Count;
 use crate::turn::{Control, SOC, control, state as core_state};
 use crate::{Options, callers, history, kernel, raw};
 use abi::boot::{BLOCK, Blob};
-use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, command, error, state, unpack_state};
+use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, state, unpack_state};
 use soc::power::{Asker, Effect, Event, Job, Policy, Power};
-use soc::spinlocks::{Bank, Doubts};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,25 +37,6 @@ pub struct Soc<'a> {
     points: Vec<Point>,
     power: Power,
     domains: Vec<Domain>,
-    /// Spinlocks that a dead domain may have left taken.
-    doubts: Doubts,
-}
-
-impl Bank for Soc<'_> {
-    type Error = Infallible;
-
-    fn word(&self, lock: usize) -> Result<u64, Infallible> {
-        Ok(raw::load(self.spinlock(lock), 8))
-    }
-
-    fn attempts(&self, lock: usize, domain: usize) -> Result<u64, Infallible> {
-        Ok(raw::load(self.page(domain, offset_of!(DomainPage, attempts) + 8 * lock), 8))
-    }
-
-    fn free(&self, lock: usize) -> Result<(), Infallible> {
-        raw::store(self.spinlock(lock), 8, 0);
-        Ok(())
-    }
 }
 
 /// Runs a plan to its end.
@@ -87,8 +66,8 @@ pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Resul
         control.cores[point.domain].point.store(point.step, Relaxed);
     }
     let points = points.to_vec();
-    let (power, doubts) = (Power::new(&policies), Doubts::default());
-    let mut soc = Soc { plan, acts, points, power, domains, doubts };
+    let power = Power::new(&policies);
+    let mut soc = Soc { plan, acts, points, power, domains };
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
     result
@@ -115,7 +94,6 @@ impl Soc<'_> {
                 return Err(control.message());
             }
             self.serve();
-            self.free_orphans();
             self.act();
             if self.is_over() {
                 return Ok(());
@@ -250,19 +228,8 @@ impl Soc<'_> {
         }
     }
 
-    fn free_orphans(&mut self) {
-        let (mut doubts, domains) = (self.doubts, self.domains.len());
-        let Ok(_) = doubts.resolve(self, domains);
-        self.doubts = doubts;
-    }
-
     fn page(&self, d: usize, field: usize) -> u64 {
         at(self.plan.blob.window.domains) + (d * size_of::<DomainPage>() + field) as u64
-    }
-
-    fn spinlock(&self, lock: usize) -> u64 {
-        let taken = offset_of!(Spinlock, taken);
-        at(self.plan.blob.window.spinlocks) + (lock * size_of::<Spinlock>() + taken) as u64
     }
 
     fn chip(&self, field: usize) -> u64 {
@@ -333,10 +300,10 @@ impl Soc<'_> {
     fn fence(&mut self, d: usize) {
         self.domains[d].handled = 0;
         for word in 0..size_of::<DomainPage>() / 8 {
-            raw::store(self.page(d, word * 8), 8, 0);
+            let at = self.page(d, word * 8);
+            raw::store(at, 8, DomainPage::fenced(word, raw::load(at, 8)));
         }
         self.put(d, offset_of!(DomainStatus, answered), 0);
-        self.doubts.all();
     }
 
     fn spawn(&mut self, d: usize) {

@@ -79,7 +79,6 @@ impl Board {
             size: layout.window.size,
             chip: layout.chip,
             domains: layout.domains,
-            spinlocks: layout.spinlocks,
             blocks: layout.blocks,
             links: layout.links,
             link_size: layout.link_size,

@@ -31,7 +31,6 @@ impl Costs {
         "exception_exit_cycles",
         "uncached_load_cycles",
         "uncached_store_cycles",
-        "spinlock_access_cycles",
         "mailbox_ns",
         "wake_gated_ns",
         "wake_inactive_us",

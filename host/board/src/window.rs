@@ -4,9 +4,8 @@
 //! +0        blob (read-only once the chip runs)
 //! +1 page   chip page                      written by the soc
 //! +2..10    domain pages                   each by its domain
-//! +10       hardware spinlocks
-//! +11..15   block table                    a part each, by its domain
-//! +15..     register blocks of the devices
+//! +10..14   block table                    a part each, by its domain
+//! +14..     register blocks of the devices
 //! 128 KiB   memory of the devices, each on a page
 //! after it  message links, domains x domains, at a multiple of 64 KiB; then the links of the
 //!           coherence protocol
@@ -33,8 +32,6 @@ pub struct Layout {
     pub chip: u64,
     /// [`MAX_DOMAINS`] x [`abi::soc::DomainPage`].
     pub domains: u64,
-    /// The hardware spinlock bank.
-    pub spinlocks: u64,
     /// [`MAX_DOMAINS`] x [`abi::memory::BlockPage`].
     pub blocks: u64,
     /// The first device's [`abi::soc::DeviceRegisters`].
@@ -54,7 +51,7 @@ pub struct Layout {
 /// Pages of the block table.
 const TABLE: u64 = (MAX_DOMAINS * size_of::<BlockPage>()) as u64 / PAGE;
 /// Pages before the devices' registers.
-const FIXED: u64 = 3 + MAX_DOMAINS as u64 + TABLE;
+const FIXED: u64 = 2 + MAX_DOMAINS as u64 + TABLE;
 const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
 
 impl Layout {
@@ -86,8 +83,7 @@ impl Layout {
             blob: base,
             chip: base + PAGE,
             domains: base + 2 * PAGE,
-            spinlocks: base + (2 + MAX_DOMAINS as u64) * PAGE,
-            blocks: base + (3 + MAX_DOMAINS as u64) * PAGE,
+            blocks: base + (2 + MAX_DOMAINS as u64) * PAGE,
             registers: base + FIXED * PAGE,
             memory,
             links,

@@ -63,7 +63,6 @@ fn places_are_apart(board: &Board) {
         (l.blob, 4096),
         (l.chip, 4096),
         (l.domains, 8 * 4096),
-        (l.spinlocks, 4096),
         (l.blocks, 4 * 4096),
         (l.links, n * n * l.link_size),
         (l.dsm, n * n * l.dsm_link_size),

@@ -51,8 +51,7 @@
 //!   exchange whole lines, and every rule above applies to a wide store as to any other.
 //! - Atomics are judged by the domains that hold or poll the line **now**: an invalidate (a page
 //!   transfer, a balloon move) ends a domain's part in a line, so memory that is handed over
-//!   properly may hold locks of its new owner. Ranges given to [`Model::allow`] (hardware
-//!   spinlocks) are exempt.
+//!   properly may hold locks of its new owner.
 //! - A device never counts as a party of an atomic, because nothing tells when it has let go of a
 //!   line.
 //! - Each combination of kind, line, accessing pc and writer's pc is reported once. Reports beyond
@@ -92,7 +91,7 @@ mod violation;
 
 pub use glance::Glance;
 pub use layout::{AttachError, CHUNK, LINE, words_for};
-pub use model::{Atomic, Model, Path, TooManyRanges};
+pub use model::{Atomic, Model, Path};
 pub use party::{Access, Domain, Party, Site};
 pub use sweep::{Dirty, Lost};
 pub use violation::{Event, Kind, Missing, Operation, Violation};

@@ -1,7 +1,6 @@
 //! The model: one function per event. Each looks up the line and returns at once if the access is
 //! correct and changes no state; nearly all accesses take that path.
 
-use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 
 use crate::layout::{AttachError, Layout};
@@ -10,23 +9,8 @@ use crate::party::{Access, Domain, Party, Site};
 use crate::seen::Seen;
 use crate::violation::{Event, Kind, Violation};
 
-/// Maximum ranges for [`Model::allow`].
-const RANGES: usize = 8;
-
 /// Callback for violations.
 type Report<'r> = &'r mut dyn FnMut(&Violation);
-
-/// No room for another range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyRanges;
-
-impl core::fmt::Display for TooManyRanges {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "at most {RANGES} ranges may be exempt from the rules of atomics")
-    }
-}
-
-impl core::error::Error for TooManyRanges {}
 
 /// A kind of atomic access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +35,6 @@ pub enum Path {
 /// The state of all caches, as seen by one process.
 pub struct Model<'a> {
     pub(crate) layout: Layout<'a>,
-    allowed: [Range<u64>; RANGES],
     seen: Seen,
 }
 
@@ -60,15 +43,7 @@ impl<'a> Model<'a> {
     /// `base` on. Words that are all 0 mean empty caches; others continue an earlier state.
     pub fn attach(words: &'a [AtomicU64], base: u64, bytes: u64) -> Result<Self, AttachError> {
         let layout = Layout::attach(words, base, bytes)?;
-        Ok(Model { layout, allowed: [const { 0..0 }; RANGES], seen: Seen::new() })
-    }
-
-    /// Exempts a range of physical addresses, such as hardware spinlocks, from the rules of
-    /// atomics.
-    pub fn allow(&mut self, range: Range<u64>) -> Result<(), TooManyRanges> {
-        let free = self.allowed.iter_mut().find(|r| r.is_empty()).ok_or(TooManyRanges)?;
-        *free = range;
-        Ok(())
+        Ok(Model { layout, seen: Seen::new() })
     }
 
     /// Returns the number of new violations that were not reported, because this process remembers
@@ -157,7 +132,6 @@ impl<'a> Model<'a> {
                 Atomic::WideStore => now.fault_of_wide_store(access.domain, path == Path::Cached),
                 _ => now.fault_of_atomic(access.domain),
             };
-            let fault = fault.filter(|_| !self.is_allowed(access.pa));
             self.tell(line, now, fault, Event::Atomic, access.site(), report);
         }
         match (what, path) {
@@ -207,10 +181,6 @@ impl<'a> Model<'a> {
         if next != now {
             self.layout.set_line(line, next);
         }
-    }
-
-    fn is_allowed(&self, pa: u64) -> bool {
-        self.allowed.iter().any(|range| range.contains(&pa))
     }
 
     /// Applies `event` to every line of the access that is not settled.

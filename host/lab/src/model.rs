@@ -111,8 +111,6 @@ pub struct Memory {
     pub shared: (u64, u64),
     /// Ranges that kernels map uncached.
     pub uncached: Vec<(u64, u64)>,
-    /// The hardware spinlock bank.
-    pub spinlocks: (u64, u64),
     /// Devices: address of the registers, and name.
     pub devices: Vec<(u64, String)>,
 }
@@ -161,8 +159,6 @@ pub struct Domain {
     pub vectors: (u64, u64),
     /// Virtual addresses of the uncached window.
     pub window: (u64, u64),
-    /// Virtual addresses of the hardware spinlock bank.
-    pub spinlocks: (u64, u64),
     /// Physical addresses at which this domain has RAM. Others are devices of its own.
     pub ram: (u64, u64),
     /// Physical addresses that its emulator writes at every reset.
@@ -195,8 +191,6 @@ pub struct Costs {
     pub load: u64,
     /// Storing to uncached memory.
     pub store: u64,
-    /// An access to the hardware spinlock bank.
-    pub spinlock: u64,
     /// Latency of a doorbell, for rings by this domain and for rings by the soc to it.
     pub mailbox_ps: Ps,
     /// Latency from waiting with a gated clock to the first instruction.

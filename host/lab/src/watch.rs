@@ -41,9 +41,6 @@ pub enum WatchError {
     /// The state in the file is invalid.
     #[error("{CACHE}: {0}")]
     State(#[from] lab_cache::AttachError),
-    /// There are too many exempted ranges.
-    #[error("{0}")]
-    Ranges(#[from] lab_cache::TooManyRanges),
 }
 
 /// A process's access to the sanitizer.
@@ -89,8 +86,7 @@ impl Watch {
         };
         let count = words_for(bytes);
         let state = map(&folder.join(CACHE), count + WORDS)?;
-        let mut model = Model::attach(state, base, bytes)?;
-        model.allow(memory.spinlocks.0..memory.spinlocks.1)?;
+        let model = Model::attach(state, base, bytes)?;
         let path = folder.join(REPORTS);
         let reports = OpenOptions::new().append(true).create(true).open(&path);
         let reports = reports.map_err(|e| WatchError::File(path.display().to_string(), e))?;

@@ -10,7 +10,7 @@ use workbench::network::Network;
 
 /// Ping-pong in all three ways.
 pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
-                    ping-pong spinlock 50";
+                    ping-pong lock 50";
 
 /// The environment of a check.
 pub struct Kit<'a> {

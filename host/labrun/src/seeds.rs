@@ -163,7 +163,7 @@ const SEEDS: &[Seed] = &[
     Seed { number: 16, name: "false sharing", by: &HANDOVER, kinds: &[CLEAN, TWO, LOST] },
     Seed { number: 17, name: "read-modify-write", by: &HANDOVER, kinds: &[ATOMIC] },
     Seed { number: 18, name: "compare and exchange", by: &HANDOVER, kinds: &[ATOMIC] },
-    Seed { number: 19, name: "swap outside of the bank", by: &WORDS, kinds: &[ATOMIC] },
+    Seed { number: 19, name: "swap of a shared word", by: &WORDS, kinds: &[ATOMIC] },
     Seed { number: 1, name: "device reads uncleaned", by: &DMA, kinds: &[CLEAN] },
     Seed { number: 9, name: "device writes a dirty buffer", by: &DMA, kinds: &[LOST] },
     Seed { number: 10, name: "old copy of a device's data", by: &DMA, kinds: &[INVALIDATE] },

@@ -127,7 +127,6 @@ impl Post {
         let model = &self.model;
         let within = |(from, to): (u64, u64)| (from..to).contains(&at);
         match stores {
-            _ if within(model.spinlocks) => model.costs.spinlock,
             _ if !within(model.window) => 0,
             true => model.costs.store,
             false => model.costs.load,

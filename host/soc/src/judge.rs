@@ -8,16 +8,16 @@
 //!                 |            '--> "I do", still so after S has executed HARD --> S hangs
 //!                 '--> no answer while S executes HARD --> S hangs
 //!   a wait for a lock: grips
-//!     S is in an attempt at the lock, the same since S has executed SOFT --> S abandons its step
-//!                                                    since it has executed HARD --> S hangs
-//!     unless the core of S that has the lock waits itself, and says so
+//!     S blocks the lock, in the same attempt since S has executed SOFT --> S abandons its step
+//!                                            since it has executed HARD --> S hangs
+//!     unless a core of S that has the lock, or wants it, waits itself and says so
 //! ```
 //! Only time counts that a suspect has really executed, so a domain that its host does not run, or
 //! that a debugger holds, is never accused. A wait counts while its core reports that it continues.
 
 use abi::boot::{MAX_CORES, MAX_DOMAINS};
 use abi::hang::{Blame, Item, Wait, pack_demand, unpack_answer, unpack_wait};
-use abi::soc::SPINLOCKS;
+use abi::lock::{LOCKS, LockWord};
 use std::collections::VecDeque;
 
 /// Bounds, in ns; see the diagram.
@@ -44,7 +44,7 @@ pub struct Facts {
     pub executed: u64,
     pub waits: [Wait; MAX_CORES],
     pub answer: u64,
-    pub attempts: [u64; SPINLOCKS],
+    pub locks: [LockWord; LOCKS],
 }
 
 /// What is to be done.
@@ -104,10 +104,10 @@ impl Default for Heard {
     }
 }
 
-/// A domain's attempt at a lock that another one waits for.
+/// A domain's attempt at a lock that one waits for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Grip {
-    count: u64,
+    word: LockWord,
     since: u64,
     warned: bool,
 }
@@ -117,7 +117,7 @@ struct Suspect {
     epoch: u64,
     condemned: bool,
     heard: [Heard; MAX_CORES],
-    grips: [Grip; SPINLOCKS],
+    grips: [Grip; LOCKS],
     /// The number of its last demand, and the core whose trail has made it and not ended with it.
     number: u32,
     asker: Option<(usize, usize)>,
@@ -157,7 +157,7 @@ impl Judge {
                 }
             }
         }
-        for lock in 0..SPINLOCKS {
+        for lock in 0..LOCKS {
             self.weigh(lock, now, facts);
         }
         std::mem::take(&mut self.actions)
@@ -281,7 +281,7 @@ impl Judge {
         Trail { pause, not_before: now + pause, ..BEGIN }
     }
 
-    /// Looks at the domains that are in an attempt at a lock that others wait for.
+    /// Looks at the domains that block a lock that others wait for.
     fn weigh(&mut self, lock: usize, now: u64, facts: &[Facts]) {
         for (at, facts) in facts.iter().enumerate().take(self.domains.len()) {
             let wants = |heard: &Heard| {
@@ -289,20 +289,23 @@ impl Judge {
                 heard.fresh && what.is_some_and(|(item, _)| item == Item::Lock(lock as u8))
             };
             let wanted = self.domains.iter().any(|domain| domain.heard.iter().any(wants));
-            let waits = |heard: &Heard| heard.fresh && heard.wait.locks >> lock & 1 != 0;
-            let excused = self.domains[at].heard.iter().any(waits);
-            let Facts { runs, executed, attempts, .. } = facts;
-            let count = attempts[lock];
+            let has = |heard: &Heard| heard.fresh && heard.wait.locks >> lock & 1 != 0;
+            let excused = self.domains[at].heard.iter().any(|heard| has(heard) || wants(heard));
+            let Facts { runs, executed, locks, .. } = facts;
+            let word = locks[lock];
             let grip = &mut self.domains[at].grips[lock];
-            if !wanted || excused || !runs || count.is_multiple_of(2) || count != grip.count {
-                *grip = Grip { count, since: *executed, warned: false };
+            if !wanted || excused || !runs || !word.blocks() || word != grip.word {
+                *grip = Grip { word, since: *executed, warned: false };
                 continue;
             }
             let (spent, warned) = (executed.saturating_sub(grip.since), grip.warned);
             let item = Item::Lock(lock as u8);
             if spent >= self.limits.hard {
                 self.convict(at, item, now);
-            } else if spent >= self.limits.soft && !warned && self.demand(at, item).is_some() {
+            } else if spent >= self.limits.soft
+                && !(warned || word.wants())
+                && self.demand(at, item).is_some()
+            {
                 self.domains[at].grips[lock].warned = true;
             }
         }

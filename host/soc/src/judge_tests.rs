@@ -9,6 +9,12 @@ const LIMITS: Limits = Limits { soft: 25 * MS, hard: 50 * MS, verdicts: 3 };
 const PAGE: Item = Item::Page(7);
 const LOCK: usize = 4;
 
+/// A word after so many beginnings and ends of attempts.
+fn attempts(count: u64) -> LockWord {
+    let next = |word: LockWord| if word.blocks() { word.ended() } else { word.attempt() };
+    (0..count).fold(LockWord::default(), |word, _| next(word))
+}
+
 struct Board {
     judge: Judge,
     now: u64,
@@ -102,7 +108,7 @@ fn answers_that_lead_in_a_circle_accuse_nobody() {
 #[test]
 fn an_unchanged_attempt_at_a_lock_is_abandoned_and_then_a_hang() {
     let mut board = Board::new(2);
-    board.facts[1].attempts[LOCK] = 9;
+    board.facts[1].locks[LOCK] = LockWord::default().attempt();
     board.wait(0, 0, Item::Lock(LOCK as u8), 0);
     let demands: Vec<_> = (0..7).flat_map(|_| board.pass(|_, _| true)).collect();
     assert_eq!(demands, [Action::Demand(1, pack_demand(1, Item::Lock(LOCK as u8)))]);
@@ -114,7 +120,7 @@ fn a_lock_that_changes_hands_accuses_nobody() {
     let mut board = Board::new(2);
     board.wait(0, 0, Item::Lock(LOCK as u8), 0);
     for count in 0..400 {
-        board.facts[1].attempts[LOCK] = count;
+        board.facts[1].locks[LOCK] = attempts(count);
         assert_eq!(board.verdicts(10), []);
     }
 }
@@ -123,7 +129,7 @@ fn a_lock_that_changes_hands_accuses_nobody() {
 fn the_core_that_has_the_lock_is_excused_while_it_waits_itself_and_only_that_core() {
     let mut board = Board::new(3);
     board.blames[2] = Some(Blame::Nothing);
-    board.facts[1].attempts[LOCK] = 9;
+    board.facts[1].locks[LOCK] = LockWord::default().attempt();
     board.wait(0, 0, Item::Lock(LOCK as u8), 0);
     board.wait(1, 1, PAGE, 2);
     board.facts[1].waits[1].locks = 1 << LOCK;
@@ -131,9 +137,19 @@ fn the_core_that_has_the_lock_is_excused_while_it_waits_itself_and_only_that_cor
     board.blames[2] = None;
     assert_eq!(board.verdicts(1500), [Action::Hangs(2, PAGE)], "what that core waits for");
     let mut board = Board::new(3);
-    board.facts[1].attempts[LOCK] = 9;
+    board.facts[1].locks[LOCK] = LockWord::default().attempt();
     board.wait(0, 0, Item::Lock(LOCK as u8), 0);
     board.wait(1, 1, PAGE, 2);
+    assert_eq!(board.verdicts(60), [Action::Hangs(1, Item::Lock(LOCK as u8))]);
+}
+
+#[test]
+fn a_domain_that_waits_for_the_lock_and_blocks_it_is_excused_while_it_says_so() {
+    let mut board = Board::new(3);
+    board.facts[1].locks[LOCK] = LockWord::default().wanting().attempt();
+    [0, 1].iter().for_each(|&d| board.wait(d, 0, Item::Lock(LOCK as u8), 0));
+    assert_eq!(board.verdicts(500), []);
+    board.facts[1].waits[0] = Wait::default();
     assert_eq!(board.verdicts(60), [Action::Hangs(1, Item::Lock(LOCK as u8))]);
 }
 
@@ -179,7 +195,7 @@ fn on_random_boards_exactly_the_domains_that_hang_are_convicted() {
         }
         let lock = random.below(2) == 0;
         if lock {
-            board.facts[hung].attempts[LOCK] = 1;
+            board.facts[hung].locks[LOCK] = LockWord::default().attempt();
             board.wait(0, 0, Item::Lock(LOCK as u8), 0);
         } else {
             board.wait(0, 0, PAGE, 1);
@@ -189,7 +205,8 @@ fn on_random_boards_exactly_the_domains_that_hang_are_convicted() {
             for d in 0..count {
                 board.executes[d] = random.below(10) < 7;
                 if d != hung && lock && random.below(10) < 9 {
-                    board.facts[d].attempts[LOCK] += 1;
+                    let word = &mut board.facts[d].locks[LOCK];
+                    *word = if word.blocks() { word.ended() } else { word.attempt() };
                 }
             }
             convicted.extend(board.pass(|_, _| true));

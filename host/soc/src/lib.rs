@@ -29,6 +29,5 @@ pub mod memory;
 pub mod power;
 pub mod qemu;
 pub mod qmp;
-pub mod spinlocks;
 pub mod supervisor;
 pub mod virtio;

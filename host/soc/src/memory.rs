@@ -2,16 +2,16 @@
 //!
 //! All accesses are whole aligned `u64` words, and the soc stores only to its own words. The two
 //! exceptions concern domains that are fenced and cannot write: their pages are cleared, and
-//! hardware spinlocks that they have left taken are freed.
+//! their attempts at locks end.
 
 use crate::eye::Eye;
 use crate::judge::Facts;
-use crate::spinlocks::Bank;
 use abi::boot::{
     BLOB_MAGIC, Blob, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window,
 };
 use abi::hang::Wait;
-use abi::soc::{ChipPage, DomainPage, DomainStatus, Spinlock, state, unpack_state};
+use abi::lock::LockWord;
+use abi::soc::{ChipPage, DomainPage, DomainStatus, state, unpack_state};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::mem::offset_of;
@@ -191,13 +191,12 @@ pub struct Answer {
     pub time: u64,
 }
 
-/// The chip page, the domains' pages and the hardware spinlocks.
+/// The chip page and the domains' pages.
 #[derive(Clone, Debug)]
 pub struct Chip {
     ram: Ram,
     chip: u64,
     pages: u64,
-    spinlocks: u64,
     vector: u64,
     domains: usize,
     regions: Vec<Region>,
@@ -238,7 +237,6 @@ impl Chip {
         Ok(Chip {
             chip: window(offset_of!(Window, chip))?,
             pages: window(offset_of!(Window, domains))?,
-            spinlocks: window(offset_of!(Window, spinlocks))?,
             vector: low(word(offset_of!(Blob, vector_chip))?),
             domains,
             regions: (0..regions).map(region).collect::<Result<_, _>>()?,
@@ -331,11 +329,12 @@ impl Chip {
         Ok(())
     }
 
-    /// Cleans up after a domain that no longer runs: its page and its answers are as after reset.
-    /// It may have left spinlocks taken ([`crate::spinlocks`]).
+    /// Cleans up after a domain that no longer runs: its page and its answers are as after reset,
+    /// but for the words of locks ([`DomainPage::fenced`]).
     pub fn fence(&self, domain: usize) -> Result<(), MemoryError> {
         for word in 0..size_of::<DomainPage>() / 8 {
-            self.ram.store(self.page(domain, word * 8), 0)?;
+            let at = self.page(domain, word * 8);
+            self.ram.store(at, DomainPage::fenced(word, self.ram.load(at)?))?;
         }
         self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), 0)?;
         self.ram.store(self.status(domain, offset_of!(DomainStatus, demand)), 0)?;
@@ -356,8 +355,8 @@ impl Chip {
             wait.beat = word(at + offset_of!(Wait, beat))?;
             wait.locks = word(at + offset_of!(Wait, locks))?;
         }
-        for (lock, count) in facts.attempts.iter_mut().enumerate() {
-            *count = word(offset_of!(DomainPage, attempts) + 8 * lock)?;
+        for (lock, found) in facts.locks.iter_mut().enumerate() {
+            *found = LockWord(word(offset_of!(DomainPage, locks) + 8 * lock)?);
         }
         Ok(())
     }
@@ -380,10 +379,6 @@ impl Chip {
         Ok(())
     }
 
-    fn spinlock(&self, lock: usize) -> u64 {
-        self.spinlocks + (lock * size_of::<Spinlock>() + offset_of!(Spinlock, taken)) as u64
-    }
-
     /// Writes the boot parameters of a domain's stub.
     pub fn write_stub(&self, pa: u64, table: StubTable) -> Result<(), MemoryError> {
         let StubTable { magic, staging_pa, resume_pa, domain, epoch } = table;
@@ -394,23 +389,5 @@ impl Chip {
         self.ram.store(pa + offset_of!(StubTable, magic) as u64, magic)?;
         fence(Ordering::SeqCst); // the stub starts after this
         Ok(())
-    }
-}
-
-impl Bank for Chip {
-    type Error = MemoryError;
-
-    fn word(&self, lock: usize) -> Result<u64, MemoryError> {
-        fence(Ordering::SeqCst); // in the order of the calls
-        self.ram.load(self.spinlock(lock))
-    }
-
-    fn attempts(&self, lock: usize, domain: usize) -> Result<u64, MemoryError> {
-        fence(Ordering::SeqCst);
-        self.ram.load(self.page(domain, offset_of!(DomainPage, attempts) + 8 * lock))
-    }
-
-    fn free(&self, lock: usize) -> Result<(), MemoryError> {
-        self.ram.store(self.spinlock(lock), 0)
     }
 }

@@ -116,7 +116,7 @@ pub enum Effect {
     Lost(usize, u64),
     /// The domain has left the shared block: note what it knew. Comes before the state.
     Left(usize),
-    /// Clear its request page and free its spinlocks. It cannot run now.
+    /// Clear its page and end its attempts at locks. It cannot run now.
     Fence(usize),
     /// Write its stub table: warm entry or 0, and epoch. Before a cold boot, stage its image again.
     Prepare(usize, u64, u64),

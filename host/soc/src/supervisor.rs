@@ -18,7 +18,6 @@ use crate::memory::{Chip, MemoryError};
 use crate::power::{Effect, Event, Fate, Job, Power};
 use crate::qemu::Qemu;
 use crate::qmp::{Order, Outcome, PATIENCE};
-use crate::spinlocks::Doubts;
 use crate::virtio::console::Voice;
 use crate::virtio::cut::Cut;
 use abi::boot::{BLOB_MAGIC, StubTable};
@@ -32,8 +31,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Time between two looks at spinlocks that may be orphaned, in ns.
-const LOCKS_AGAIN: u64 = 1_000_000;
 /// Time between two looks at domains that may hang, in ns.
 const HANGS_AGAIN: u64 = 5_000_000;
 
@@ -83,8 +80,6 @@ pub struct Supervisor {
     unprepared: Vec<bool>,
     /// Domains that are booting.
     boots: slow::Boots,
-    /// Spinlocks that a dead domain may have left taken.
-    doubts: Doubts,
     /// Domains that may hang.
     hangs: hangs::Hangs,
     /// Domains that were stopped at points.
@@ -129,7 +124,6 @@ impl Supervisor {
             handled: vec![0; count],
             unprepared: vec![false; count],
             boots: slow::Boots::new(count, patience),
-            doubts: Doubts::default(),
             hangs,
             stopped: Vec::new(),
             sender,
@@ -233,9 +227,8 @@ impl Supervisor {
     /// Returns the ns until the next look at what is watched, or the end of a rest.
     fn until_next_look(&self) -> Option<u64> {
         let rest = self.power.alarm().map(|at| at.saturating_sub(self.now()));
-        let locks = self.doubts.exist().then_some(LOCKS_AGAIN);
         let hangs = self.hangs.busy.then_some(HANGS_AGAIN);
-        [rest, locks, hangs].into_iter().flatten().min()
+        [rest, hangs].into_iter().flatten().min()
     }
 
     fn doorbell(&self) -> BorrowedFd<'_> {
@@ -248,9 +241,6 @@ impl Supervisor {
     }
 
     fn serve(&mut self, ready: &Ready) {
-        if let Err(e) = self.free_orphans() {
-            log::error!("The hardware spinlocks cannot be read: {e}.");
-        }
         self.serve_kernels();
         self.end_rests();
         if ready.signal {
@@ -342,8 +332,6 @@ impl Supervisor {
                 self.handled[d] = 0;
                 self.parts.engines.iter().for_each(|dma| dma.fence(d));
                 self.parts.chip.fence(d)?;
-                self.doubts.all();
-                self.free_orphans()?;
             }
             Effect::Prepare(d, resume, epoch) => self.prepare(d, resume, epoch),
             Effect::Spawn(d) => return Ok(self.spawn(d)),
@@ -357,16 +345,6 @@ impl Supervisor {
             Effect::End(false) => {} // reported by Died, which knows the domain
         }
         Ok(None)
-    }
-
-    /// Frees spinlocks that dead domains have left taken.
-    fn free_orphans(&mut self) -> Result<(), MemoryError> {
-        let chip = &self.parts.chip;
-        let freed = self.doubts.resolve(chip, chip.domains())?;
-        if freed > 0 {
-            log::warn!("{freed} hardware spinlocks of dead domains were freed.");
-        }
-        Ok(())
     }
 
     /// Gives an emulator a job. In the lab, a domain's clock is stopped by its seat alone; a job

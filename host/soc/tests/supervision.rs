@@ -4,6 +4,7 @@
 
 mod common;
 
+use abi::lock::LockWord;
 use abi::soc::{DomainPage, DomainStatus, command, error, state};
 use common::*;
 use serde_json::json;
@@ -14,9 +15,9 @@ use std::process::Command;
 
 const SLEEP: [&str; 2] = ["sleep", "1000"];
 
-/// Returns the address of a domain's count for a lock.
-fn attempts(domain: usize, lock: u64) -> u64 {
-    PAGES + (domain * size_of::<DomainPage>() + offset_of!(DomainPage, attempts)) as u64 + 8 * lock
+/// Returns the address of a domain's word of a lock.
+fn word(domain: usize, lock: u64) -> u64 {
+    PAGES + (domain * size_of::<DomainPage>() + offset_of!(DomainPage, locks)) as u64 + 8 * lock
 }
 
 fn two() -> soc::config::Config {
@@ -90,14 +91,12 @@ fn a_kernel_is_ready_and_learns_the_time() {
 fn a_killed_domain_comes_back_clean_and_everybody_is_told() {
     let soc = Soc::start(&two());
     let mut kernel = Kernel::new(&soc, 0, 3);
-    // Lock 1 is the living domain's; the weak one has the others, or would like to.
-    let count = |domain, lock| attempts(domain, lock);
-    for lock in [0, 3, 31] {
-        soc.ram.store(count(1, lock), 7).unwrap();
+    let idle = LockWord::default().in_life(4);
+    let words = [(0, idle.attempt()), (3, idle.wanting().attempt()), (31, idle)];
+    for (lock, left) in words {
+        soc.ram.store(word(1, lock), left.0).unwrap();
     }
-    soc.ram.store(count(0, 1), 5).unwrap();
-    soc.ram.store(count(1, 1), 3).unwrap();
-    [0, 1, 3, 31].iter().for_each(|lock| soc.ram.store(SPINLOCKS + lock * 64, 1).unwrap());
+    soc.ram.store(word(0, 3), idle.attempt().0).unwrap();
     for epoch in 1..=3 {
         soc.until_state(1, (epoch, state::BOOTING));
         assert_eq!(soc.ask(json!({"op": "kill", "domain": "weak"})), json!({"ok": true}));
@@ -106,11 +105,10 @@ fn a_killed_domain_comes_back_clean_and_everybody_is_told() {
         }
         assert_eq!(soc.status(1, offset_of!(DomainStatus, deaths)), epoch);
     }
-    let locks = || [0, 1, 3, 31].map(|lock| soc.ram.load(SPINLOCKS + lock * 64).unwrap());
-    assert_eq!(locks(), [0, 1, 0, 0], "those of the dead are free, those of the living are not");
-    // It is not: the living domain gives up its attempt.
-    soc.ram.store(count(0, 1), 6).unwrap();
-    until("the soc frees the last lock", || locks()[1] == 0);
+    let found = |domain, lock| LockWord(soc.ram.load(word(domain, lock)).unwrap());
+    let seen = words.map(|(lock, _)| (found(1, lock).blocks(), found(1, lock).broken()));
+    assert_eq!(seen, [(false, 4), (false, 0), (false, 0)], "its attempts are over");
+    assert!(found(0, 3).blocks(), "that of the living one is not");
     let stub = STUB + 0x1000 + offset_of!(abi::boot::StubTable, epoch) as u64;
     assert_eq!(soc.ram.load(stub).unwrap(), 4);
 }
@@ -199,7 +197,7 @@ fn a_board_starts_again_from_nothing() {
     let before = soc.ask(json!({"op": "status"}));
     assert_eq!(soc.ask(json!({"op": "kill", "domain": "weak"})), json!({"ok": true}));
     soc.until_state(1, (2, state::BOOTING));
-    soc.ram.store(SPINLOCKS + 64, 1).unwrap();
+    soc.ram.store(word(0, 1), u64::MAX).unwrap();
     soc.ram.store(BASE + SIZE - 8, 7).unwrap();
     let mut kernel = Kernel::new(&soc, 0, 3);
     assert_eq!(kernel.ask(&soc, command::READY, 0, 0), error::NONE);
@@ -212,7 +210,7 @@ fn a_board_starts_again_from_nothing() {
     assert!(!std::path::Path::new(&format!("/proc/{old}")).exists());
     assert_eq!(soc.status(1, offset_of!(DomainStatus, deaths)), 0);
     assert_eq!(soc.status(0, offset_of!(DomainStatus, answered)), 0);
-    let words = [SPINLOCKS + 64, BASE + SIZE - 8, PAGES].map(|pa| soc.ram.load(pa).unwrap());
+    let words = [word(0, 1), BASE + SIZE - 8, PAGES].map(|pa| soc.ram.load(pa).unwrap());
     assert_eq!(words, [0; 3], "something of the first life is left");
     let first = soc.ram.load(seed).unwrap();
     assert_ne!(first, 0);

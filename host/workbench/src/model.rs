@@ -2,7 +2,7 @@
 //! addresses of the kernels' code and words.
 
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET, VA_OFFSET};
-use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
+use abi::soc::DomainPage;
 use board::{Block, Board, Costs, Kind, Power, Region};
 use builds::image::{self, ImageError};
 use lab::clock;
@@ -72,10 +72,6 @@ fn range(block: Block) -> (u64, u64) {
     (block.base, block.end())
 }
 
-fn spinlocks(board: &Board) -> Block {
-    Block { base: board.layout.spinlocks, size: (SPINLOCKS * size_of::<Spinlock>()) as u64 }
-}
-
 /// Returns the shared block, in the middle of the global memory (`kernel/coherence`).
 fn shared(board: &Board) -> (u64, u64) {
     let global = board.regions.iter().find(|region| region.kind == Kind::Global);
@@ -95,7 +91,6 @@ fn memory(board: &Board) -> Memory {
         maintenance: MAINTENANCE_OFFSET,
         shared: shared(board),
         uncached: std::iter::once(range(board.layout.window)).chain(staging).collect(),
-        spinlocks: range(spinlocks(board)),
         devices: board.devices.iter().map(|d| (d.registers, d.name.clone())).collect(),
     }
 }
@@ -142,7 +137,6 @@ fn domain(
         xdomain: (symbol("__xdomain_start")?, symbol("__xdomain_end")?),
         vectors: (vectors, vectors + VECTORS),
         window: shown(board.layout.window),
-        spinlocks: shown(spinlocks(board)),
         ram: range(from.ram),
         loaded: loaded(board, from),
         costs: costs(&from.costs, from.nominal_mhz, choice.no_costs),
@@ -178,7 +172,6 @@ fn costs(from: &Costs, mhz: u32, none: bool) -> model::Costs {
         exit: units("exception_exit_cycles"),
         load: units("uncached_load_cycles"),
         store: units("uncached_store_cycles"),
-        spinlock: units("spinlock_access_cycles"),
         mailbox_ps: per("mailbox_ns", PS_OF_NS),
         wake_gated_ps: per("wake_gated_ns", PS_OF_NS),
         wake_inactive_ps: per("wake_inactive_us", PS_OF_US),

@@ -30,7 +30,7 @@ pub trait Machine: Cache {
     fn unmap(&self, block: PhysAddr) -> bool;
     /// Empties the frame caches of all cores.
     fn empty_caches(&self);
-    /// Runs `act` while holding the hardware spinlock of the block table.
+    /// Runs `act` while holding the lock between domains of the block table.
     fn alone(&self, act: &mut dyn FnMut());
 }
 

@@ -18,7 +18,7 @@
 //! Simultaneous claims detect each other: a claim stores its word, executes a barrier and then
 //! reads all other words. Of two claims that store the same version at least one sees the other,
 //! and a claim that sees another withdraws by restoring its previous word. So a block never has two
-//! owners, with or without a lock. The hardware spinlock [`abi::memory::BLOCKS_LOCK`] ensures that
+//! owners, with or without a lock. The lock [`abi::memory::BLOCKS_LOCK`] ensures that
 //! *one* of two claims succeeds: hold it across [`Blocks::claim`] and [`Blocks::recover`].
 //!
 //! Callers keep the order that [`crate::transfer`] defines: a block is mapped after it is claimed,

@@ -17,7 +17,7 @@ impl Soc {
     }
 
     /// Reports, or reports again, that `core`, the calling one, waits for `item`. `locks` are the
-    /// hardware spinlocks that it has; `suspect` holds up a page.
+    /// locks between domains that it has; `suspect` holds up a page.
     pub fn report_wait(&self, core: CoreId, locks: u64, item: Item, suspect: DomainId) {
         let [locks_at, beat_at, what_at] =
             [offset_of!(Wait, locks), offset_of!(Wait, beat), offset_of!(Wait, what)]

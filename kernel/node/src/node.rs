@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Wakes all INACTIVE peers. For a caller that has waited long for something that one of them
-    /// may hold: a page, or a hardware spinlock.
+    /// may hold: a page, or a lock between domains.
     pub fn wake_inactive_peers(&self) {
         self.others().for_each(|id| self.soc.wake_if_inactive(id));
     }

@@ -8,6 +8,8 @@ use arch::lock::Rank;
 
 /// The registers that are saved while the domain is off.
 pub const POWER: Rank = Rank::new(10, "power");
+/// The block table.
+pub const BLOCKS: Rank = Rank::new(12, "block table");
 /// A service, during a step. The order is the same in all kernels, so it also holds between them.
 pub const SERVICE: Rank = Rank::new(14, "service");
 /// A device driver.

@@ -348,7 +348,6 @@ mod tests {
         size: 0,
         chip: CHIP as u64,
         domains: 0,
-        spinlocks: 0,
         blocks: 0,
         links: 0,
         link_size: 0,

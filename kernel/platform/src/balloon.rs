@@ -21,11 +21,13 @@ use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};
 use abi::soc::state;
 use alloc::collections::VecDeque;
+use arch::domain_lock::DomainLock;
+use arch::exclusion::Exclusion;
 use arch::lock::Lock;
-use arch::shared::{HwLock, Window};
+use arch::shared::Window;
 use base::addr::{PAGE, PhysAddr};
 use base::id::{CoreId, DomainId, Epoch};
-use base::port::{Cache, Trace, Words};
+use base::port::{Cache, Exclusive, Trace, Words};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use kernel_mem::balloon::{Balloon, Machine, Refusal, ReturnedBlock};
@@ -61,7 +63,7 @@ const GIVEN: u64 = 2;
 pub struct Balloons {
     balloon: Balloon<Window>,
     table: Window,
-    lock: HwLock,
+    lock: Exclusion<()>,
     manager: Lock<Manager>,
     /// A transfer of a block is in progress.
     busy: AtomicBool,
@@ -122,11 +124,12 @@ impl Balloons {
         let bytes = (size_of::<BlockPage>() * MAX_DOMAINS) as u64;
         let table = Window::uncached(blob, PhysAddr(blob.window.blocks), bytes)?;
         let count = (global.size / BLOCK) as usize;
+        let between = DomainLock::of(blob, me, BLOCKS_LOCK)?;
         let blocks = Blocks::new(table, me, epoch, blob.domains().len(), count);
         Some(Balloons {
             balloon: Balloon::new(blocks, PhysAddr(global.base), end(blob, me)),
             table,
-            lock: HwLock::of(blob, me, BLOCKS_LOCK)?,
+            lock: Exclusion::new(kernel_node::ranks::BLOCKS, Some(between), ()),
             manager: Lock::new(kernel_node::ranks::BALLOON, Manager::new(me, LIMITS)),
             busy: AtomicBool::new(false),
             answers: [const { AtomicU64::new(UNKNOWN) }; MAX_DOMAINS],
@@ -349,7 +352,7 @@ fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
 /// The balloon's access to this kernel.
 struct Hardware<'a> {
     node: &'static Node,
-    lock: &'a HwLock,
+    lock: &'a Exclusion<()>,
 }
 
 impl Cache for Hardware<'_> {
@@ -396,8 +399,7 @@ impl Machine for Hardware<'_> {
     }
 
     fn alone(&self, act: &mut dyn FnMut()) {
-        let _held = self.lock.acquire();
-        act();
+        self.node.scheduler.unpreempted(|| self.lock.exclusively(&mut |()| act()));
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! - [`served`]: one service: steps, counters; [`requests`]: requests to it
 //! - [`homes`]: which kernel executes the requests to a shadowed service that was moved
-//! - [`guard`]: its arena, with lock and marks
+//! - [`guard`]: its arena, with its locks
 //! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
 //! - [`wakes`]: wakes of parked callers, here and on other kernels; `woken`: which of them count
 //! - `lives`: which kernels have died; `timers`: what this kernel keeps, leaves to others and takes

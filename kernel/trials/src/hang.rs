@@ -44,7 +44,7 @@ const BEGIN_NS: u64 = 5_000_000;
 const RECORDS: [(&[u8], &str); 2] =
     [(b"aside hang step", "hang.abandon_us"), (b"aside hang masked", "hang.recover_us")];
 
-/// `bench hang`: this kernel needs a spinlock that a kernel has that hangs.
+/// `bench hang`: this kernel needs a lock that a kernel has that hangs.
 pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
     let kernel = session.kernel;
     for (command, name) in RECORDS {

@@ -1,5 +1,5 @@
 //! `ping-pong`: measures round trips between this kernel and its first peer by the three means of
-//! the chip: doorbells, polled words, and a hardware spinlock. There is as little software in a
+//! the chip: doorbells, polled words, and a lock. There is as little software in a
 //! round trip as possible.
 //!
 //! Each domain writes only the `play` words of its own page: the number of rounds it has played.
@@ -7,7 +7,8 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
 use abi::soc::DomainPage;
-use arch::shared::{HwLock, Window};
+use arch::domain_lock::DomainLock;
+use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::Words;
@@ -15,18 +16,19 @@ use core::fmt::Write;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_platform::peers::Procedure;
+use kernel_sched::Scheduler;
 use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "ping-pong",
-        arguments: "doorbell|words|spinlock [ROUNDS]",
+        arguments: "doorbell|words|lock [ROUNDS]",
         help: "round trips with the first peer, with little software; prints a record",
         run: play,
     },
     Command {
         name: "pong",
-        arguments: "doorbell|words|spinlock ROUNDS",
+        arguments: "doorbell|words|lock ROUNDS",
         help: "the peer's side of `ping-pong`, which requests it",
         run: join_in,
     },
@@ -34,19 +36,19 @@ pub const COMMANDS: &[Command] = &[
 
 /// How often the peer's word is polled before giving up.
 const PATIENCE: u64 = 20_000_000;
-/// Number of the spinlock that is used.
+/// Number of the lock that is used.
 const LOCK: usize = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Doorbell,
     Words,
-    Spinlock,
+    Lock,
 }
 
 impl Way {
     const ALL: [(Way, &str); 3] =
-        [(Way::Doorbell, "doorbell"), (Way::Words, "words"), (Way::Spinlock, "spinlock")];
+        [(Way::Doorbell, "doorbell"), (Way::Words, "words"), (Way::Lock, "lock")];
 
     fn named(arguments: &[&str]) -> Result<Way, Failure> {
         let found = Way::ALL.iter().find(|(_, name)| arguments.first() == Some(name));
@@ -71,7 +73,8 @@ pub fn heard(kernel: &Kernel) {
 struct Board {
     own: Window,
     peer: Window,
-    lock: HwLock,
+    lock: DomainLock,
+    scheduler: &'static Scheduler,
 }
 
 /// Returns word `index` of the `play` words in a domain's page, which are for tests. `None` if it
@@ -82,11 +85,13 @@ pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
 }
 
 impl Board {
-    fn of(kernel: &Kernel) -> Result<Board, Failure> {
-        let lock = HwLock::of(kernel.blob, kernel.me, LOCK);
+    fn of(kernel: &'static Kernel) -> Result<Board, Failure> {
+        let lock = DomainLock::of(kernel.blob, kernel.me, LOCK);
         let (own, peer) = (word(kernel, kernel.me, 0), word(kernel, first_peer(kernel)?, 0));
         match (own, peer, lock) {
-            (Some(own), Some(peer), Some(lock)) => Ok(Board { own, peer, lock }),
+            (Some(own), Some(peer), Some(lock)) => {
+                Ok(Board { own, peer, lock, scheduler: &kernel.scheduler })
+            }
             _ => Err(Failure::Failed("the board's window is too small")),
         }
     }
@@ -102,7 +107,9 @@ impl Board {
                     self.own.store(0, round);
                     turn
                 }
-                Way::Spinlock => wait(|| self.locked_turn(before, round)),
+                Way::Lock => {
+                    wait(|| self.scheduler.unpreempted(|| self.locked_turn(before, round)))
+                }
                 Way::Doorbell => true,
             }
         })
@@ -110,7 +117,7 @@ impl Board {
 
     /// Takes the lock and plays, if it is this side's turn. Returns whether it has played.
     fn locked_turn(&self, before: u64, round: u64) -> bool {
-        let Some(_guard) = self.lock.try_acquire() else { return false };
+        let _guard = self.lock.acquire();
         let mine = self.peer.load(0) == before;
         if mine {
             self.own.store(0, round);
@@ -160,7 +167,7 @@ fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let start = arch::time::soc_time();
     let good = match way {
         Way::Doorbell => ring(kernel, slot, rounds),
-        Way::Words | Way::Spinlock => board.play(way, rounds, true),
+        Way::Words | Way::Lock => board.play(way, rounds, true),
     };
     let took = arch::time::soc_time() - start;
     if !good {
@@ -185,7 +192,7 @@ fn join_in(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
     let entry = match way {
         Way::Doorbell => return Ok(writeln!(out, "ready")?),
         Way::Words => follow_words,
-        Way::Spinlock => follow_lock,
+        Way::Lock => follow_lock,
     };
     let no_memory = |_| Failure::Failed("no memory for a thread");
     kernel.spawn("pong", None, entry, 0).map_err(no_memory)?;
@@ -197,7 +204,7 @@ fn follow_words(_: usize) {
 }
 
 fn follow_lock(_: usize) {
-    follow(Way::Spinlock);
+    follow(Way::Lock);
 }
 
 fn follow(way: Way) {

@@ -2,7 +2,8 @@
 //! each with the board file. Outside the lab the figures are meaningless.
 
 use super::{Command, Failure, Outcome, Session, number, pingpong, record};
-use arch::shared::{HwLock, Window};
+use arch::domain_lock::DomainLock;
+use arch::shared::Window;
 use base::addr::{PAGE, VirtAddr};
 use base::port::Words;
 use core::fmt::Write;
@@ -15,13 +16,13 @@ pub const COMMANDS: &[Command] = &[Command {
     run: sequences,
 }];
 
-/// Offset of the spinlock that is used. (`ping-pong` uses another one.)
+/// Number of the lock that is used. (`ping-pong` uses another one.)
 const LOCK: usize = 1;
 
 /// The objects of the operations.
 struct Bench {
     word: Window,
-    lock: HwLock,
+    lock: DomainLock,
     line: Line,
 }
 
@@ -53,15 +54,15 @@ const OPERATIONS: [(&str, Operation); 9] = [
         black_box(bench.word.load(0));
     }),
     ("store", |bench| bench.word.store(0, 0)),
-    ("spinlock", |bench| {
-        black_box(bench.lock.try_acquire().is_some());
+    ("lock", |bench| {
+        drop(bench.lock.acquire());
     }),
 ];
 
 fn sequences(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let count = number(arguments, 0, 1000)?.clamp(1, 10_000);
-    let lock = HwLock::of(kernel.blob, kernel.me, LOCK);
+    let lock = DomainLock::of(kernel.blob, kernel.me, LOCK);
     let (Some(word), Some(lock)) = (pingpong::word(kernel, kernel.me, 0), lock) else {
         return Err(Failure::Failed("the window is too small"));
     };

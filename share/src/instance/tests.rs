@@ -1,9 +1,9 @@
-//! Two kernels that share one arena, and deaths: a mark left busy, a lost page.
+//! Two kernels that share one arena, and deaths: in a step, and with a lost page.
 
 use super::*;
-use crate::custody::Marks;
 use crate::outbox::Outbox;
 use crate::service::Token;
+use abi::lock::LockWord;
 use base::port::Exclusive;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -69,8 +69,16 @@ impl Current for NoHeap {
 /// The memory that two kernels share.
 struct Chip {
     arena: RefCell<Arena>,
-    marks: [Cell<u64>; 2],
+    /// The words of the lock.
+    words: [Cell<LockWord>; 2],
     mended: Cell<u32>,
+}
+
+impl Chip {
+    /// The second kernel dies in a step of this life.
+    fn dies_in(&self, life: u32) {
+        self.words[1].set(LockWord::default().in_life(life).attempt().fenced());
+    }
 }
 
 struct Kernel {
@@ -81,21 +89,22 @@ struct Kernel {
 
 impl Exclusive<Arena> for Kernel {
     fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+        let word = &self.chip.words[self.me];
+        word.set(word.get().attempt());
         work(&mut self.chip.arena.borrow_mut());
+        word.set(word.get().ended());
     }
 }
 
 impl Custody for Kernel {
-    fn enter(&self) -> Option<Marks> {
-        let marks = self.chip.marks.iter().map(Cell::get).fold(Marks::default(), Marks::with);
-        self.renew(marks.lives);
-        Some(marks)
+    fn enter(&self) -> Option<Known> {
+        let known = self.chip.words.iter().map(Cell::get).fold(Known::default(), Known::with);
+        self.renew(known.life);
+        Some(known)
     }
-    fn renew(&self, lives: u32) {
-        self.chip.marks[self.me].set(Marks::mark(lives, true));
-    }
-    fn leave(&self, lives: u32) {
-        self.chip.marks[self.me].set(Marks::mark(lives, false));
+    fn renew(&self, life: u32) {
+        let word = &self.chip.words[self.me];
+        word.set(word.get().in_life(life));
     }
     fn is_whole(&self) -> bool {
         self.whole.get()
@@ -123,7 +132,7 @@ fn leaked() -> Arena {
 
 fn two() -> (Rc<Chip>, [Counting; 2]) {
     let arena = RefCell::new(leaked());
-    let chip = Rc::new(Chip { arena, marks: Default::default(), mended: Cell::new(0) });
+    let chip = Rc::new(Chip { arena, words: Default::default(), mended: Cell::new(0) });
     let kernel = |me| {
         let chip = Rc::clone(&chip);
         Counting::new(Kernel { chip, me, whole: Cell::new(true) })
@@ -158,10 +167,10 @@ fn the_first_caller_starts_the_service_and_both_kernels_see_one_state() {
 fn a_death_during_a_step_restarts_the_service_once() {
     let (chip, [main, shadow]) = two();
     assert_eq!(ask(&shadow, 5).0, life(1, 5));
-    chip.marks[1].set(Marks::mark(1, true));
+    chip.dies_in(1);
     assert_eq!(ask(&main, 2), (life(2, 2), true));
     assert_eq!(ask(&main, 2), (life(2, 4), false), "one death costs one restart");
-    // The next life of the dead kernel finds its own mark, from a past life of the service.
+    // The next life of the dead kernel finds its own word, from a past life of the service.
     assert_eq!(ask(&shadow, 1), (life(2, 5), false));
 }
 
@@ -169,7 +178,7 @@ fn a_death_during_a_step_restarts_the_service_once() {
 fn a_rebooted_kernel_restarts_the_service_that_it_died_in() {
     let (chip, [main, shadow]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
-    chip.marks[1].set(Marks::mark(1, true));
+    chip.dies_in(1);
     assert_eq!(ask(&shadow, 1), (life(2, 1), true));
     assert_eq!(ask(&main, 1), (life(2, 2), false));
 }
@@ -178,7 +187,7 @@ fn a_rebooted_kernel_restarts_the_service_that_it_died_in() {
 fn a_death_during_a_restart_causes_another_restart() {
     let (chip, [main, _]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
-    chip.marks[1].set(Marks::mark(2, true));
+    chip.dies_in(2);
     assert_eq!(ask(&main, 5), (life(3, 5), true));
 }
 

@@ -47,7 +47,7 @@ impl Seat {
         for domain in &mut lab.domains {
             // These belong to our kernel.
             (domain.frequency, domain.gate, domain.vectors) = (0, 0, (0, 0));
-            (domain.window, domain.spinlocks) = ((0, 0), (0, 0));
+            domain.window = (0, 0);
             domain.khz = mhz * 1000;
             if domain.point(domain.khz).is_none() {
                 let there = domain.powers.points.iter().map(|point| point.khz / 1000).collect();

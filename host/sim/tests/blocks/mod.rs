@@ -38,7 +38,7 @@ pub struct Board {
     /// Number of transfers that a kernel may begin.
     pub rounds: u8,
     pub deaths: u8,
-    /// Whether claims and recoveries hold the hardware spinlock.
+    /// Whether claims and recoveries hold the lock between domains.
     pub locked: bool,
     /// Whether blocks may also be claimed for the DSM.
     pub shared: bool,
@@ -257,7 +257,7 @@ impl Board {
     fn lock(&self, state: &mut State, who: usize, op: Op) {
         if self.locked && !matches!(op, Op::Release(_)) {
             state.lock = Some(who);
-            // As with the hardware spinlock, loads come after the lock was taken.
+            // As with a lock between domains, loads come after the lock was taken.
             state.memory.barrier(who);
         }
     }

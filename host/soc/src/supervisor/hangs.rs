@@ -118,6 +118,6 @@ impl Supervisor {
 fn name(item: Item) -> String {
     match item {
         Item::Page(page) => format!("page {page} of the shared block"),
-        Item::Lock(lock) => format!("hardware spinlock {lock}"),
+        Item::Lock(lock) => format!("lock {lock}"),
     }
 }

@@ -22,7 +22,6 @@ pub const SIZE: u64 = 16 << 20;
 pub const BLOB_PA: u64 = BASE + 0x10_0000;
 pub const CHIP: u64 = BASE + 0x11_0000;
 pub const PAGES: u64 = BASE + 0x12_0000;
-pub const SPINLOCKS: u64 = BASE + 0x13_0000;
 pub const STUB: u64 = BASE + 0x14_0000;
 pub const REGISTERS: u64 = BASE + 0x15_0000;
 pub const VECTORS: u16 = 8;
@@ -42,7 +41,6 @@ pub fn blob(domains: u32) -> Vec<u8> {
     let window = offset_of!(Blob, window);
     put(window + offset_of!(Window, chip), &CHIP.to_le_bytes());
     put(window + offset_of!(Window, domains), &PAGES.to_le_bytes());
-    put(window + offset_of!(Window, spinlocks), &SPINLOCKS.to_le_bytes());
     bytes
 }
 

@@ -8,8 +8,8 @@ use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use abi::service::{ALL, place};
 use alloc::vec::Vec;
+use arch::domain_lock::DomainLock;
 use arch::lock::Once;
-use arch::shared::HwLock;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
@@ -23,8 +23,8 @@ use share::{
     Token, codec,
 };
 
-/// The hardware spinlock of the first shared service; the others follow in the order of the board's
-/// list.
+/// The lock between kernels of the first shared service; the others follow in the order of the
+/// board's list.
 const FIRST_LOCK: usize = 8;
 
 /// How often a step is repeated that the service's restarts abort.
@@ -346,8 +346,8 @@ pub fn shared_arena(
     share: (u64, u64),
 ) -> Option<ArenaGuard> {
     let arena = arenas::shared(coherence.base(), share)?;
-    let between = HwLock::of(platform.blob, platform.me, FIRST_LOCK + index)?;
-    ArenaGuard::shared(platform, coherence, between, index, arena)
+    let between = DomainLock::of(platform.blob, platform.me, FIRST_LOCK + index)?;
+    Some(ArenaGuard::shared(coherence, between, arena))
 }
 
 pub(super) fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {
