@@ -23,10 +23,10 @@ struct Work<'a>(&'a mut dyn FnMut());
 
 /// Runs `work`; returns false if it was abandoned.
 pub fn attempt(work: &mut dyn FnMut()) -> bool {
-    assert!(hold::is_held(), "an attempt must not be preempted");
+    debug_assert!(hold::is_held(), "an attempt must not be preempted");
     let mut work = Work(work);
     let done = call(&raw mut work);
-    STACK.with(|stack| *stack = 0);
+    STACK.set_held(0);
     done
 }
 

@@ -1,6 +1,6 @@
 //! Calls that can be abandoned. `rescue_call` saves the callee-saved registers on the caller's
 //! stack and stores its `sp`; `rescue_landing`, entered by a trap frame with that `sp`, restores
-//! them.
+//! them. A call that returns has restored them itself.
 
 use core::arch::global_asm;
 
@@ -23,9 +23,9 @@ global_asm!(
     "  mov x0, x2",
     "  blr x1",
     "  mov x0, #0",
-    "  b 1f",
+    "  ldp x29, x30, [sp], #160",
+    "  ret",
     "rescue_landing: mov x0, #1",
-    "1:",
     "  ldp x19, x20, [sp, #16]",
     "  ldp x21, x22, [sp, #32]",
     "  ldp x23, x24, [sp, #48]",

@@ -306,13 +306,17 @@ impl<P: Ports> Coherence<P> {
     /// none, and a poll that defers a revocation waits for the pins itself ([`State::tick`]).
     /// Returns a page that thrashes, if one is due to be reported: at most one per second.
     #[must_use]
+    #[inline]
     pub fn released(&self) -> Option<Thrashing> {
         let core = arch::cpu::core();
-        let faulted = &self.faulted[core.index()];
-        if !faulted.load(Ordering::Relaxed) {
-            return None;
-        }
-        faulted.store(false, Ordering::Relaxed);
+        let has_faulted = self.faulted[core.index()].load(Ordering::Relaxed);
+        if has_faulted { self.end_pins(core) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_pins(&self, core: CoreId) -> Option<Thrashing> {
+        self.faulted[core.index()].store(false, Ordering::Relaxed);
         let now = arch::time::local_ns();
         let mut state = self.state.lock();
         state.step(|dsm, out| dsm.released(now, core, out));

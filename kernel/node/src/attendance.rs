@@ -1,21 +1,34 @@
 //! Whether each core polls for messages, or needs a doorbell (`kernel_msg::notify` has the
 //! protocol). Each method is about the core that calls it.
 
+use abi::boot::MAX_CORES;
 use arch::lock::CoreLocal;
 use arch::shared::Window;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::notify::{Attendance, Presence};
 
 /// The attendance of this kernel's cores.
 pub struct Attendances {
     /// Unset until a core's first `enter`, when it is away.
     own: CoreLocal<Option<Attendance>>,
-    /// The local time at which [`Attendances::must_look`] last returned true, for each core.
-    looked: CoreLocal<u64>,
+    looks: [Looks; MAX_CORES],
+}
+
+/// What a core reads whenever it releases its outermost lock, so without masking interrupts. If the
+/// thread continues on another core meanwhile, one look more or less is made.
+#[repr(align(64))]
+struct Looks {
+    /// The core is not away.
+    attends: AtomicBool,
+    /// The core's clock when [`Attendances::must_look`] last returned true.
+    last: AtomicU64,
 }
 
 impl Attendances {
     pub const fn new() -> Attendances {
-        Attendances { own: CoreLocal::new(None), looked: CoreLocal::new(0) }
+        let looks = [const { Looks { attends: AtomicBool::new(false), last: AtomicU64::new(0) } };
+            MAX_CORES];
+        Attendances { own: CoreLocal::new(None), looks }
     }
 
     /// Returns whether the core is away.
@@ -27,25 +40,39 @@ impl Attendances {
     /// [`Attendance::enter`]; `page` is the domain's own.
     #[inline]
     pub fn enter(&self, page: &Window) {
-        self.own.with(|own| set(own).enter(page));
+        self.own.with(|own| {
+            set(own).enter(page);
+            self.looks().attends.store(true, Ordering::Relaxed);
+        });
     }
 
     /// [`Attendance::leave`]. Returns whether the core is away.
     pub fn leave(&self, page: &Window, waiting: impl FnOnce() -> bool) -> bool {
-        self.own.with(|own| set(own).leave(page, waiting) == Presence::Away)
+        self.own.with(|own| {
+            let is_away = set(own).leave(page, waiting) == Presence::Away;
+            self.looks().attends.store(!is_away, Ordering::Relaxed);
+            is_away
+        })
     }
 
-    /// Returns whether the core attends and this has not returned true for `ns`. The caller looks
-    /// for messages then.
+    fn looks(&self) -> &Looks {
+        &self.looks[arch::cpu::core().index() % MAX_CORES]
+    }
+
+    /// Returns whether the core attends and this has not returned true for so many ticks of its
+    /// clock. The caller looks for messages then.
     #[inline]
-    pub fn must_look(&self, ns: u64) -> bool {
-        !self.is_away()
-            && self.looked.with(|looked| {
-                let now = arch::time::local_ns();
-                let is_due = now.wrapping_sub(*looked) >= ns;
-                *looked = if is_due { now } else { *looked };
-                is_due
-            })
+    pub fn must_look(&self, ticks: u64) -> bool {
+        let looks = self.looks();
+        if !looks.attends.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now = arch::cpu::clock();
+        let is_due = now.wrapping_sub(looks.last.load(Ordering::Relaxed)) >= ticks;
+        if is_due {
+            looks.last.store(now, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 

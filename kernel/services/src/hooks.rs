@@ -5,6 +5,7 @@ use crate::kernel::{self, Kernel};
 use abi::boot::Blob;
 use arch::attend::Waits;
 use base::id::Vector;
+use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::shootdown;
 use kernel_platform::balloon;
 
@@ -16,8 +17,12 @@ pub fn up() {
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
         // On a board with one domain there is nothing to poll for.
-        if kernel.peers.exist() || kernel.balloons.is_some() {
+        if kernel.peers.exist() {
+            let ticks = arch::time::to_ticks(LOOK_EVERY_NS, arch::cpu::clock_hz());
+            LOOK_EVERY.store(ticks, Ordering::Relaxed);
             arch::attend::install_released(poll_after_release);
+        } else if kernel.balloons.is_some() {
+            arch::attend::install_released(look_at_memory);
         }
         kernel.attendance.enter(&kernel.own_page);
     }
@@ -43,23 +48,40 @@ fn serve_while_waiting(waits: Waits) {
 /// loads several words of the uncached window.
 const LOOK_EVERY_NS: u64 = 5_000;
 
+/// The same in ticks of a core's clock.
+static LOOK_EVERY: AtomicU64 = AtomicU64::new(0);
+
+#[inline]
+fn must_look(kernel: &Kernel) -> bool {
+    kernel.attendance.must_look(LOOK_EVERY.load(Ordering::Relaxed))
+}
+
 /// Hook: this core has released its outermost lock. For a core that is away, senders ring the
 /// doorbell; each other one looks once more before it sleeps or runs a program.
 fn poll_after_release() {
-    if let Some(kernel) = kernel::get() {
-        if kernel.peers.are_served() && kernel.attendance.must_look(LOOK_EVERY_NS) {
-            kernel.peers.poll(kernel);
-        }
-        if balloon::was_pressed() {
-            pressed(kernel);
-        }
+    if let Some(kernel) = kernel::get()
+        && kernel.peers.are_served()
+        && must_look(kernel)
+    {
+        kernel.peers.poll(kernel);
+    }
+    look_at_memory();
+}
+
+/// Hook, as above, where there are no other kernels: wakes the balloon when memory is short.
+#[inline]
+fn look_at_memory() {
+    if balloon::was_pressed() {
+        pressed();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn pressed(kernel: &Kernel) {
-    if let Some(balloons) = &kernel.balloons {
+fn pressed() {
+    if let Some(kernel) = kernel::get()
+        && let Some(balloons) = &kernel.balloons
+    {
         balloons.pressed(kernel);
     }
 }
