@@ -9,6 +9,7 @@ use crate::history;
 use crate::processes;
 use crate::report::Count;
 use crate::turn::control;
+use crate::workloads::{self, Request, Workload};
 use ::processes::client::Spawn;
 use abi::boot::MAX_DOMAINS;
 use abi::fs::{Errno, flag};
@@ -27,16 +28,21 @@ use net::check::Wrong;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Callers of a kernel.
-pub const COUNT: u32 = 4;
-/// Requests, or groups of them, that a caller makes.
-const ROUNDS: u64 = 14;
+/// Callers of a kernel without a workload.
+const COUNT: u32 = 4;
+/// Requests, or groups of them, that a caller makes at most.
+const ROUNDS: usize = 14;
 /// Longest write.
 const LONGEST: u64 = 6000;
 /// Pages that a caller takes at a time.
 const PIECE: u64 = 100;
 /// Pages that it leaves: fewer than the number below which a kernel asks for a block.
 const KEPT: usize = 1200;
+
+/// How often a caller looks for what another kernel does, once in [`LOOK_NS`]. Not a time, which
+/// passes while its own kernel is stopped.
+const LOOKS: u64 = 4000;
+const LOOK_NS: u64 = 100_000;
 
 /// Services that callers use.
 const FS: usize = 0;
@@ -58,11 +64,18 @@ pub fn caller(index: usize) {
         called: [None; MAX_DOMAINS],
         started: [None; MAX_DOMAINS],
         talked: [None; MAX_DOMAINS],
+        workload: workloads::current(),
     };
+    if caller.workload.is_some() {
+        // Then all kernels serve.
+        caller.wait_until(|| control().doors[..2].iter().all(|door| door.get().is_some()));
+    }
+    control().cores[kernel.me.index()].begin();
     let pool = || kernel.balloons.as_ref().map_or(0, |balloons| balloons.pool(kernel));
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let before = pool();
-        caller.round();
+        let Some(request) = caller.request(round) else { break };
+        caller.make(request);
         if index == 0 {
             control().counts.add(Count::BlocksMoved, before.abs_diff(pool()) as u64);
         }
@@ -73,6 +86,11 @@ pub fn caller(index: usize) {
     }
     control().note(seed);
     control().cores[kernel.me.index()].finished.fetch_add(1, Relaxed);
+}
+
+/// Returns the number of callers of each kernel.
+pub fn count_of_kernel() -> u32 {
+    workloads::current().map_or(COUNT, |_| 1)
 }
 
 /// Returns how often kernels have died.
@@ -112,6 +130,8 @@ pub struct Caller {
     started: [Option<(u64, u32)>; MAX_DOMAINS],
     /// And the epoch in which its server last talked to this caller.
     pub talked: [Option<u16>; MAX_DOMAINS],
+    /// What it does, unless that is random.
+    pub workload: Option<&'static Workload>,
 }
 
 /// What is known of a file.
@@ -142,19 +162,47 @@ impl Caller {
         history::Caller::new((self.kernel().me.0, self.kernel().epoch.0), self.index)
     }
 
-    fn round(&mut self) {
-        match self.random.below(19) {
-            0..=2 => self.write(),
-            3..=4 => self.read(),
-            5 => self.remove(),
-            6 => self.pipe(),
-            7 => self.sockets(),
-            8 => self.call(),
-            9..=10 => self.process(),
-            11 => self.memory(),
-            12..=15 => self.share(),
-            16..=17 => self.talk(),
-            _ => self.sleep(),
+    /// Returns the kernel that a request is for. In a workload that is the other one.
+    pub fn some_kernel(&mut self) -> DomainId {
+        let kernel = self.kernel();
+        match self.workload {
+            Some(_) => kernel.others().next().expect("the board has two kernels"),
+            None => DomainId(self.random.below(kernel.blob.domains().len() as u64) as u8),
+        }
+    }
+
+    /// Sleeps until `is_done`. Returns false if that takes too long.
+    pub fn wait_until(&self, is_done: impl Fn() -> bool) -> bool {
+        for _ in 0..LOOKS {
+            if is_done() {
+                return true;
+            }
+            self.kernel().scheduler.sleep_until(arch::time::soc_time() + LOOK_NS);
+        }
+        false
+    }
+
+    fn request(&mut self, round: usize) -> Option<Request> {
+        match self.workload {
+            Some(workload) => workload.requests.get(round).copied(),
+            None => Some(Request::random(&mut self.random)),
+        }
+    }
+
+    fn make(&mut self, request: Request) {
+        match request {
+            Request::Write => self.write(),
+            Request::Read => self.read(),
+            Request::Remove => self.remove(),
+            Request::Pipe => self.pipe(),
+            Request::Sockets => self.sockets(),
+            Request::Call => self.call(),
+            Request::Process => self.process(),
+            Request::Memory => self.memory(),
+            Request::Share => self.share(),
+            Request::Talk => self.talk(),
+            Request::Sleep => self.sleep(),
+            Request::Byte => self.pass_byte(),
         }
     }
 
@@ -189,7 +237,8 @@ impl Caller {
     }
 
     fn path(&mut self) -> String {
-        format!("{}f{}", self.name, self.random.below(4))
+        let names = if self.workload.is_some() { 1 } else { 4 };
+        format!("{}f{}", self.name, self.random.below(names))
     }
 
     /// Runs `work` at the root of the file system.
@@ -334,7 +383,7 @@ impl Caller {
     /// Starts a process on some kernel, and waits for its end.
     fn process(&mut self) {
         let kernel = self.kernel();
-        let home = self.random.below(kernel.blob.domains().len() as u64) as u8;
+        let home = self.some_kernel().0;
         let status = self.random.below(256) as u32;
         let mut start = vec![0; 4 + self.random.below(processes::START as u64 - 4) as usize];
         start[..4].copy_from_slice(&status.to_le_bytes());
@@ -369,11 +418,17 @@ impl Caller {
     }
 
     /// Takes much of the kernel's memory, so that it asks for more of the chip's. A kernel without
-    /// memory may refuse any request, so all callers together leave some.
+    /// memory may refuse any request, so all callers together leave some. In a workload, waits for
+    /// a block.
     fn memory(&mut self) {
-        let (wanted, mut made) = (1000 + self.random.below(1400), 0);
-        while made < wanted && FRAMES.buddy().free_frames() > KEPT {
+        let wanted =
+            if self.workload.is_some() { u64::MAX } else { 1000 + self.random.below(1400) };
+        let (mut made, has_more) = (0, || FRAMES.buddy().free_frames() > KEPT);
+        while made < wanted && has_more() {
             made += movable::fill(PIECE);
+        }
+        if self.workload.is_some() {
+            self.wait_until(has_more);
         }
         control().counts.add(Count::PagesFilled, made);
         let wrong = movable::check().wrong;

@@ -160,7 +160,7 @@ fn start_callers(kernel: &'static Kernel) {
     if kernel.spawn("server", None, talks::serve, 0).is_err() {
         panic!("no memory for the thread that serves channels");
     }
-    for index in 0..callers::COUNT as usize {
+    for index in 0..callers::count_of_kernel() as usize {
         if kernel.spawn("caller", None, callers::caller, index).is_err() {
             panic!("no memory for a caller");
         }

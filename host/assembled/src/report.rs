@@ -117,12 +117,53 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Sums over all seeds, which every process sees.
-pub fn totals() -> &'static Counts {
+/// What every process sees.
+struct Shared {
+    /// Sums over all runs without a failure.
+    totals: Counts,
+    /// Runs of an enumeration, and failures among them.
+    runs: AtomicU64,
+    failures: AtomicU64,
+    /// For each domain, the first and the last step of its callers in the run that ended last.
+    spans: [[AtomicU64; 2]; 2],
+}
+
+fn shared() -> &'static Shared {
     raw::shared(TOTALS)
 }
 
-/// Maps them, before any process is forked.
+/// Maps it, before any process is forked.
 pub fn map() {
-    raw::map("the totals", TOTALS, size_of::<Counts>() as u64);
+    raw::map("the totals", TOTALS, size_of::<Shared>() as u64);
+}
+
+/// Returns the sums over all runs without a failure.
+pub fn totals() -> &'static Counts {
+    &shared().totals
+}
+
+/// Adds a run without a failure: its counts, and the first and last steps of the callers of each
+/// domain.
+pub fn add(counts: &Counts, spans: impl Iterator<Item = (u64, u64)>) {
+    totals().add_all(counts);
+    for ([from, to], (first, last)) in shared().spans.iter().zip(spans) {
+        from.store(first, Relaxed);
+        to.store(last, Relaxed);
+    }
+}
+
+/// Returns the first and the last step of each domain's callers in the run that ended last.
+pub fn spans() -> [(u64, u64); 2] {
+    shared().spans.each_ref().map(|[first, last]| (first.load(Relaxed), last.load(Relaxed)))
+}
+
+/// Counts a run of an enumeration. Returns the runs so far, and the failures among them.
+pub fn add_run(is_good: bool) -> (u64, u64) {
+    let failures = shared().failures.fetch_add((!is_good).into(), Relaxed) + u64::from(!is_good);
+    (shared().runs.fetch_add(1, Relaxed) + 1, failures)
+}
+
+/// Returns the runs of an enumeration, and the failures among them.
+pub fn runs() -> (u64, u64) {
+    (shared().runs.load(Relaxed), shared().failures.load(Relaxed))
 }

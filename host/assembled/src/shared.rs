@@ -1,11 +1,12 @@
 //! Requests for what all callers share: files with the same names, one pipe, and each other's
 //! processes. No caller knows what the others do, so only the history can judge the answers.
 
-use crate::callers::Caller;
+use crate::callers::{Caller, count};
 use crate::chip::Broken;
 use crate::history::{self, Kind};
 use crate::judge::bytes;
 use crate::processes::{self, with_table};
+use crate::report::Count;
 use crate::turn::control;
 use ::processes::client::Spawn;
 use abi::fs::{Errno, Reply, Request, flag};
@@ -95,6 +96,29 @@ impl Caller {
             }),
             _ => client.write(writer, &[byte; 2]).map(|_| ()),
         });
+    }
+
+    /// Kernel 0 writes a byte into a new pipe, and kernel 1 waits for it.
+    pub fn pass_byte(&mut self) {
+        let ends = &control().pipe;
+        if self.kernel().me.0 == 0 {
+            let Some((reader, writer)) = self.recorded(|client| client.pipe(0)) else { return };
+            ends[0].store(reader, Relaxed);
+            self.recorded(|client| {
+                let written = client.write(writer, &[1]);
+                client.close(writer).and(written)
+            });
+            return;
+        }
+        self.wait_until(|| ends[0].load(Relaxed) != 0);
+        let reader = ends[0].load(Relaxed);
+        let read = self.recorded(|client| {
+            let read = client.read(reader, &mut [0; 1]);
+            client.close(reader).and(read)
+        });
+        if read == Some(1) {
+            count(Count::Pipes);
+        }
     }
 
     /// Starts, signals, lists and waits for processes of this and of other callers.

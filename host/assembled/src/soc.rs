@@ -35,6 +35,8 @@ pub struct Soc<'a> {
     plan: &'a Plan,
     acts: VecDeque<(u64, Act)>,
     points: Vec<Point>,
+    /// How many of them have been reached.
+    reached: usize,
     power: Power,
     domains: Vec<Domain>,
 }
@@ -52,6 +54,9 @@ pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Resul
     control.longest.store(plan.turn, Relaxed);
     control.most.store(MOST_STEPS, Relaxed);
     control.broken.store(options.broken.map_or(0, |broken| broken as u32), Relaxed);
+    if let Some(workload) = options.workload {
+        workload.install();
+    }
     control.is_loud.store(u32::from(options.is_loud), Relaxed);
     let domains = (0..plan.blob.domain_count as usize).map(|d| {
         let file = raw::File::new(BLOCK);
@@ -67,10 +72,14 @@ pub fn run(plan: &Plan, seed: u64, points: &[Point], options: &Options) -> Resul
     }
     let points = points.to_vec();
     let power = Power::new(&policies);
-    let mut soc = Soc { plan, acts, points, power, domains };
+    let mut soc = Soc { plan, acts, points, reached: 0, power, domains };
     let result = soc.until_the_end(control);
     soc.domains.iter().filter_map(|domain| domain.pid).for_each(raw::kill);
-    result
+    // A sampled one may come after the end.
+    match options.has_sample() || soc.reached == soc.points.len() {
+        true => result,
+        false => result.and(Err("the run ended before the point".into())),
+    }
 }
 
 /// Maps the memory of all domains but the shared block: what one kernel writes there is there for
@@ -130,7 +139,7 @@ impl Soc<'_> {
         let cores = &control().cores;
         (0..self.domains.len()).all(|d| {
             let runs = self.power.view(d).is_some_and(|view| view.state == state::RUNNING);
-            runs && cores[d].finished.load(Relaxed) == callers::COUNT
+            runs && cores[d].finished.load(Relaxed) == callers::count_of_kernel()
         })
     }
 
@@ -196,6 +205,7 @@ impl Soc<'_> {
             if control().cores[domain].is_at_point.swap(0, Relaxed) == 0 {
                 continue;
             }
+            self.reached += 1;
             self.perform(if kills { Act::Kill(domain) } else { Act::Stop(domain) });
             if !kills {
                 self.acts.push_back((self.now() + WOKEN_NS, Act::Wake(domain)));

@@ -35,10 +35,6 @@ const SHORT: usize = 1376 - 8 * WORDS - 32;
 const TREE: u32 = 100;
 /// The most words of fields.
 const WORDS: usize = 14;
-/// How often a caller looks whether its ends are gone, once in [`LOOK_NS`]: another kernel may have
-/// to start first. Not a time, which passes while its own kernel is stopped.
-const LOOKS: u64 = 4000;
-const LOOK_NS: u64 = 100_000;
 
 /// Tags, in the order of the contract.
 mod tag {
@@ -354,21 +350,6 @@ impl Talk<'_> {
     }
 }
 
-/// Waits until a caller's ends are gone, and until nothing is unread or kept for a moment.
-fn drain(kernel: &Kernel, tree: u32) {
-    for looks in 0.. {
-        let left = kernel.channels.list().find(|listed| listed.tree == tree);
-        let totals = kernel.channels.totals();
-        let is_empty = totals.blocks.0 == 0 && totals.free_cells == CELLS.load(Relaxed);
-        if left.is_none() && is_empty {
-            return;
-        }
-        let is_late = looks == LOOKS;
-        assert!(!is_late, "an end was closed and is still there, or memory: {left:?}, {totals:?}");
-        kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK_NS);
-    }
-}
-
 impl Caller {
     fn tree(&self) -> u32 {
         TREE + 1 + self.index
@@ -377,7 +358,7 @@ impl Caller {
     /// Talks to the server of some kernel.
     pub fn talk(&mut self) {
         let kernel = self.kernel();
-        let to = self.random.below(kernel.blob.domains().len() as u64) as usize;
+        let to = self.some_kernel().index();
         let Some((epoch, number)) = control().doors[to].get() else { return };
         let before = deaths(kernel);
         let session = self.session;
@@ -407,6 +388,10 @@ impl Caller {
     fn say(&mut self, talk: &Talk<'_>) -> Result<(), Over> {
         // No other conversation has these.
         let first = (self.random.next() >> 8).max(1);
+        if self.workload.is_some() {
+            talk.ask(first, 1)?;
+            return talk.give(first + 1, 3000);
+        }
         for number in first..=first + self.random.below(6) {
             match self.random.below(6) {
                 0..=2 => talk.ask(number, self.random.below(3))?,
@@ -423,8 +408,19 @@ impl Caller {
         self.random.below(most) as usize
     }
 
-    /// All its conversations are over.
+    /// All its conversations are over: its ends are gone, and nothing is unread or kept for a
+    /// moment. Another kernel may have to start first.
     pub fn has_no_ends(&self) {
-        drain(self.kernel(), self.tree());
+        let channels = &self.kernel().channels;
+        let left = || channels.list().find(|listed| listed.tree == self.tree());
+        let is_done = || {
+            let totals = channels.totals();
+            let is_empty = totals.blocks.0 == 0 && totals.free_cells == CELLS.load(Relaxed);
+            left().is_none() && is_empty
+        };
+        if !self.wait_until(is_done) {
+            let (left, totals) = (left(), channels.totals());
+            panic!("an end was closed and is still there, or memory: {left:?}, {totals:?}");
+        }
     }
 }

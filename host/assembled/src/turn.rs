@@ -59,6 +59,8 @@ pub struct Core {
     pub step_ns: AtomicU64,
     /// Number of its steps in all lives.
     steps: AtomicU64,
+    /// What that was when its first caller began.
+    began: AtomicU64,
     /// The step at which something happens to it; 0: none. See [`crate::points`].
     pub point: AtomicU64,
     pub is_at_point: AtomicU32,
@@ -68,6 +70,18 @@ pub struct Core {
     pub pages: [AtomicU8; PAGES],
     /// Callers that have finished, in this life.
     pub finished: AtomicU32,
+}
+
+impl Core {
+    /// Notes that a caller begins.
+    pub fn begin(&self) {
+        let _ = self.began.compare_exchange(0, self.steps.load(Relaxed), Relaxed, Relaxed);
+    }
+
+    /// Returns the first step of its callers, and its last step so far.
+    pub fn span(&self) -> (u64, u64) {
+        (self.began.load(Relaxed) + 1, self.steps.load(Relaxed))
+    }
 }
 
 /// The door at which a kernel's server waits for channels.
@@ -104,6 +118,8 @@ pub struct Control {
     pub trace: AtomicU64,
     /// What the chip fails to do: a number of [`crate::chip::Broken`], or 0.
     pub broken: AtomicU32,
+    /// What callers do: a number of [`crate::workloads`], or 0.
+    pub workload: AtomicU32,
     /// Print the kernels' logs.
     pub is_loud: AtomicU32,
     /// Where the server of each kernel can be reached.
