@@ -7,6 +7,7 @@
 #                                 module, exec.cpython_first_s and exec.cpython_load_ms of it
 #   benches/house.sh test         test.warm_s: ./pen test, with everything built
 #   benches/house.sh fuzz [RUN]   fuzz.runs: inputs of a run of `abuse`, daily or nightly; of both
+#   benches/house.sh cuts         disk.cuts: power cuts by nightly runs in this tree, so far
 #   benches/house.sh ci           ci.cold_s: .ci/run in an empty clone
 #
 # Clones are made of the last commit, in a temporary folder. Nothing else should run meanwhile.
@@ -95,6 +96,16 @@ fuzz)
             "$run" "$inputs" "all targets"
     done
     rm "$said"
+    ;;
+cuts)
+    for kind in "host ext2-cuts e2fsck after each, no board" "boards disk-cuts kernels on boards"; do
+        read -r name file what <<END
+$kind
+END
+        cuts=$(cat "target/$file" 2>/dev/null || echo 0)
+        printf '{"name":"disk.cuts.%s","value":%s,"unit":"cuts","board":"","config":"%s"}\n' \
+            "$name" "$cuts" "$what"
+    done
     ;;
 ci)
     clone

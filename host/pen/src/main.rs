@@ -99,6 +99,9 @@ enum Verb {
         /// Run the long ones too.
         #[arg(long)]
         nightly: bool,
+        /// Continue an interrupted nightly run of this commit: what has passed is not run again.
+        #[arg(long, requires = "nightly")]
+        resume: bool,
         /// Folder for the boards. By default, target/tests.
         #[arg(long)]
         folder: Option<PathBuf>,
@@ -219,8 +222,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Debug(line) => debug::debug(&place, &line),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Apps { names } => apps::apps(&place, &names),
-        Verb::Test { filter, nightly, folder } => {
-            let wanted = test::Wanted::new(&place, filter.as_deref(), nightly, folder)?;
+        Verb::Test { filter, nightly, resume, folder } => {
+            let wanted = test::Wanted::new(&place, filter.as_deref(), (nightly, resume), folder)?;
             test::test(&place, &wanted)
         }
         Verb::Check { name, update } => checks::check(&place, name.as_deref(), update),

@@ -3,6 +3,8 @@
 
 mod host;
 mod lanes;
+mod long;
+mod night;
 mod pool;
 mod tally;
 
@@ -13,6 +15,7 @@ use lab::model::Mode;
 use labrun::checks::{self, Check};
 use labrun::kit::{Kit, LeftOut};
 use lanes::{BOARDS, BUSY, Lanes};
+use night::Night;
 use pool::{Job, Passed};
 use scenarios::{Failure, Scenario};
 use std::collections::BTreeSet;
@@ -20,11 +23,10 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 use tally::Tally;
 use tree::interrupt;
 use tree::place::Place;
-use tree::progress::Step;
 use workbench::findings;
 use workbench::machine::Options;
 use workbench::model::Choice;
@@ -40,6 +42,8 @@ pub struct Wanted<'a> {
     is_whole: bool,
     /// The long ones too. The one that `filter` names runs anyway.
     pub nightly: bool,
+    /// What has passed in an interrupted nightly run of this commit is not run again.
+    pub resume: bool,
     /// Where boards have their folders; `target/tests` without.
     pub folder: Option<PathBuf>,
 }
@@ -48,7 +52,7 @@ impl<'a> Wanted<'a> {
     pub fn new(
         place: &Place,
         filter: Option<&'a str>,
-        nightly: bool,
+        (nightly, resume): (bool, bool),
         folder: Option<PathBuf>,
     ) -> anyhow::Result<Wanted<'a>> {
         let found = scenarios::found(place)?;
@@ -58,7 +62,8 @@ impl<'a> Wanted<'a> {
             all.into_iter().any(|it| it.name == scenario)
                 || checks::ALL.iter().any(|it| it.name == name)
         };
-        Ok(Wanted { filter, is_whole: filter.is_some_and(is_name), nightly, folder })
+        let is_whole = filter.is_some_and(is_name);
+        Ok(Wanted { filter, is_whole, nightly, resume, folder })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -77,9 +82,6 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Packages with models that have millions of states.
-const MODELS: &[&str] = &["kernel-channel", "kernel-dsm", "kernel-light", "sim", "soc"];
-
 /// All that stages work with.
 struct Bench<'a> {
     place: &'a Place,
@@ -88,11 +90,18 @@ struct Bench<'a> {
     tally: Tally,
 }
 
-/// `pen test [FILTER] [--nightly]`
+/// `pen test [FILTER] [--nightly [--resume]]`
 pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
     let folder = wanted.folder.clone().unwrap_or_else(|| place.target.join("tests"));
     let _mine = claim(&folder)?;
-    let mut bench = Bench { place, wanted, folder, tally: Tally::default() };
+    let night = match wanted.nightly {
+        true => Some(Night::begin(&folder.join("night"), &commit(place), wanted.resume)?),
+        false => None,
+    };
+    if let Some(night) = night.as_ref().filter(|_| wanted.resume) {
+        println!("{} tests and programs of tests have passed before", night.count());
+    }
+    let mut bench = Bench { place, wanted, folder, tally: Tally::of(night) };
     // From here on a signal takes the boards down in order first.
     interrupt::listen()?;
     bench.run()?;
@@ -108,6 +117,14 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
         println!("no test matches; a filter is a part of a test's name, or all of it");
     }
     Ok(if failed == 0 && !nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the commit of the tree, as far as git knows it.
+fn commit(place: &Place) -> String {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=40"]).current_dir(&place.root);
+    let said = git.output().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    said.unwrap_or_default()
 }
 
 /// Claims a folder for the boards of one run, as long as the result lives: what an earlier run has
@@ -133,35 +150,8 @@ impl Bench<'_> {
         if self.wanted.has_host() {
             self.stage("host tests", |it| host::run(it.place, filter, &mut it.tally))?;
         }
-        if nightly && self.wanted.has("sim.nightly") {
-            self.stage("simulator, 100,000 seeds", |it| it.many("sim", 100_000, None))?;
-        }
-        if nightly && self.wanted.has("assembled.nightly") {
-            // Others each time.
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
-            let run = |it: &mut Self| it.many("assembled", 10_000, Some(now * 1000));
-            self.stage("assembled kernels, 10,000 seeds", run)?;
-            let pairs = ["--pairs", "2000", "--start", &(now * 1000).to_string()].map(String::from);
-            let run = |it: &mut Self| it.optimised("assembled.pairs", "assembled", &pairs);
-            self.stage("assembled kernels, 2,000 pairs of points", run)?;
-        }
-        if nightly && self.wanted.has("abuse.nightly") {
-            let all = ["nightly".to_owned()];
-            let run = |it: &mut Self| it.optimised("abuse.nightly", "abuse", &all);
-            self.stage("abuse of all targets", run)?;
-        }
-        if nightly && self.wanted.has("linear.nightly") {
-            let run = |it: &mut Self| it.ignored("linear.nightly", &["linear"]);
-            self.stage("histories with deaths, 15,000 seeds", run)?;
-            let run = |it: &mut Self| it.ignored("net.nightly", &["net"]);
-            self.stage("TCP over a bad cable, 9,500 seeds", run)?;
-        }
-        if nightly && self.wanted.has("models.nightly") {
-            let run = |it: &mut Self| it.ignored("models.nightly", MODELS);
-            self.stage("large models", run)?;
-        }
-        if nightly && self.wanted.has("ext2.nightly") {
-            self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
+        if nightly {
+            self.long()?;
         }
         let all = scenarios::ALL.iter().chain(scenarios::found(self.place)?);
         let chosen = all.filter(|s| self.wanted.has_now(s.name, s.nightly.is_some()));
@@ -197,56 +187,6 @@ impl Bench<'_> {
         let start = Instant::now();
         run(self)?;
         self.tally.stage(name, start.elapsed());
-        Ok(())
-    }
-
-    /// Runs the binary of a package over many seeds.
-    fn many(&mut self, package: &str, seeds: u64, start: Option<u64>) -> anyhow::Result<()> {
-        let mut arguments = vec!["--seeds".to_owned(), seeds.to_string()];
-        if let Some(start) = start {
-            arguments.extend(["--start".to_owned(), start.to_string()]);
-        }
-        self.optimised(&format!("{package}.nightly"), package, &arguments)
-    }
-
-    /// Runs a program of this workspace in an optimised build, as the test `name`.
-    fn optimised(&mut self, name: &str, package: &str, arguments: &[String]) -> anyhow::Result<()> {
-        let mut cargo = self.place.cargo();
-        cargo.args(["run", "-q", "--release", "-p", package, "--"]).args(arguments);
-        self.timed(name, cargo)
-    }
-
-    /// Runs the tests of packages that are ignored otherwise, as the test `name`.
-    fn ignored(&mut self, name: &str, packages: &[&str]) -> anyhow::Result<()> {
-        let mut cargo = self.place.cargo();
-        cargo.args(["test", "-q", "--release"]);
-        for package in packages {
-            cargo.args(["-p", package]);
-        }
-        cargo.args(["--", "--ignored"]);
-        self.timed(name, cargo)
-    }
-
-    /// Cuts the power of simulated disks. The number of cuts so far is in a file, so that an
-    /// interrupted run continues, and the next one makes others.
-    fn ext2_cuts(&mut self) -> anyhow::Result<()> {
-        let mut cargo = self.place.cargo();
-        cargo.args(["test", "-q", "--release", "-p", "fs", "--test", "fs", "--"]);
-        cargo.args(["--ignored", "--nocapture", "ten_thousand_cuts"]);
-        cargo.env("PEN_EXT2_CUTS", self.place.target.join("ext2-cuts"));
-        self.timed("ext2.nightly", cargo)
-    }
-
-    /// Runs a command as the test `name`.
-    fn timed(&mut self, name: &str, mut cargo: Command) -> anyhow::Result<()> {
-        let start = Instant::now();
-        let step = Step::begin(name);
-        let good = cargo.status()?.success();
-        step.done();
-        match good {
-            true => self.tally.passed(name, start.elapsed()),
-            false => self.tally.failed(name, start.elapsed(), "see above"),
-        }
         Ok(())
     }
 
@@ -451,7 +391,7 @@ mod tests {
     #[test]
     fn a_filter_with_a_dot_needs_no_test_of_the_host() {
         let place = Place::find().unwrap();
-        let wanted = |filter| Wanted::new(&place, filter, false, None).unwrap();
+        let wanted = |filter| Wanted::new(&place, filter, (false, false), None).unwrap();
         assert!(wanted(None).has_host() && wanted(Some("fs::")).has_host());
         assert!(
             !wanted(Some("disk.reboot")).has_host()
@@ -462,7 +402,7 @@ mod tests {
     #[test]
     fn a_whole_name_is_of_one_test_and_of_a_nightly_one_too() {
         let place = Place::find().unwrap();
-        let wanted = |filter| Wanted::new(&place, Some(filter), false, None).unwrap();
+        let wanted = |filter| Wanted::new(&place, Some(filter), (false, false), None).unwrap();
         let one = wanted("domain.hangs");
         assert!(one.has_now("domain.hangs", false) && one.has_now("domain.hangs", true));
         assert!(!one.has("domain.hangs-often") && !one.has("sanitizer.clean.domain.hangs"));

@@ -46,6 +46,7 @@ enum Event {
 
 /// Runs all `jobs`.
 pub fn run(jobs: Vec<Job<'_>>, lanes: Lanes, tally: &mut Tally) -> anyhow::Result<()> {
+    let jobs: Vec<_> = jobs.into_iter().filter(|job| !tally.is_done(&job.name)).collect();
     let told: Vec<(String, PathBuf)> =
         jobs.iter().map(|job| (job.name.clone(), job.folder.clone())).collect();
     let next = AtomicUsize::new(0);
@@ -165,6 +166,7 @@ fn one(
                 Passed::Itself => tally.passed(name, took),
                 Passed::These(parts) => parts.iter().for_each(|part| tally.passed(&part.0, part.1)),
             }
+            tally.done(name)?;
             clear(folder)?;
         }
         Err(why) if why.is::<LeftOut>() => {

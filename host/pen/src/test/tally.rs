@@ -1,5 +1,6 @@
 //! What came of the tests, and where the time went.
 
+use super::night::Night;
 use std::time::Duration;
 
 /// So many of the slowest are named.
@@ -14,9 +15,25 @@ pub struct Tally {
     failures: Vec<String>,
     stages: Vec<(String, Duration)>,
     times: Vec<(String, Duration)>,
+    /// Of a nightly run.
+    night: Option<Night>,
 }
 
 impl Tally {
+    pub fn of(night: Option<Night>) -> Tally {
+        Tally { night, ..Tally::default() }
+    }
+
+    /// Returns whether a test, or a program of tests, has passed in the run that this one resumes.
+    pub fn is_done(&self, name: &str) -> bool {
+        self.night.as_ref().is_some_and(|night| night.has(name))
+    }
+
+    /// Records for a later run that a test, or a program of tests, has passed.
+    pub fn done(&mut self, name: &str) -> std::io::Result<()> {
+        self.night.as_mut().map_or(Ok(()), |night| night.add(name))
+    }
+
     /// One has passed.
     pub fn passed(&mut self, name: &str, took: Duration) {
         self.passed += 1;

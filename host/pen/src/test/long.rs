@@ -1,0 +1,127 @@
+//! What only nightly runs do on the host: many seeds, large models, many power cuts.
+
+use super::Bench;
+use std::process::Command;
+use std::time::{Instant, SystemTime};
+use tree::progress::Step;
+
+/// Workloads of the assembled kernels of which all points are run.
+const WORKLOADS: &[&str] = &["files", "pipe", "processes", "channel", "balloon"];
+
+/// Packages with models that have millions of states.
+const MODELS: &[&str] = &["kernel-channel", "kernel-dsm", "kernel-light", "sim", "soc"];
+
+impl Bench<'_> {
+    pub(super) fn long(&mut self) -> anyhow::Result<()> {
+        if self.wanted.has("sim.nightly") {
+            self.stage("simulator, 100,000 seeds", |it| it.others("sim", 100_000))?;
+        }
+        if self.wanted.has("assembled.nightly") {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+            let run = |it: &mut Self| it.many("assembled", 10_000, now * 1000);
+            self.stage("assembled kernels, 10,000 seeds", run)?;
+            let pairs = ["--pairs", "2000", "--start", &(now * 1000).to_string()].map(String::from);
+            let run = |it: &mut Self| it.optimised("assembled.pairs", "assembled", &pairs);
+            self.stage("assembled kernels, 2,000 pairs of points", run)?;
+            let run =
+                |it: &mut Self| WORKLOADS.iter().try_for_each(|name| it.all_points(name, now));
+            self.stage("assembled kernels, all points of workloads", run)?;
+        }
+        if self.wanted.has("abuse.nightly") {
+            let all = ["nightly".to_owned()];
+            let run = |it: &mut Self| it.optimised("abuse.nightly", "abuse", &all);
+            self.stage("abuse of all targets", run)?;
+        }
+        if self.wanted.has("linear.nightly") {
+            let run = |it: &mut Self| it.ignored("linear.nightly", &["linear"]);
+            self.stage("histories with deaths, 15,000 seeds", run)?;
+            let run = |it: &mut Self| it.ignored("net.nightly", &["net"]);
+            self.stage("TCP over a bad cable, 9,500 seeds", run)?;
+        }
+        if self.wanted.has("models.nightly") {
+            let run = |it: &mut Self| it.ignored("models.nightly", MODELS);
+            self.stage("large models", run)?;
+        }
+        if self.wanted.has("ext2.nightly") {
+            self.stage("power cuts of ext2, 10,000 cuts", Self::ext2_cuts)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the binary of a package over many seeds.
+    fn many(&mut self, package: &str, seeds: u64, start: u64) -> anyhow::Result<()> {
+        let (seeds, start) = (seeds.to_string(), start.to_string());
+        let arguments = ["--seeds", &seeds, "--start", &start].map(String::from);
+        self.optimised(&format!("{package}.nightly"), package, &arguments)
+    }
+
+    /// The same over seeds that no earlier run had. How many those had is in a file.
+    fn others(&mut self, package: &str, seeds: u64) -> anyhow::Result<()> {
+        let file = self.place.target.join(format!("{package}-seeds"));
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        let before = known.trim().parse().unwrap_or(0);
+        let failures = self.tally.counts().1;
+        self.many(package, seeds, before)?;
+        if self.tally.counts().1 == failures {
+            std::fs::write(&file, format!("{}\n", before + seeds))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a program of this workspace in an optimised build, as the test `name`.
+    fn optimised(&mut self, name: &str, package: &str, arguments: &[String]) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["run", "-q", "--release", "-p", package, "--"]).args(arguments);
+        self.timed(name, cargo)
+    }
+
+    /// Runs all points of a workload of the assembled kernels, and a quarter of those that it
+    /// has with a fresh seed.
+    fn all_points(&mut self, name: &str, seed: u64) -> anyhow::Result<()> {
+        let (test, all) = (format!("assembled.{name}"), ["--all", name].map(String::from));
+        self.optimised(&test, "assembled", &all)?;
+        let (seed, offset) = (seed.to_string(), (seed % 4).to_string());
+        let fresh = ["--seed", &seed, "--every", "4", "--offset", &offset].map(String::from);
+        self.optimised(&format!("{test}.fresh"), "assembled", &[&all[..], &fresh].concat())
+    }
+
+    /// Runs the tests of packages that are ignored otherwise, as the test `name`.
+    fn ignored(&mut self, name: &str, packages: &[&str]) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["test", "-q", "--release"]);
+        for package in packages {
+            cargo.args(["-p", package]);
+        }
+        cargo.args(["--", "--ignored"]);
+        self.timed(name, cargo)
+    }
+
+    /// Cuts the power of simulated disks. The number of cuts so far is in a file, so that an
+    /// interrupted run continues, and the next one makes others.
+    fn ext2_cuts(&mut self) -> anyhow::Result<()> {
+        let mut cargo = self.place.cargo();
+        cargo.args(["test", "-q", "--release", "-p", "fs", "--test", "fs", "--"]);
+        cargo.args(["--ignored", "--nocapture", "ten_thousand_cuts"]);
+        cargo.env("PEN_EXT2_CUTS", self.place.target.join("ext2-cuts"));
+        self.timed("ext2.nightly", cargo)
+    }
+
+    /// Runs a command as the test `name`.
+    fn timed(&mut self, name: &str, mut cargo: Command) -> anyhow::Result<()> {
+        if self.tally.is_done(name) {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let step = Step::begin(name);
+        let good = cargo.status()?.success();
+        step.done();
+        match good {
+            true => {
+                self.tally.passed(name, start.elapsed());
+                self.tally.done(name)?;
+            }
+            false => self.tally.failed(name, start.elapsed(), "see above"),
+        }
+        Ok(())
+    }
+}
