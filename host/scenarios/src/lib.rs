@@ -180,6 +180,7 @@ pub const ALL: &[Scenario] = &[
     on("files.proc", "duo", files::proc),
     on("disk.weak-lost", "duo", weak::lost),
     on("disk.strong-off", "duo", weak::alone),
+    on("services.off-woken", "duo", weak::wakes),
     on("host.others-die", "duo", host::others_die),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),

@@ -1,9 +1,12 @@
-//! The weak kernel dies while its programs write to the disk.
+//! The weak kernel dies while its programs write to the disk, and works while the strong one is
+//! off.
 
 use super::disk::{begin, clean, content, poweroff, same};
 use super::host::{pattern, pull};
+use super::lives::install_lives;
+use super::machine::demand;
 use super::peers::wait_for;
-use super::programs::{LOST, Running, back, install, main_knows, pid_on, says, wrong};
+use super::programs::{LOST, Running, back, install, main_knows, pid_of, pid_on, says, wrong};
 use super::services::{came_back, logged};
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
@@ -110,4 +113,33 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
         let name = format!("note-{round}");
         same(&name, &content(&rig.instance, &name)?, b"here\n")
     })
+}
+
+/// As [`NAP`], where the weak kernel is to wake the strong one.
+const LONG_NAP: Duration = Duration::from_secs(40);
+
+/// The strong kernel is off, and its program waits for a child on the weak one. When the child
+/// ends, the weak kernel wakes the strong one; nothing else would, for a long time.
+pub fn wakes(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    install_lives(rig)?;
+    for round in 1..=3 {
+        demand(rig, "aside program lives waits 1", "begun")?;
+        let child = pid_of(rig, "shadow", "lives")?;
+        demand(rig, &format!("on shadow aside nap 3000 then kill {child}"), "begun")?;
+        let begun = Instant::now();
+        rig.send(&format!("on shadow aside domain off main {}", LONG_NAP.as_millis()))?;
+        came_back(rig, round)?;
+        if begun.elapsed() > LONG_NAP / 2 {
+            return Err(wrong("the end of the child did not wake its parent", begun.elapsed()));
+        }
+        rig.expect("main> ", PATIENCE)?;
+        // It was killed, so its end is not that of a kernel that died.
+        let said = rig.said_aside("main", "program lives waits 1", "\n", round)?;
+        if said.trim() != "exited with code 5" {
+            return Err(wrong("the end of the parent", said));
+        }
+    }
+    Ok(())
 }
