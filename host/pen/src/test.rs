@@ -98,8 +98,9 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
         true => Some(Night::begin(&folder.join("night"), &commit(place), wanted.resume)?),
         false => None,
     };
-    if let Some(night) = night.as_ref().filter(|_| wanted.resume) {
-        println!("{} tests and programs of tests have passed before", night.count());
+    let before = night.as_ref().map_or(0, Night::count);
+    if before > 0 {
+        println!("{before} tests and programs of tests have passed before");
     }
     let mut bench = Bench { place, wanted, folder, tally: Tally::of(night) };
     // From here on a signal takes the boards down in order first.
@@ -112,7 +113,7 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
         println!("failed: {failure}");
     }
     println!("{passed} passed, {failed} failed");
-    let nothing = passed + failed == 0;
+    let nothing = passed + failed + before == 0;
     if nothing {
         println!("no test matches; a filter is a part of a test's name, or all of it");
     }
