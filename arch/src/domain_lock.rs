@@ -297,18 +297,12 @@ impl DomainLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::boxed::Box;
     use std::thread;
     use std::vec::Vec;
 
-    fn window(words: usize) -> Window {
-        let memory: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Window::over(Box::leak(memory.into_boxed_slice()))
-    }
-
     #[test]
     fn four_domains_exclude_each_other() {
-        let window = window(5);
+        let window = Window::fresh(5);
         let threads: Vec<_> = (0..4)
             .map(|domain| {
                 thread::spawn(move || {
@@ -328,7 +322,7 @@ mod tests {
 
     #[test]
     fn an_attempt_at_a_taken_lock_changes_nothing() {
-        let window = window(2);
+        let window = Window::fresh(2);
         let (one, two) = (DomainLock::over(&window, 2, 0), DomainLock::over(&window, 2, 1));
         let guard = one.acquire();
         assert!(!two.attempt());
@@ -340,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_domain_gives_way_to_one_that_waits_but_not_for_ever() {
-        let window = window(2);
+        let window = Window::fresh(2);
         let one = DomainLock::over(&window, 2, 0);
         let wants = LockWord::default().wanting();
         window.store(8, wants.0);
@@ -372,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_next_holder_learns_of_lives_and_of_a_death_with_the_lock() {
-        let window = window(2);
+        let window = Window::fresh(2);
         let (one, two) = (DomainLock::over(&window, 2, 0), DomainLock::over(&window, 2, 1));
         let guard = one.acquire();
         one.know(3);

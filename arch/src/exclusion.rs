@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn cores_and_kernels_exclude_each_other() {
-        let words = Window::over(Box::leak(Box::new([const { AtomicU64::new(0) }; 2])));
+        let words = Window::fresh(2);
         let shared: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
         let kernel = |id: usize| {
             let between = DomainLock::over(&words, 2, id);

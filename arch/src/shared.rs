@@ -135,19 +135,21 @@ impl Words for Window {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::boxed::Box;
-    use std::vec::Vec;
-
-    fn window(words: usize) -> Window {
+impl Window {
+    /// Makes a window over so many words of its own, all 0.
+    pub(crate) fn fresh(words: usize) -> Window {
         let memory: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
         Window::over(Box::leak(memory.into_boxed_slice()))
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_window_rejects_words_outside_its_bounds() {
-        let window = window(8);
+        let window = Window::fresh(8);
         window.copy_in(16, &[1, 2, 3]);
         let mut back = [0; 3];
         window.part(16, 24).copy_out(0, &mut back);

@@ -16,7 +16,6 @@
 //!
 //! A page whose contents died with its owner is **lost**: accesses to it fail until the state of
 //! the service that it belongs to has been discarded and [`Coherence::mend`] was called.
-//!
 //! What the driver needs of its kernel is in [`Ports`].
 #![no_std]
 
@@ -309,8 +308,7 @@ impl<P: Ports> Coherence<P> {
     #[inline]
     pub fn released(&self) -> Option<Thrashing> {
         let core = arch::cpu::core();
-        let has_faulted = self.faulted[core.index()].load(Ordering::Relaxed);
-        if has_faulted { self.end_pins(core) } else { None }
+        self.faulted[core.index()].load(Ordering::Relaxed).then(|| self.end_pins(core))?
     }
 
     #[cold]

@@ -21,17 +21,13 @@ impl Night {
         if resume {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("{}: no run to resume", shown()))?;
-            let mut lines = text.lines();
+            // A line that is not whole was being written when the run ended.
+            let mut lines = text.rsplit_once('\n').map_or("", |(whole, _)| whole).lines();
             let before = lines.next().unwrap_or_default();
             if before != commit {
                 bail!("the run to resume is of {before}, not {commit}: leave out --resume");
             }
-            // A line that is not whole was being written when the run ended.
-            let whole = text.ends_with('\n');
             passed.extend(lines.map(str::to_owned));
-            if !whole && let Some(last) = text.lines().last() {
-                passed.remove(last);
-            }
         }
         let mut file = File::create(path).with_context(shown)?;
         writeln!(file, "{commit}")?;
