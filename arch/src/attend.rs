@@ -13,7 +13,7 @@
 pub(crate) mod percore;
 mod stall;
 
-pub use stall::{Patience, Stall, install_stalled};
+pub use stall::{Cause, Patience, Stall, install_stalled};
 
 use percore::{hook, per_core};
 

@@ -5,8 +5,8 @@
 //! may be long; interrupt and fault handlers must not start one. Cores of one kernel take turns in
 //! FIFO order, kernels by a [`DomainLock`]. Both waits go through [`attend`].
 
-use crate::attend;
 use crate::attend::percore::per_core;
+use crate::attend::{self, Cause, Patience};
 use crate::domain_lock::DomainLock;
 use crate::hold;
 use crate::order::{self, Rank};
@@ -25,6 +25,9 @@ pub struct Exclusion<T> {
 // SAFETY: tickets give the value to one core at a time.
 unsafe impl<T: Send> Sync for Exclusion<T> {}
 
+/// Looks at the turn after which the core that has it is assumed to be stopped.
+const STALLED: u32 = 256;
+
 impl<T> Exclusion<T> {
     /// Creates a value that the cores of this kernel access in turn. With `between`, the turn is
     /// shared with all kernels whose `between` is the same lock.
@@ -36,6 +39,25 @@ impl<T> Exclusion<T> {
     /// Returns the lock that excludes other kernels, if there is one.
     pub const fn between(&self) -> Option<&DomainLock> {
         self.between.as_ref()
+    }
+
+    /// Waits for another core of this kernel.
+    #[cold]
+    #[inline(never)]
+    fn wait_for(&self, ticket: u32) {
+        let mut patience = Patience::default();
+        let (mut is_served, mut looks) = (false, 0);
+        while !is_served {
+            attend::until(|| {
+                looks += 1;
+                is_served = self.serving.load(Ordering::Acquire) == ticket;
+                is_served || looks == STALLED
+            });
+            if looks == STALLED {
+                looks = 0;
+                patience.lasts(Cause::Core);
+            }
+        }
     }
 
     fn run_alone(&self, work: &mut dyn FnMut(&mut T)) {
@@ -68,7 +90,9 @@ impl<T> base::port::Exclusive<T> for Exclusion<T> {
         order::assert_may_wait();
         order::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        attend::until(|| self.serving.load(Ordering::Acquire) == ticket);
+        if self.serving.load(Ordering::Acquire) != ticket {
+            self.wait_for(ticket);
+        }
         self.run_alone(work);
         self.serving.store(ticket.wrapping_add(1), Ordering::Release);
         order::note_release(self.rank);

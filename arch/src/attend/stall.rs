@@ -1,5 +1,5 @@
-//! Waits for another domain that take long. The kernel wakes domains that are stopped, and reports
-//! the wait to the soc, which decides whether a domain hangs (`docs/design/hangs.md`).
+//! Waits that take long. The kernel wakes domains that are stopped, and reports a wait for another
+//! domain to the soc, which decides whether a domain hangs (`docs/design/hangs.md`).
 
 use super::percore::hook;
 use crate::{cpu, time};
@@ -9,12 +9,19 @@ use base::id::DomainId;
 hook! { static STALLED: fn(Stall); }
 hook! { static RESUMED: fn(); }
 
+/// What holds up a wait.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause {
+    /// Another domain: the item, and that domain as far as this one knows; not needed for a lock.
+    Domain(Item, Option<DomainId>),
+    /// A step on another core of this domain.
+    Core,
+}
+
 /// A wait that has taken long so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    pub item: Item,
-    /// The domain that holds it up, as far as this domain knows; not needed for a lock.
-    pub suspect: Option<DomainId>,
+    pub cause: Cause,
     /// Whether it must be reported.
     pub is_late: bool,
 }
@@ -37,13 +44,13 @@ impl Patience {
     /// The wait continues. Called from time to time, not within a round of `attend`.
     #[cold]
     #[inline(never)]
-    pub fn lasts(&mut self, item: Item, suspect: Option<DomainId>) {
+    pub fn lasts(&mut self, cause: Cause) {
         let now = cpu::clock();
         let begun = *self.begun.get_or_insert(now);
         let is_late = time::to_ns(now.wrapping_sub(begun), cpu::clock_hz()) >= REPORT_NS;
-        self.is_reported |= is_late;
+        self.is_reported |= is_late && matches!(cause, Cause::Domain(..));
         if let Some(hook) = STALLED.get() {
-            hook(Stall { item, suspect, is_late });
+            hook(Stall { cause, is_late });
         }
     }
 }

@@ -118,7 +118,7 @@ const CUTS: &str = "200 power cuts, each with two boots, instead of 12; the numb
                     `target/disk-cuts`, so an interrupted run continues and each run makes others";
 const MOVES: &str = "100 deaths, each with a boot, instead of 6";
 const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
-const HANGS: &str = "200 hangs, half of them with a boot, instead of 4";
+const HANGS: &str = "204 hangs under load, two thirds of them with a boot, instead of 6";
 const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
 const ASLEEP: &str = "50 rounds instead of 4";
 const STRONG: &str = "50 rounds instead of 2";
@@ -251,14 +251,27 @@ pub const ALL: &[Scenario] = &[
     nightly("trio.services.asleep", "trio", TRIO, |rig| services::sleeps(rig, 4)),
     nightly("trio.services.strong-asleep", "trio", TRIO, |rig| services::strong_sleeps(rig, 2)),
     nightly("trio.services.stopped", "trio", TRIO, |rig| services::stopped(rig, 6)),
+    nightly("trio.services.placed", "trio", TRIO, homes::placed),
+    nightly("trio.services.moved", "trio", TRIO, |rig| homes::under_load(rig, 5)),
+    nightly("trio.services.moved-programs", "trio", TRIO, |rig| {
+        homes::while_moved(rig, |rig| programs::exec(rig, &["main", "shadow", "umbra"]))
+    }),
+    nightly("trio.services.moved-disk", "trio", TRIO, disk::kept_while_moved),
+    nightly("trio.services.home-lost", "trio", TRIO, |rig| homes::lost(rig, 4)),
     nightly("trio.net", "trio", TRIO, net::shared),
     nightly("trio.files", "trio", TRIO, |rig| files::dev(rig, &["main", "shadow", "umbra"])),
     nightly("trio.dma", "trio", TRIO, dma::shared),
     nightly("trio.disk", "trio", TRIO, |rig| disk::kept(rig, 1024)),
+    nightly("trio.disk-lost", "trio", TRIO, disk::lost),
+    nightly("trio.disk-cuts", "trio", TRIO, disk::cuts),
     nightly("trio.disk-weak-lost", "trio", TRIO, weak::lost),
     nightly("trio.host", "trio", TRIO, host::files),
     nightly("trio.programs", "trio", TRIO, |rig| programs::exec(rig, &["main", "shadow", "umbra"])),
+    nightly("trio.sockets", "trio", TRIO, sockets::together),
+    nightly("trio.channels", "trio", TRIO, channels::across),
+    nightly("trio.channels.lost", "trio", TRIO, channels::lost),
     nightly("trio.domain.hangs", "trio", TRIO, |rig| hangs::weak(rig, 1)),
+    nightly("trio.domain.hangs-loaded", "trio", TRIO, |rig| hangs::loaded(rig, 1)),
     nightly("trio.domain.kills", "trio", TRIO, |rig| peers::kills(rig, 15)),
     nightly("trio.domain.power", "trio", TRIO, peers::power),
     attached_nightly("trio.png", "trio", TRIO_PNG, servers::png_trio),
@@ -340,6 +353,7 @@ pub const ALL: &[Scenario] = &[
     on("channels.lost", "duo", channels::lost),
     on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),
+    on("domain.debug-held", "duo", debug::held),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),
     on("domain.off-busy", "duo-1x3", peers::off_busy),
@@ -347,8 +361,11 @@ pub const ALL: &[Scenario] = &[
     on("domain.kills", "duo", |rig| peers::kills(rig, 15)),
     nightly("domain.kills-often", "duo", KILLS, |rig| peers::kills(rig, 50)),
     on("domain.hangs", "duo", |rig| hangs::weak(rig, 1)),
-    nightly("domain.hangs-often", "duo", HANGS, |rig| hangs::weak(rig, 50)),
+    nightly("domain.hangs-often", "duo", HANGS, |rig| hangs::loaded(rig, 34)),
+    on("domain.hangs-loaded", "duo", |rig| hangs::loaded(rig, 1)),
+    on("domain.hangs-own", "duo", hangs::own),
     on("domain.main-hangs", "duo-1x1", hangs::strong),
+    on("domain.main-hangs-loaded", "duo", |rig| hangs::main_loaded(rig, 1)),
     on("domain.held", "duo", hangs::held),
     on("domain.main-killed", "duo-1x1", peers::main_killed),
     on("lives.idle", "duo", lives::idle),

@@ -29,12 +29,12 @@ fn kill(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// Waits until the strong kernel runs. Returns its epoch.
-fn runs(rig: &Rig) -> Result<u64, Failure> {
+pub fn runs(rig: &Rig) -> Result<u64, Failure> {
     wait_for_domain(rig, MAIN, "ran", |_, now| now == state::RUNNING)
 }
 
 /// Waits until the strong kernel, which was in epoch `before`, has come back with its prompt.
-fn back(rig: &mut Rig, before: u64) -> Result<(), Failure> {
+pub fn back(rig: &mut Rig, before: u64) -> Result<(), Failure> {
     let is_next = |epoch, now| epoch == before + 1 && now == state::RUNNING;
     wait_for_domain(rig, MAIN, "came back", is_next)?;
     rig.expect("Penumbra on ", PATIENCE)?;
@@ -43,7 +43,7 @@ fn back(rig: &mut Rig, before: u64) -> Result<(), Failure> {
 }
 
 /// Everything that both kernels share works from both.
-fn works(rig: &mut Rig, seed: u64) -> Result<(), Failure> {
+pub fn works(rig: &mut Rig, seed: u64) -> Result<(), Failure> {
     demand(rig, "peers", "running   ")?;
     demand(rig, "rpc 50 1", " 0 lost with their peer, 0 refused, 0 wrong")?;
     demand(rig, "on shadow rpc 50 2", " 0 lost with their peer, 0 refused, 0 wrong")?;

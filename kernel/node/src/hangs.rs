@@ -6,6 +6,7 @@ use abi::boot::MAX_CORES;
 use abi::hang::{
     Blame, Item, Wait, pack_answer, pack_wait, unpack_answer, unpack_demand, unpack_wait,
 };
+use abi::lock::{LOCKS, LockWord};
 use abi::soc::{DomainPage, DomainStatus};
 use base::id::{CoreId, DomainId};
 use base::port::Words;
@@ -48,6 +49,11 @@ impl Soc {
     /// Returns the number and the item of the last demand.
     pub fn last_demand(&self) -> Option<(u32, Item)> {
         unpack_demand(self.status_of_me(offset_of!(DomainStatus, demand)))
+    }
+
+    /// Returns this domain's word of a lock between domains.
+    pub fn own_lock(&self, number: usize) -> LockWord {
+        LockWord(self.own(offset_of!(DomainPage, locks) + 8 * (number % LOCKS)))
     }
 
     /// Answers the demand `number`.

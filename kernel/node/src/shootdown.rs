@@ -27,7 +27,7 @@ pub mod core_kind {
     pub const SHOOTDOWN: u8 = 1;
     /// Halt: this kernel ends.
     pub const STOP: u8 = 2;
-    /// Abandon the step that the soc demands to be abandoned.
+    /// Abandon the step of this core, if the soc demands it or it has lasted too long.
     pub const ABANDON: u8 = 3;
 }
 

@@ -379,12 +379,13 @@ impl Scheduler {
             table.expire(core, time::soc_time(), now);
         }
         if table.should_preempt(core, now) {
-            if !hold::postpone() {
-                // Another core that continues the thread could not.
-                cache::complete();
-                table.requeue_current(core, now);
-                drop(self.switch_away(table));
+            if hold::postpone() {
+                return table.postponed(core, now, cpu::clock_hz(), timer::set);
             }
+            // Another core that continues the thread could not.
+            cache::complete();
+            table.requeue_current(core, now);
+            drop(self.switch_away(table));
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
             self.announce(&mut table);
         }

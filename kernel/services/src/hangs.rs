@@ -1,29 +1,59 @@
 //! What this kernel does about hangs: it reports waits that last too long to the soc, says which
-//! domain holds up a page, and abandons a step that others have waited for too long.
-//! `docs/design/hangs.md` describes the whole.
+//! domain holds up a page, and abandons a step that others have waited for too long: because the
+//! soc demands it, or because the step has kept threads of this kernel from running, or from their
+//! turn ([`Watch`]). `docs/design/hangs.md` describes the whole.
+
+mod watch;
 
 use crate::kernel::{self, Kernel};
+use abi::boot::MAX_CORES;
 use abi::hang::{Blame, Item};
-use arch::attend::Stall;
+use arch::attend::{Cause, Stall};
+use arch::lock::Lock;
 use arch::trap::TrapFrame;
 use base::id::CoreId;
+#[cfg(feature = "trials")]
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::shootdown::core_kind;
+#[cfg(feature = "trials")]
+use kernel_platform::coherence::Coherence;
+use watch::Watch;
 
-/// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang.
+/// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang, as may
+/// a step of another core.
 pub fn stalled(stall: Stall) {
     let Some(kernel) = kernel::get() else { return };
-    kernel.wake_inactive_peers();
-    let suspect = match stall.item {
-        Item::Lock(_) => Some(kernel.me),
-        Item::Page(_) => stall.suspect,
+    let (item, suspect) = match stall.cause {
+        Cause::Core => return look_at_others(kernel),
+        Cause::Domain(item @ Item::Lock(_), _) => (item, Some(kernel.me)),
+        Cause::Domain(item, suspect) => (item, suspect),
     };
+    kernel.wake_inactive_peers();
     if stall.is_late
         && let Some(suspect) = suspect
     {
         let locks = arch::exclusion::held();
-        kernel.soc.report_wait(arch::cpu::core(), locks, stall.item, suspect);
+        kernel.soc.report_wait(arch::cpu::core(), locks, item, suspect);
     }
+}
+
+/// The chip time at which this kernel's cores last looked at their steps for a core that waits.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+
+/// Lets the other cores look at the steps that they execute, if it is time.
+fn look_at_others(kernel: &Kernel) {
+    let (now, last) = (arch::time::soc_time(), LOOKED.load(Ordering::Relaxed));
+    let is_time = now.saturating_sub(last) >= watch::LOOK_NS;
+    if is_time && LOOKED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        interrupt_others(kernel);
+    }
+}
+
+fn interrupt_others(kernel: &Kernel) {
+    let here = arch::cpu::core();
+    let others = (0..kernel.domain().cores as u8).map(CoreId).filter(|&core| core != here);
+    others.for_each(|core| arch::irq::send_core(core, core_kind::ABANDON));
 }
 
 /// Hook: the wait that this core has reported is over.
@@ -58,9 +88,7 @@ pub fn answer(kernel: &Kernel) {
 pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
     let Some((number, Item::Lock(_))) = kernel.soc.demand() else { return };
     if !abandon_here(kernel, frame) {
-        let here = arch::cpu::core();
-        let others = (0..kernel.domain().cores as u8).map(CoreId).filter(|&core| core != here);
-        others.for_each(|core| arch::irq::send_core(core, core_kind::ABANDON));
+        interrupt_others(kernel);
     }
     // The soc does not read this answer, but the demand is not obeyed twice.
     kernel.soc.answer_demand(number, Blame::Nothing);
@@ -68,14 +96,69 @@ pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
 
 /// Abandons the step that this core has interrupted, if it has the lock of the last demand. Returns
 /// false if it has not. The step's service starts again.
-pub fn abandon_here(kernel: &Kernel, frame: &mut TrapFrame) -> bool {
+fn abandon_here(kernel: &Kernel, frame: &mut TrapFrame) -> bool {
     let Some((_, Item::Lock(lock))) = kernel.soc.last_demand() else { return false };
     let is_here = arch::exclusion::held() >> lock & 1 != 0;
-    let abandoned = is_here && arch::rescue::abandon_interrupted(frame);
+    is_here && abandon(frame)
+}
+
+fn abandon(frame: &mut TrapFrame) -> bool {
+    let abandoned = arch::rescue::abandon_interrupted(frame);
     if abandoned {
         ABANDONED.fetch_add(1, Ordering::Relaxed);
     }
     abandoned
+}
+
+/// What has been seen of each core's steps.
+static WATCHES: Lock<[Watch; MAX_CORES]> =
+    Lock::new(kernel_node::ranks::WATCHES, [const { Watch::new() }; MAX_CORES]);
+
+/// Looks at the step that this core has interrupted, for a thread that cannot run meanwhile. A step
+/// that has lasted too long is abandoned.
+#[inline]
+pub fn look(kernel: &Kernel, frame: &mut TrapFrame) {
+    let held = arch::exclusion::held();
+    if held != 0 {
+        look_at(kernel, held, frame);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_at(kernel: &Kernel, held: u64, frame: &mut TrapFrame) {
+    let now = arch::time::soc_time();
+    let word = |lock| kernel.soc.own_lock(lock);
+    let is_over = WATCHES
+        .try_lock()
+        .is_some_and(|mut all| all[arch::cpu::core().index()].look(now, held, word));
+    if is_over && abandon(frame) {
+        kernel_node::log!("hangs: a step never ended; its service starts again");
+    }
+}
+
+/// As [`obey`], on a core that another one has interrupted: for the soc's demand, or for a thread
+/// that waits for its turn.
+pub fn interrupted(kernel: &Kernel, frame: &mut TrapFrame) {
+    if !abandon_here(kernel, frame) {
+        look(kernel, frame);
+    }
+}
+
+/// For tests: this core's next fault on the shared block never ends.
+#[cfg(feature = "trials")]
+pub static HANGS_IN_FAULT: AtomicBool = AtomicBool::new(false);
+
+/// Does so, with the driver's lock.
+#[cfg(feature = "trials")]
+pub fn hang_in_fault(coherence: &Coherence) {
+    if HANGS_IN_FAULT.swap(false, Ordering::Relaxed) {
+        coherence.with_pages_fixed(|_| {
+            loop {
+                core::hint::spin_loop();
+            }
+        });
+    }
 }
 
 /// Number of steps that were abandoned because others waited for them.

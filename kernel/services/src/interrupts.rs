@@ -35,9 +35,8 @@ pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, frame: &mut TrapFram
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
-        Interrupt::Core(core_kind::ABANDON) => {
-            hangs::abandon_here(kernel, frame);
-        }
+        Interrupt::Core(core_kind::ABANDON) => hangs::interrupted(kernel, frame),
+        Interrupt::Timer => hangs::look(kernel, frame),
         _ => {}
     }
 }
@@ -99,7 +98,10 @@ pub fn count_interrupt(interrupt: Interrupt) {
 #[inline(never)]
 fn shared(pc: u64, fault: Fault) -> FaultOutcome {
     let Some(kernel) = kernel::get() else { return FaultOutcome::Other };
-    kernel.coherence.as_ref().map_or(FaultOutcome::Other, |coherence| coherence.fault(pc, fault))
+    let Some(coherence) = &kernel.coherence else { return FaultOutcome::Other };
+    #[cfg(feature = "trials")]
+    hangs::hang_in_fault(coherence);
+    coherence.fault(pc, fault)
 }
 
 /// Handles page faults of kernel code on the shared block, and faults of `arch::probe` outside the

@@ -11,9 +11,9 @@ use kernel_services::hangs::ABANDONED;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "hang",
-    arguments: "[step|masked|wait|driver]",
-    help: "hang: in a step, in a step with interrupts masked, in a step that waits, or in the \
-           driver of shared pages; without a word: how many steps were abandoned",
+    arguments: "[step|wait|masked|request|fault|driver]",
+    help: "hang: in a step; in one that waits, has masked interrupts, waits for the soc, or for a \
+           page; in the driver of shared pages; without a word: how many steps were abandoned",
     run: hang,
 }];
 

@@ -6,6 +6,7 @@
 //! the shared block.
 
 use abi::boot::MAX_SERVICES;
+use abi::soc::command;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -13,9 +14,12 @@ use arch::cpu::ISA;
 use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
+use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::Coherence;
+use kernel_services::hangs;
+use kernel_services::kernel;
 use kernel_services::services::{ArenaGuard, ServiceFailure, shared_arena};
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
@@ -58,7 +62,13 @@ pub const WANTS: [(&str, Want); 9] = [
 ];
 
 /// Ways in which a step can hang, with their words on the monitor.
-pub const HANGS: [(&str, fn()); 3] = [("step", spin), ("masked", spin_masked), ("wait", wait)];
+pub const HANGS: [(&str, fn()); 5] = [
+    ("step", spin),
+    ("masked", spin_masked),
+    ("wait", wait),
+    ("request", wait_for_soc),
+    ("fault", fault),
+];
 
 fn spin() {
     loop {
@@ -71,9 +81,28 @@ fn spin_masked() {
     spin();
 }
 
-/// As if the soc never answered a request.
 fn wait() {
     arch::attend::until(|| false);
+}
+
+/// As if the soc never answered a request, for which a core waits with interrupts masked.
+fn wait_for_soc() {
+    arch::cpu::irqs_off();
+    if let Some(kernel) = kernel::get() {
+        kernel.soc.request_unanswered(command::TIME, 0, 0);
+    }
+    wait();
+}
+
+/// In the fault on a page that another kernel has; returns if this kernel has it.
+fn fault() {
+    let Some(coherence) = kernel::get().and_then(|kernel| kernel.coherence.as_ref()) else {
+        return;
+    };
+    hangs::HANGS_IN_FAULT.store(true, Ordering::Relaxed);
+    let words = arenas::spare(coherence.base(), base::addr::PAGE);
+    words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+    hangs::HANGS_IN_FAULT.store(false, Ordering::Relaxed);
 }
 
 /// Returns the argument, followed by a digit for the ISA of the code that ran.

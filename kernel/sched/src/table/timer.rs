@@ -6,6 +6,9 @@
 use super::Table;
 use crate::PRIORITY_REST;
 
+/// How often unpreempted work that others wait for is interrupted, while it does not end.
+const LOOKS_PER_S: u64 = 10;
+
 /// When a core must reschedule next; each time is on the clock that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -72,6 +75,16 @@ impl Table {
         }
         here.armed = Some(wanted);
         Some(wanted)
+    }
+
+    /// `core` shall be preempted at tick `now`, but runs unpreempted work: `set` sets its timer, if
+    /// necessary, so that it is interrupted again if that work does not end.
+    pub fn postponed(&mut self, core: usize, now: u64, hz: u64, set: impl FnOnce(u64)) {
+        let (armed, at) = (&mut self.cores[core].timer.armed, now + hz / LOOKS_PER_S);
+        if armed.is_none_or(|armed| armed > at) {
+            *armed = Some(at);
+            set(at);
+        }
     }
 
     /// The timer of `core` has fired, or was powered off with the core, so its setting is unknown.
