@@ -222,6 +222,9 @@ pub const BEGIN_SOCKET: u32 = 1 << 1;
 /// Flag of a [`BeginFile`]: an end of a channel.
 pub const BEGIN_END: u32 = 1 << 2;
 
+/// Flag of a [`BeginFile`], with [`BEGIN_PREOPENED`]: its name is its path from the root.
+pub const BEGIN_AT_PATH: u32 = 1 << 3;
+
 /// Flag of a [`Begin`]: the parent may reach only what its rules allow.
 pub const BEGIN_NET: u32 = 1 << 3;
 
@@ -266,7 +269,7 @@ pub struct BeginFile {
     pub inheriting: u64,
     /// Its descriptor in the new process.
     pub descriptor: u32,
-    /// [`BEGIN_PREOPENED`], [`BEGIN_SOCKET`] or [`BEGIN_END`].
+    /// [`BEGIN_PREOPENED`], perhaps with [`BEGIN_AT_PATH`], [`BEGIN_SOCKET`] or [`BEGIN_END`].
     pub flags: u32,
 }
 

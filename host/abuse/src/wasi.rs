@@ -22,6 +22,7 @@ mod world;
 use crate::Target;
 use base::prng::Prng;
 use input::{Deed, Input};
+use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_process::{
     Bytes, FUNCTIONS, Function, GuestMemory, Installed, Object, Process, SCRATCH, SharedMemory,
@@ -120,7 +121,8 @@ impl Session {
         }
         let jail = world.jail();
         let all = if restricted { rights::READ_ONLY } else { rights::INHERITING };
-        process.give(&mut world, 3, jail, (all, all), Some(b"/jail")).unwrap();
+        let at_path = Preopen { name: b"/jail", is_path: true };
+        process.give(&mut world, 3, jail, (all, all), Some(at_path)).unwrap();
         let file = world.file();
         process.give(&mut world, 4, file, (all & rights::FILE, 0), None).unwrap();
         for (number, handle) in (5..).zip(world.connection()) {

@@ -371,6 +371,7 @@ pub const ALL: &[Scenario] = &[
     on("lives.idle", "duo", lives::idle),
     on("lives.all", "duo", lives::all),
     on("lives.programs", "duo", lives::programs),
+    on("lives.programs-disk", "duo", lives::programs_with_disk),
     on("lives.loaded", "duo", |rig| lives::loaded(rig, 5)),
     nightly("lives.three", "trio", LIVES_TRIO, |rig| lives::three(rig, 4)),
     nightly("lives.loaded-often", "duo", LIVES, lives::loaded_often),

@@ -1,7 +1,8 @@
 //! Boards whose strong kernel dies and starts again, as the weak one does.
 
 use super::disk::{
-    IMAGE, begin as with_disk, clean, content, mounted, off_and_clean, poweroff, same,
+    IMAGE, begin as with_disk, begin_as_root as with_root, clean, content, done, mounted,
+    off_and_clean, poweroff, same,
 };
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
@@ -146,6 +147,8 @@ pub fn programs(rig: &mut Rig) -> Result<(), Failure> {
     let (works, waits) = ("works 600", "waits 0");
     for round in 1..=3 {
         install_lives(rig)?;
+        // From the round before.
+        rig.ask("main", "fs rm works", PATIENCE)?;
         begin(rig, waits)?;
         until(rig, "ps", "main     running")?;
         begin(rig, works)?;
@@ -164,6 +167,22 @@ pub fn programs(rig: &mut Rig) -> Result<(), Failure> {
         }
     }
     works_again(rig)
+}
+
+/// The same with files on a disk that is the root: they are there, and the program uses them.
+pub fn programs_with_disk(rig: &mut Rig) -> Result<(), Failure> {
+    with_root(rig, 1024, None)?;
+    install_lives(rig)?;
+    done(rig, "fs sync")?;
+    for round in 1..=2 {
+        done(rig, "fs write lasts none")?;
+        begin(rig, "lasts 150")?;
+        until(rig, "on shadow fs cat lasts", "round ")?;
+        kill(rig)?;
+        ended_well(rig, "lasts 150", round)?;
+        demand(rig, "on shadow fs cat lasts", "round 149: ")?;
+    }
+    off_and_clean(rig)
 }
 
 fn works_again(rig: &mut Rig) -> Result<(), Failure> {

@@ -6,7 +6,7 @@
 //! board's command line contains `root=NAME`. The thread is a client of the service like any other,
 //! so it does not matter which kernel executes the service; while there is nothing to do, it does
 //! not poll ([`Patience::IDLE`]). When the service has restarted, the disk is mounted again.
-//! Threads that serve others wait for the root file system ([`await_root`]). With `ram=NAME` the
+//! Threads that serve others wait for the root file system ([`disk::await_root`]). With `ram=NAME` the
 //! disk is one in memory ([`medium`]).
 
 mod medium;
@@ -30,21 +30,11 @@ use medium::Medium;
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
 /// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 1_000_000_000;
-/// Most time that [`await_root`] waits, in ns.
-const MOUNTING: u64 = 15_000_000_000;
 
 /// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
     if kernel.services.disk.is_local() && kernel.spawn("disk", None, thread, 0).is_err() {
         kernel_node::log!("no memory for a thread that serves the disk");
-    }
-}
-
-/// If the disk is to be the root, waits until it is mounted: files that are opened earlier are in
-/// another file system. Returns after [`MOUNTING`] in any case.
-pub fn await_root(kernel: &'static Kernel) {
-    if kernel.option("root=").is_some() && kernel.services.disk.is_local() {
-        disk::await_use(kernel, MOUNTING, |now| matches!(now, Use::Free | Use::Mounted));
     }
 }
 
@@ -130,19 +120,22 @@ impl Disk {
         loop {
             match next {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
-                Ok(Err(Errno::Noent)) => match self.mount(memory) {
-                    Ok(Ok(())) => {
-                        disk::set_use(self.kernel, Use::Mounted);
-                        kernel_node::log!("{}: ext2, mounted", self.name);
+                Ok(Err(Errno::Noent)) => {
+                    let life = self.kernel.services.fs.lives();
+                    match self.mount(memory) {
+                        Ok(Ok(())) => {
+                            disk::set_use(self.kernel, Use::Mounted(life));
+                            kernel_node::log!("{}: ext2, mounted", self.name);
+                        }
+                        // Another kernel was faster.
+                        Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted(life)),
+                        Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
+                        Ok(Err(why)) => {
+                            let why = text(why, memory);
+                            return kernel_node::log!("{}: not mounted: {why}", self.name);
+                        }
                     }
-                    // Another kernel was faster.
-                    Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted),
-                    Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
-                    Ok(Err(why)) => {
-                        let why = text(why, memory);
-                        return kernel_node::log!("{}: not mounted: {why}", self.name);
-                    }
-                },
+                }
                 Err(ServiceFailure::Restarted) => {}
                 // A request that was taken may have been lost on its way here.
                 Ok(Err(_)) | Err(_) => {

@@ -44,7 +44,7 @@ pub fn start(kernel: &'static Kernel) {
 fn accept(_: usize) {
     let Some(kernel) = kernel_services::kernel::get() else { return };
     // All requests must see the same root file system.
-    crate::disk::await_root(kernel);
+    kernel_services::disk::await_root(kernel, || false);
     let session = Session::at(kernel, Level(0));
     images::clean(&session);
     loop {

@@ -9,11 +9,12 @@ use crate::object::Object;
 use crate::polls::Realm;
 use crate::reach::Reach;
 pub use crate::strings::{is_block, strings};
+use crate::table::Preopen;
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
-    ARGUMENTS, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_END, BEGIN_FILES,
-    BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_NET, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT,
+    ARGUMENTS, BEGIN_AT_PATH, BEGIN_AUTHORITY, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_END,
+    BEGIN_FILES, BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_NET, BEGIN_PREOPENED, BEGIN_RECORDS, BEGIN_ROOT,
     BEGIN_SIGNALS, BEGIN_SOCKET, Begin, BeginFile,
 };
 use alloc::vec::Vec;
@@ -23,6 +24,8 @@ use zerocopy::{FromBytes, IntoBytes};
 const HEAD: usize = size_of::<Begin>();
 /// Flags of a socket and of an end of a channel.
 const REALMS: [u32; 2] = [BEGIN_SOCKET, BEGIN_END];
+/// Flags of a preopened directory whose name is its path.
+const AT_PATH: u32 = BEGIN_PREOPENED | BEGIN_AT_PATH;
 /// Bytes of a file record.
 const FILE: usize = size_of::<BeginFile>();
 
@@ -130,8 +133,8 @@ pub struct PassedFile<'a> {
     pub inheriting: u64,
     /// Its descriptor in the new process, or [`BEGIN_DIRECTORY`] or [`BEGIN_AUTHORITY`].
     pub descriptor: u32,
-    /// Name, if it is a preopened directory.
-    pub name: Option<&'a [u8]>,
+    /// If it is a preopened directory.
+    pub preopen: Option<Preopen<'a>>,
 }
 
 impl<'a> StartData<'a> {
@@ -150,7 +153,12 @@ impl<'a> StartData<'a> {
                 rights: file.rights,
                 inheriting: file.inheriting,
                 descriptor: file.descriptor,
-                name: if file.flags & BEGIN_PREOPENED == 0 { None } else { names.next() },
+                preopen: match file.flags & BEGIN_PREOPENED {
+                    0 => None,
+                    _ => names
+                        .next()
+                        .map(|name| Preopen { name, is_path: file.flags & BEGIN_AT_PATH != 0 }),
+                },
             }
         })
     }
@@ -230,8 +238,7 @@ fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
         let preopened = file.flags & BEGIN_PREOPENED;
         let odd = (!is_passed(file.descriptor) && file.flags != 0)
-            || file.flags & !(BEGIN_PREOPENED | BEGIN_SOCKET | BEGIN_END) != 0
-            || file.flags.count_ones() > 1;
+            || !matches!(file.flags, 0 | BEGIN_PREOPENED | AT_PATH | BEGIN_SOCKET | BEGIN_END);
         let mut before = start_data.files().take(at);
         let twice = file.descriptor != BEGIN_AUTHORITY
             && before.any(|other| other.descriptor == file.descriptor);
@@ -265,8 +272,9 @@ pub struct Plan<'a> {
 
 /// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`], [`BEGIN_RECORDS`] or [`ARGUMENTS`].
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
-    let names = plan.files.iter().filter_map(|file| file.name);
-    let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
+    let names = plan.files.iter().filter_map(|file| Some(file.preopen?.name));
+    let total_of = |sum: usize, name: &[u8]| sum.saturating_add(name.len()).saturating_add(1);
+    let names = names.fold(0, total_of);
     let rules = plan.net.unwrap_or_default();
     let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names, rules.len()];
     let fixed = HEAD.saturating_add(plan.files.len().saturating_mul(FILE));
@@ -296,7 +304,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     for part in [plan.path, plan.arguments, plan.environment] {
         bytes.extend_from_slice(part);
     }
-    for name in plan.files.iter().filter_map(|file| file.name) {
+    for name in plan.files.iter().filter_map(|file| Some(file.preopen?.name)) {
         bytes.extend_from_slice(name);
         bytes.push(0);
     }
@@ -321,6 +329,7 @@ fn begin_file(file: &PassedFile<'_>) -> BeginFile {
         rights: file.rights,
         inheriting: file.inheriting,
         descriptor: file.descriptor,
-        flags: set(file.name.is_some(), BEGIN_PREOPENED) | realm.flag(REALMS),
+        flags: file.preopen.map_or(0, |it| if it.is_path { AT_PATH } else { BEGIN_PREOPENED })
+            | realm.flag(REALMS),
     }
 }

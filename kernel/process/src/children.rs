@@ -12,7 +12,7 @@ use crate::memory::{Bytes, GuestMemory, entry};
 use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask_processes};
-use crate::table::Table;
+use crate::table::{Preopen, Table};
 use crate::wasi::{filetype, rights};
 use abi::process::{Listed, Op, Request, flag, signal};
 use abi::program::{
@@ -83,6 +83,7 @@ fn given<'a>(
     becomes: u32,
     name: &'a [u8],
 ) -> Result<PassedFile<'a>, Errno> {
+    let is_path = table.is_at(descriptor, name);
     let descriptor = table.get(descriptor)?;
     if !name.is_empty() && descriptor.kind != filetype::DIRECTORY {
         return Err(Errno::NOTDIR);
@@ -92,7 +93,7 @@ fn given<'a>(
         rights: descriptor.rights,
         inheriting: descriptor.inheriting,
         descriptor: becomes,
-        name: (!name.is_empty()).then_some(name),
+        preopen: (!name.is_empty()).then_some(Preopen { name, is_path }),
     })
 }
 
@@ -123,16 +124,13 @@ impl Process {
         if what.flags & !u32::from(flag::NEW_GROUP) != 0 || what.reserved != 0 {
             return Err(Errno::INVAL.into());
         }
-        let directory = self.directory(what.directory, rights::PATH_OPEN)?;
-        if directory.inheriting & rights::FD_READ == 0 {
-            return Err(Errno::NOTCAPABLE.into());
-        }
         let mut budget = Budget(BEGIN_BYTES);
         let blocks = budget.blocks(memory, &what)?;
         let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
         let inherited = budget.inherited(memory, &what)?;
+        self.files(&what, &inherited)?;
+        let kernel = self.place(system, &what, path)?;
         let mut files = self.files(&what, &inherited)?;
-        let kernel = system.place(what.kernel, directory.file()?, path)?.map_err(Errno::from)?;
         self.name_at(system, kernel, &mut files, &inherited)?;
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
@@ -152,10 +150,30 @@ impl Process {
             Ok(reply) => memory.store_u32(pid, reply.pid)?,
             Err(why) => {
                 call_back(system, kernel, files);
+                if why == Halt::Failed(Errno::STALE) {
+                    // Whether the child was started is not known, but the next one can be.
+                    self.renew_all(system)?;
+                }
                 return Err(why);
             }
         }
         Ok(())
+    }
+
+    /// Returns the kernel for the program at `path`.
+    fn place(&self, system: &mut dyn System, what: &Spawn, path: &[u8]) -> Result<u16, Halt> {
+        let mut renews = true;
+        loop {
+            let directory = self.directory(what.directory, rights::PATH_OPEN)?;
+            if directory.inheriting & rights::FD_READ == 0 {
+                return Err(Errno::NOTCAPABLE.into());
+            }
+            let placed = system.place(what.kernel, directory.file()?, path)?;
+            match placed.map_err(Errno::from) {
+                Err(Errno::STALE) if renews && self.renew_all(system)? => renews = false,
+                placed => return Ok(placed?),
+            }
+        }
     }
 
     /// Names the child's files as kernel `kernel` knows them. Ends of channels that leave this
@@ -212,7 +230,7 @@ impl Process {
                     rights: own.rights,
                     inheriting: own.inheriting,
                     descriptor: BEGIN_AUTHORITY,
-                    name: None,
+                    preopen: None,
                 });
             }
         });

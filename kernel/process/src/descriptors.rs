@@ -52,7 +52,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?;
         memory.check(stat, 24)?;
-        let flags = descriptor.object.stat(system)?.1 | descriptor.syncs;
+        let flags = self.stat(system, fd, &descriptor)?.1 | descriptor.syncs;
         let words = [
             u64::from(descriptor.kind) | u64::from(flags) << 16,
             descriptor.rights,
@@ -107,7 +107,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
         memory.check(stat, FILESTAT)?;
-        let (found, _) = descriptor.object.stat(system)?;
+        let (found, _) = self.stat(system, fd, &descriptor)?;
         memory.store(stat, found.as_bytes())?;
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Process {
         fd: u32,
         stat: u32,
     ) -> Done {
-        let length = self.table.name(fd)?.len() as u32;
+        let length = self.table.name(fd)?.text.len() as u32;
         // Tag 0 is a directory, the only kind.
         memory.store(stat, [0, length].as_bytes())?;
         Ok(())
@@ -151,7 +151,7 @@ impl Process {
         path: u32,
         length: u32,
     ) -> Done {
-        let name = self.table.name(fd)?;
+        let name = self.table.name(fd)?.text;
         if (length as usize) < name.len() {
             return Err(Errno::NAMETOOLONG.into());
         }

@@ -18,6 +18,7 @@
 //! - [`system`] - the port
 //! - [`table`] - descriptors; [`object`]: what they refer to; [`saved`]: a process for another
 //!   kernel
+//! - `renewal` - preopened directories after a restart of the file service
 //! - [`begin`] - encoding of the start data of a process
 //! - [`reach`] - what a process may reach by sockets
 //! - [`ends`] - its part for channels, and the contracts by which a process uses them; `plain`: the
@@ -51,6 +52,7 @@ mod polling;
 pub mod polls;
 pub mod process;
 pub mod reach;
+mod renewal;
 pub mod saved;
 mod sockets;
 mod strings;

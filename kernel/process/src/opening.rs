@@ -6,7 +6,7 @@ use crate::memory::GuestMemory;
 use crate::object::to_service;
 use crate::paths::follow;
 use crate::process::Process;
-use crate::system::{System, ask, ask_path};
+use crate::system::{System, ask};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, filetype, oflags, rights};
 use abi::fs::{Op, Request, Stat, flag, kind};
@@ -94,7 +94,7 @@ impl Process {
         let flags = wanted.flags() | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.file()?) };
-        let handle = ask_path(system, request, bulk)?.handle;
+        let handle = self.ask_below(system, fd, request, bulk)?.handle;
         let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
         let descriptor = Descriptor::of(handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wanted.flags & fdflags::SYNCS, ..descriptor };

@@ -82,7 +82,8 @@ impl Process {
     ) -> Done {
         let directory = self.directory(fd, right)?;
         let (bulk, name) = memory.path(path, length)?;
-        ask_path(system, Request { name, ..Request::new(op, directory.file()?) }, bulk)?;
+        let request = Request { name, ..Request::new(op, directory.file()?) };
+        self.ask_below(system, fd, request, bulk)?;
         Ok(())
     }
 
@@ -138,7 +139,7 @@ impl Process {
         let flags = follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::StatPath, directory.file()?) };
-        let reply = ask_path(system, request, bulk)?;
+        let reply = self.ask_below(system, fd, request, bulk)?;
         memory.store(stat, reply.stat.as_bytes())?;
         Ok(())
     }
@@ -160,7 +161,8 @@ impl Process {
         let flags = known(which, fstflags::ALL)? | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request::new(Op::SetTimesPath, directory.file()?);
-        ask_path(system, Request { name, flags, accessed, modified, ..request }, bulk)?;
+        let request = Request { name, flags, accessed, modified, ..request };
+        self.ask_below(system, fd, request, bulk)?;
         Ok(())
     }
 
@@ -185,6 +187,7 @@ impl Process {
         let request = Request { name, other, flags, second: target.file()?, ..request };
         match ask(system, request, memory.scratch) {
             Err(Halt::Failed(Errno::PERM)) => {}
+            Err(Halt::Failed(Errno::STALE)) => return self.outlived(system, [old_fd, new_fd]),
             other => return other.map(|_| ()),
         }
         // PERM has two causes: the source is a directory, or a path leaves its directory.
@@ -211,8 +214,10 @@ impl Process {
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
         let request = Request::new(Op::Rename, source.file()?);
         let request = Request { name, other, second: target.file()?, ..request };
-        ask_path(system, request, memory.scratch)?;
-        Ok(())
+        match ask_path(system, request, memory.scratch) {
+            Err(Halt::Failed(Errno::STALE)) => self.outlived(system, [fd, new_fd]),
+            done => done.map(|_| ()),
+        }
     }
 
     /// Creates a symbolic link. A target that can only lead outside is refused.
@@ -233,7 +238,7 @@ impl Process {
             return Err(Errno::NOTCAPABLE.into());
         }
         let request = Request { name, other, ..Request::new(Op::Symlink, directory.file()?) };
-        ask_path(system, request, memory.scratch)?;
+        self.ask_below(system, fd, request, memory.scratch)?;
         Ok(())
     }
 
@@ -255,7 +260,7 @@ impl Process {
         memory.check(used, 4)?;
         let (name, _) = memory.two_paths((path, length), (path, 0))?;
         let request = Request { name, ..Request::new(Op::Readlink, directory.file()?) };
-        let reply = ask_path(system, request, memory.scratch)?;
+        let reply = self.ask_below(system, fd, request, memory.scratch)?;
         let GuestMemory { bytes: into, scratch } = memory;
         let text = scratch.get(..reply.filled as usize).ok_or(Errno::IO)?;
         let text = text.get(..bytes as usize).unwrap_or(text);

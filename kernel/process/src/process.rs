@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::reach::Reach;
 use crate::strings::Strings;
 use crate::system::System;
-use crate::table::{Descriptor, Slot, Table, copied};
+use crate::table::{Descriptor, Name, Preopen, Slot, Table, copied};
 use crate::wasi::filetype;
 
 pub struct Process {
@@ -80,13 +80,13 @@ impl Process {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
         for file in from.passed() {
-            let is_wanted = file.name.is_some_and(|name| from.folders.has(name));
+            let is_wanted = file.preopen.is_some_and(|it| from.folders.has(it.name));
             if !folders && !is_wanted && file.object.is_directory(system)? {
                 continue;
             }
             let dup = file.object.dup(system)?;
             let given = (file.rights, file.inheriting);
-            self.give_object(system, file.descriptor, dup, given, file.name)?;
+            self.give_object(system, file.descriptor, dup, given, file.preopen)?;
         }
         Ok(())
     }
@@ -127,17 +127,16 @@ impl Process {
     }
 
     /// Gives the process a file as descriptor `number`. The rights are those of the descriptor
-    /// and of files opened through it; rights that do not apply to the file type are removed. With
-    /// a name it is a preopened directory.
+    /// and of files opened through it; rights that do not apply to the file type are removed.
     pub fn give(
         &self,
         system: &mut dyn System,
         number: u32,
         handle: u64,
         rights: (u64, u64),
-        name: Option<&[u8]>,
+        preopen: Option<Preopen<'_>>,
     ) -> Done {
-        self.give_object(system, number, Object::File(handle), rights, name)
+        self.give_object(system, number, Object::File(handle), rights, preopen)
     }
 
     /// The same for an object of any kind.
@@ -147,9 +146,9 @@ impl Process {
         number: u32,
         object: Object,
         rights: (u64, u64),
-        name: Option<&[u8]>,
+        preopen: Option<Preopen<'_>>,
     ) -> Done {
-        let done = self.adopt(system, number, object, rights, name);
+        let done = self.adopt(system, number, object, rights, preopen);
         if done.is_err() {
             let _ = object.close(system);
         }
@@ -162,13 +161,19 @@ impl Process {
         number: u32,
         object: Object,
         rights: (u64, u64),
-        name: Option<&[u8]>,
+        preopen: Option<Preopen<'_>>,
     ) -> Done {
         let (stat, _) = object.stat(system)?;
-        if name.is_some() && stat.kind != filetype::DIRECTORY {
+        if preopen.is_some() && stat.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR.into());
         }
-        let name = name.map(copied).transpose()?;
+        let name = match preopen {
+            Some(Preopen { name, is_path }) => {
+                let node = is_path.then_some((stat.device, stat.node));
+                Some(Name { text: copied(name)?, node })
+            }
+            None => None,
+        };
         let descriptor = Descriptor::of_object(object, &stat, rights.0, rights.1);
         self.table.put(number, Slot { descriptor, name })?;
         Ok(())

@@ -7,7 +7,7 @@ use crate::errno::{Done, Errno};
 use crate::process::Process;
 use crate::reach::Reach;
 use crate::system::System;
-use crate::table::{Descriptor, Slot, Table, copied};
+use crate::table::{Descriptor, Name, Slot, Table, copied};
 use alloc::vec::Vec;
 
 /// What a process consists of.
@@ -83,9 +83,9 @@ impl Process {
 }
 
 /// Words of a descriptor: number and length of the name; [`Descriptor::flags`]; handle; rights;
-/// inheriting. The name follows, up to a multiple of 8 bytes. A reserved number has [`RESERVED`]
-/// for flags, and no name.
-const WORDS: usize = 5;
+/// inheriting; the identity of the directory at the path that its name is, or 0, 0. The name
+/// follows, up to a multiple of 8 bytes. A reserved number has [`RESERVED`] for flags, and no name.
+const WORDS: usize = 7;
 const RESERVED: u64 = 1 << 32;
 const HEAD: usize = 8 * WORDS;
 /// Added to the length of a name: one of 0 bytes differs from none.
@@ -98,15 +98,18 @@ impl Table {
         let mut done = Ok(());
         self.each(&mut |number, descriptor| {
             let name = self.name(number).ok();
-            let length = name.as_ref().map_or(0, |name| name.len() as u64 + NAMED);
+            let length = name.as_ref().map_or(0, |name| name.text.len() as u64 + NAMED);
+            let node = name.as_ref().and_then(|name| name.node).unwrap_or_default();
             let words = [
                 u64::from(number) | length << 32,
                 u64::from(descriptor.flags()),
                 descriptor.object.parts().0,
                 descriptor.rights,
                 descriptor.inheriting,
+                node.0,
+                node.1,
             ];
-            let name = name.unwrap_or_default();
+            let name = name.map(|name| name.text).unwrap_or_default();
             if bytes.try_reserve(HEAD + name.len() + 8).is_err() {
                 done = Err(Errno::NOMEM);
                 return;
@@ -117,7 +120,7 @@ impl Table {
         });
         self.each_reserved(&mut |number| match bytes.try_reserve(HEAD) {
             Ok(()) => {
-                let words = [u64::from(number), RESERVED, 0, 0, 0];
+                let words = [u64::from(number), RESERVED, 0, 0, 0, 0, 0];
                 words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
             }
             Err(_) => done = Err(Errno::NOMEM),
@@ -135,12 +138,14 @@ impl Table {
             for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
                 *word = u64::from_le_bytes(bytes.try_into().map_err(|_| Errno::INVAL)?);
             }
-            let [first, flags, handle, rights, inheriting] = words;
+            let [first, flags, handle, rights, inheriting, device, node] = words;
             let (number, length) = (first as u32, (first >> 32) as usize);
             let length = length.checked_sub(NAMED as usize);
             let taken = length.unwrap_or(0).next_multiple_of(8);
             let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
-            let name = length.map(|length| copied(&name[..length])).transpose()?;
+            let text = length.map(|length| copied(&name[..length])).transpose()?;
+            let node = Some((device, node)).filter(|_| device != 0);
+            let name = text.map(|text| Name { text, node });
             bytes = rest;
             if flags == RESERVED {
                 self.reserve_at(number)?;
@@ -170,7 +175,8 @@ mod tests {
                 Object::of_parts(word, if number == 40 { Realm::Sockets } else { Realm::Channels });
             let inheriting = word << 40;
             let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
-            let name = name.map(|name| copied(name).unwrap());
+            let node = (number == 40).then_some((1, word));
+            let name = name.map(|name| Name { text: copied(name).unwrap(), node });
             table.put(number, Slot { descriptor, name }).unwrap();
         }
         table

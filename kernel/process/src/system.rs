@@ -28,6 +28,9 @@ pub trait System: Ends {
         Ok(moved(&self.files(*request, bulk)?))
     }
 
+    /// Opens the root of the file service, with what the board mounts there.
+    fn root(&mut self) -> Result<fs::Reply, Interrupted>;
+
     /// As [`System::files`], until a time of the monotonic clock; `None`: that time has come.
     fn files_until(
         &mut self,

@@ -123,12 +123,30 @@ impl Descriptor {
 /// Bits of [`Descriptor::flags`]: it is a socket, or an end of a channel.
 const REALMS: [u32; 2] = [1 << 9, 1 << 11];
 
+/// A preopened directory, for a process that gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preopen<'a> {
+    /// Name under which the program knows it.
+    pub name: &'a [u8],
+    /// The name is its path from the root.
+    pub is_path: bool,
+}
+
+/// The name of a preopened directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Under which the program knows it.
+    pub text: Box<[u8]>,
+    /// The identity of what is at that path from the root: file system and number. Only if the name
+    /// is a path.
+    pub node: Option<(u64, u64)>,
+}
+
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
 pub struct Slot {
     pub descriptor: Descriptor,
-    /// Name under which the program knows the directory.
-    pub name: Option<Box<[u8]>>,
+    pub name: Option<Name>,
 }
 
 /// The rank of the table's lock, among those of `kernel_node::ranks`.
@@ -137,7 +155,7 @@ const RANK: Rank = Rank::new(56, "descriptors");
 const CHUNK: usize = 32;
 
 /// Names of preopened directories, by number.
-type Names = BTreeMap<u32, Box<[u8]>>;
+type Names = BTreeMap<u32, Name>;
 
 pub struct Table {
     /// Places, allocated when the first of [`CHUNK`] is needed.
@@ -186,9 +204,16 @@ impl Table {
     }
 
     /// Returns a copy of the name of a preopened directory, or [`Errno::BADF`].
-    pub fn name(&self, number: u32) -> Result<Box<[u8]>, Errno> {
+    pub fn name(&self, number: u32) -> Result<Name, Errno> {
         let names = self.names.lock();
-        copied(names.get(&number).ok_or(Errno::BADF)?)
+        let Name { text, node } = names.get(&number).ok_or(Errno::BADF)?;
+        Ok(Name { text: copied(text)?, node: *node })
+    }
+
+    /// Returns whether this is a preopened directory whose path from the root is `path`.
+    pub fn is_at(&self, number: u32, path: &[u8]) -> bool {
+        let names = self.names.lock();
+        names.get(&number).is_some_and(|name| name.node.is_some() && *name.text == *path)
     }
 
     /// Changes a descriptor, unless `change` fails.
@@ -365,6 +390,11 @@ impl Table {
     pub fn each_preopen(&self, visit: &mut dyn FnMut(Descriptor)) {
         let names = self.names.lock();
         names.keys().filter_map(|&number| self.get(number).ok()).for_each(visit);
+    }
+
+    /// Returns the first preopened directory from number `from` on.
+    pub(crate) fn next_preopen(&self, from: u32) -> Option<u32> {
+        self.names.lock().range(from..).next().map(|(&number, _)| number)
     }
 
     /// Calls `visit` with each descriptor and its number. It must not change the table.

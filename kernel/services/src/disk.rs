@@ -17,8 +17,8 @@ pub enum Use {
     Free,
     /// A file system that is not mounted yet.
     Mounting,
-    /// A mounted file system.
-    Mounted,
+    /// A file system that was mounted in this life of the file service.
+    Mounted(Option<u32>),
 }
 
 static USE: Lock<Use> = Lock::new(kernel_node::ranks::DEVICE, Use::Unknown);
@@ -26,6 +26,10 @@ static USE: Lock<Use> = Lock::new(kernel_node::ranks::DEVICE, Use::Unknown);
 static CHANGED: WaitQueue = WaitQueue::new();
 /// How long [`check`] waits until the use is known, in ns.
 const SETTLING: u64 = 5_000_000_000;
+/// Most time that [`await_root`] waits, in ns.
+const MOUNTING: u64 = 15_000_000_000;
+/// How often a wait for the root looks whether it must end, in ns.
+const LOOK: u64 = 100_000_000;
 
 /// Sets what uses the disk.
 pub fn set_use(kernel: &Kernel, to: Use) {
@@ -38,6 +42,25 @@ pub fn await_use(kernel: &Kernel, limit: u64, is_it: impl Fn(Use) -> bool) -> Us
     let deadline = arch::time::soc_time() + limit;
     kernel.scheduler.wait_until(&CHANGED, Some(deadline), || is_it(*USE.lock()));
     *USE.lock()
+}
+
+/// If the disk is to be the root, waits until it is mounted, also after a restart of the file
+/// service: files that are opened earlier are in another file system. Returns after [`MOUNTING`],
+/// or soon after `must_end` holds, in any case.
+pub fn await_root(kernel: &Kernel, must_end: impl Fn() -> bool) {
+    let life = || kernel.services.fs.lives();
+    let is_there = |now| match now {
+        Use::Mounted(mounted) => mounted == life(),
+        now => now == Use::Free,
+    };
+    let is_ready = || is_there(*USE.lock());
+    if is_ready() || kernel.option("root=").is_none() || !kernel.services.disk.is_local() {
+        return;
+    }
+    let end = arch::time::soc_time() + MOUNTING;
+    while !is_ready() && !must_end() && arch::time::soc_time() < end {
+        await_use(kernel, LOOK, is_there);
+    }
 }
 
 /// Why a request failed.

@@ -282,6 +282,10 @@ impl System for World {
         self.step(request.with_quota(self.quota), bulk).ok_or(Interrupted)
     }
 
+    fn root(&mut self) -> Result<Reply, Interrupted> {
+        self.step(Request::new(abi::fs::Op::Root, 0), &mut []).ok_or(Interrupted)
+    }
+
     fn files_until(
         &mut self,
         request: Request,

@@ -40,7 +40,7 @@ impl Parent {
             rights,
             inheriting,
             descriptor,
-            name: None,
+            preopen: None,
         });
     }
 

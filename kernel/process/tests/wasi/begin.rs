@@ -14,7 +14,7 @@ const GIVEN: PassedFile<'static> = PassedFile {
     rights: rights::FILE,
     inheriting: 0,
     descriptor: 0,
-    name: None,
+    preopen: None,
 };
 
 const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
@@ -23,10 +23,13 @@ const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals
 fn encoded_start_data_decode_to_the_same() {
     let files = [
         GIVEN,
-        PassedFile { object: Object::File(2), descriptor: 3, name: Some(b"/"), ..GIVEN },
+        PassedFile { object: Object::File(2), descriptor: 3, preopen: named(b"/"), ..GIVEN },
         PassedFile { object: Object::File(9), descriptor: BEGIN_DIRECTORY, ..GIVEN },
         PassedFile {
-            object: Object::File(3), descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN
+            object: Object::File(3),
+            descriptor: 4,
+            preopen: named("/ö".as_bytes()),
+            ..GIVEN
         },
     ];
     let plan = Plan {
@@ -65,9 +68,9 @@ fn inconsistent_start_data_are_refused() {
     assert!(encode(&Plan { files: &parents, ..ok }).is_ok());
     let two = [GIVEN, GIVEN];
     let odd = [PassedFile { rights: 1 << 50, ..GIVEN }];
-    let nameless = [PassedFile { name: Some(b""), ..GIVEN }];
-    let nul = [PassedFile { name: Some(b"a\0b"), ..GIVEN }];
-    let named = [PassedFile { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
+    let nameless = [PassedFile { preopen: named(b""), ..GIVEN }];
+    let nul = [PassedFile { preopen: named(b"a\0b"), ..GIVEN }];
+    let program = [PassedFile { descriptor: BEGIN_DIRECTORY, preopen: named(b"a"), ..GIVEN }];
     for (plan, expected) in [
         (Plan { path: b"", ..ok }, Errno::INVAL),
         (Plan { path: b"a\0", ..ok }, Errno::INVAL),
@@ -81,7 +84,7 @@ fn inconsistent_start_data_are_refused() {
         (Plan { files: &odd, ..ok }, Errno::INVAL),
         (Plan { files: &nameless, ..ok }, Errno::INVAL),
         (Plan { files: &nul, ..ok }, Errno::INVAL),
-        (Plan { files: &named, ..ok }, Errno::INVAL),
+        (Plan { files: &program, ..ok }, Errno::INVAL),
     ] {
         assert_eq!(encode(&plan), Err(expected), "{plan:?}");
     }
@@ -89,8 +92,10 @@ fn inconsistent_start_data_are_refused() {
 
 #[test]
 fn decoding_arbitrary_bytes_never_panics() {
-    let files =
-        [GIVEN, PassedFile { object: Object::File(2), descriptor: 3, name: Some(b"/"), ..GIVEN }];
+    let files = [
+        GIVEN,
+        PassedFile { object: Object::File(2), descriptor: 3, preopen: named(b"/"), ..GIVEN },
+    ];
     let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
     let good = encode(&plan).unwrap();
     for length in 0..good.len() {
@@ -137,7 +142,7 @@ fn a_process_starts_with_duplicated_handles() {
             descriptor: 3,
             rights: ALL,
             inheriting: ALL,
-            name: Some(b"/"),
+            preopen: named(b"/"),
         },
         PassedFile { object: Object::File(root), descriptor: BEGIN_DIRECTORY, ..GIVEN },
     ];
@@ -220,11 +225,15 @@ fn a_wanted_root_is_a_wanted_folder() {
 fn a_manifest_with_directories_excludes_the_root() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
-    let named =
-        |descriptor, name| PassedFile { object: Object::File(root), descriptor, name, ..GIVEN };
+    let passed = |descriptor, preopen| PassedFile {
+        object: Object::File(root),
+        descriptor,
+        preopen,
+        ..GIVEN
+    };
     // Under any name, and without one.
-    let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
-    let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
+    let names = [named(b"/"), named(b"."), named(b"//"), None];
+    let files: Vec<_> = (3..).zip(names).map(|(at, name)| passed(at, name)).collect();
     let confined = Installed { folders: false, ..INSTALLED };
     let before = world.vfs.census();
     // Those that were passed on purpose, but none without a name.
@@ -250,7 +259,12 @@ fn a_failed_start_leaks_no_handle() {
         (PassedFile { object: Object::File(12345), descriptor: 1, ..GIVEN }, Errno::BADF),
         (PassedFile { object: Object::File(writer), descriptor: 8, ..GIVEN }, Errno::BADF),
         (
-            PassedFile { object: Object::File(writer), descriptor: 1, name: Some(b"/"), ..GIVEN },
+            PassedFile {
+                object: Object::File(writer),
+                descriptor: 1,
+                preopen: named(b"/"),
+                ..GIVEN
+            },
             Errno::NOTDIR,
         ),
     ] {

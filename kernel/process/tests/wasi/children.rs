@@ -60,7 +60,7 @@ fn a_child_gets_at_most_the_rights_of_the_caller() {
     assert!(beginning.directory().is_some());
     let files: Vec<_> = beginning.passed().collect();
     assert_eq!((files[0].descriptor, files[0].rights), (2, rights::STREAM & !rights::FD_READ));
-    assert_eq!((files[1].descriptor, files[1].name), (3, Some(&b"/sub"[..])));
+    assert_eq!((files[1].descriptor, files[1].preopen), (3, named(b"/sub")));
     assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
 }
 
@@ -104,7 +104,7 @@ fn begun_with(limits: Limits, signals: bool) -> Program {
     let before = std::mem::replace(&mut program.process, begun);
     before.close_all(&mut program.world);
     let root = program.world.with(|c| c.root()).unwrap();
-    program.process.give(&mut program.world, 3, root, (ALL, ALL), Some(b"/")).unwrap();
+    program.process.give(&mut program.world, 3, root, (ALL, ALL), named(b"/")).unwrap();
     program
 }
 

@@ -2,6 +2,7 @@
 
 pub use crate::world::World;
 use abi::fs::{Op, flag};
+use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop};
 use std::cell::{Cell, RefCell};
@@ -16,6 +17,11 @@ pub const FOLLOW: u64 = 1;
 pub const CREAT: u64 = 1;
 pub const DIRECTORY: u64 = 2;
 pub const ALL: u64 = rights::INHERITING;
+/// Returns the name of a preopened directory, which need not be its path.
+pub const fn named(name: &[u8]) -> Option<Preopen<'_>> {
+    Some(Preopen { name, is_path: false })
+}
+
 /// The identity of the process.
 pub const PID: u32 = 7;
 
@@ -82,7 +88,7 @@ impl Program {
         process.give(&mut world, 0, stdin, (reads, 0), None).unwrap();
         process.give(&mut world, 1, stdout, (writes, 0), None).unwrap();
         process.give(&mut world, 2, stderr, (writes, 0), None).unwrap();
-        process.give(&mut world, 3, directory, (ALL, ALL), Some(b"/data")).unwrap();
+        process.give(&mut world, 3, directory, (ALL, ALL), named(b"/data")).unwrap();
         world.requests.clear();
         let (memory, shared, copied) = (vec![0xee; MEMORY], false, 0);
         Program { process, world, memory, shared, copied, input, output, root }

@@ -16,6 +16,7 @@ mod moves;
 mod opening;
 mod paths;
 mod polling;
+mod renewal;
 mod simple;
 mod sockets;
 mod world;

@@ -301,7 +301,7 @@ fn a_child_gets_the_sockets_that_it_is_passed() {
         rights: rights::FD_READ | rights::FD_WRITE | rights::FD_SEEK,
         inheriting: 0,
         descriptor,
-        name: None,
+        preopen: None,
     };
     let files = [passed(0, own.object)];
     let plan = Plan { path: b"/p", files: &files, ..Plan::default() };
@@ -318,8 +318,8 @@ fn a_child_gets_the_sockets_that_it_is_passed() {
     child.close_all(&mut program.world);
     assert_eq!(program.write(far, b"x"), Err(CONNRESET));
     // A socket has no name, and a handle that is not open is none.
-    let named = [PassedFile { name: Some(b"/"), ..passed(3, own.object) }];
-    assert!(encode(&Plan { path: b"/p", files: &named, ..Plan::default() }).is_err());
+    let folders = [PassedFile { preopen: named(b"/"), ..passed(3, own.object) }];
+    assert!(encode(&Plan { path: b"/p", files: &folders, ..Plan::default() }).is_err());
     let gone = [passed(3, Object::Socket(12345))];
     let encoded = encode(&Plan { path: b"/p", files: &gone, ..Plan::default() }).unwrap();
     let refused = Process::begin(&mut program.world, &decode(&encoded).unwrap(), installed);

@@ -298,6 +298,10 @@ impl System for World {
         }
     }
 
+    fn root(&mut self) -> Result<Reply, Interrupted> {
+        self.step(1, Request::new(Op::Root, 0), &mut []).ok_or(Interrupted)
+    }
+
     fn sockets(
         &mut self,
         mut request: net::Request,

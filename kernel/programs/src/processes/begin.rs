@@ -33,6 +33,7 @@ use kernel_engine::{End, Limits, Ran};
 use kernel_msg::Level;
 use kernel_process::authority::{Authority, Rights, open_directory};
 use kernel_process::begin::{Limits as Allowed, StartData, decode};
+use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::PRIORITY_PROGRAM;
@@ -319,7 +320,9 @@ fn apply_manifest(
         })?;
         let number = process.free_descriptor(FIRST_PREOPEN);
         let number = number.inspect_err(|_| close(guest, handle))?;
-        process.give(guest, number, handle, given, Some(&directory.name))?;
+        let is_path = directory.name == directory.path;
+        let preopen = Preopen { name: &directory.name, is_path };
+        process.give(guest, number, handle, given, Some(preopen))?;
     }
     open_listeners(guest, &manifest.listen, process)?;
     if let Some(rules) = &manifest.net {

@@ -70,7 +70,7 @@ pub fn all() -> Option<Vec<Open>> {
         table.each(&mut |number, descriptor| {
             has_room &= found.try_reserve(1).is_ok();
             if has_room {
-                let kind = kind(&descriptor, || table.name(number).ok());
+                let kind = kind(&descriptor, || Some(table.name(number).ok()?.text));
                 found.push(Open { pid: life.pid, number, kind });
             }
         });

@@ -236,11 +236,6 @@ impl Guest {
         Ok(moved(&self.files(*request, bulk)?))
     }
 
-    /// Opens a handle of the root directory, from which directories of the manifest are opened.
-    pub fn root(&mut self) -> Result<fs::Reply, Interrupted> {
-        self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
-    }
-
     /// Makes a request to the file service. Memory of the program in `bulk` must have been touched.
     pub(super) fn carry(
         &mut self,
@@ -320,6 +315,11 @@ fn touch(bulk: &[u8]) -> bool {
 impl System for Guest {
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted> {
         self.ask_files(request, bulk, None)?.ok_or(Interrupted)
+    }
+
+    fn root(&mut self) -> Result<fs::Reply, Interrupted> {
+        kernel_services::disk::await_root(self.kernel(), || self.must_return());
+        self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
     }
 
     fn transfer(

@@ -8,6 +8,7 @@ use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
 use kernel_process::Object;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
+use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
@@ -54,14 +55,14 @@ impl Launch<'_> {
             rights: rights::STREAM,
             inheriting: 0,
             descriptor,
-            name: None,
+            preopen: None,
         };
         let directory = |descriptor, handle, name| PassedFile {
             object: Object::File(handle),
             rights: rights::DIRECTORY,
             inheriting: rights::INHERITING,
             descriptor,
-            name: Some(name),
+            preopen: Some(Preopen { name, is_path: handle == self.root }),
         };
         let mut files = Vec::from([stream(0, input), stream(1, out), stream(2, err)]);
         let usual = (self.root, ROOT);

@@ -1,8 +1,8 @@
 //! Recognises a step that never ends, from what a core's interrupts see of it: a state machine
 //! without I/O.
 //!
-//! Contract: a step is over if it is seen in [`LOOKS`] interrupts that are [`LOOK_NS`] or more apart
-//! each. A core that its host does not run, or that a debugger holds, takes no interrupts, so the
+//! Contract: a step is over if it is seen in [`LOOKS`] interrupts, each [`LOOK_NS`] or more after
+//! the one before. A core that its host does not run, or that a debugger holds, takes no interrupts, so the
 //! time in which it executes nothing counts little. Each attempt at a lock between domains changes
 //! the domain's word, so the word of a lock that the step has tells one step from the next.
 
@@ -28,8 +28,8 @@ impl Watch {
         Watch { step: (0, LockWord(0)), looks: 0, last: 0 }
     }
 
-    /// The step that has the locks `held`, one bit each, is interrupted at time `now`, in ns. `word`
-    /// returns this domain's word of a lock. Returns whether the step is over.
+    /// The step that has the locks `held`, one bit each, is interrupted at time `now`, in ns.
+    /// `word` returns this domain's word of a lock. Returns whether the step is over.
     pub fn look(&mut self, now: u64, held: u64, word: impl Fn(usize) -> LockWord) -> bool {
         let (lock, seen) = self.step;
         if held >> lock & 1 == 0 || word(lock) != seen {

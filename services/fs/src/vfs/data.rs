@@ -196,7 +196,7 @@ impl Vfs {
 
     pub(super) fn stat_of(&mut self, place: Place) -> Result<Stat> {
         let stat = self.on(place, |fs, node| fs.stat(node))?;
-        Ok(Stat { device: u64::from(place.mount) + 1, ..stat })
+        Ok(Stat { device: self.device_number(place.mount), ..stat })
     }
 
     pub(super) fn do_set_times(&mut self, call: &mut Call<'_>) -> Result<Reply> {

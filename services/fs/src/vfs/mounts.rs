@@ -109,6 +109,15 @@ impl Vfs {
         is_one && self.mounts.iter().any(|mount| mount.source == from)
     }
 
+    /// Returns the number that tells a mount's files from those of others. A disk's or server's is
+    /// the same in each life of the service.
+    pub(super) fn device_number(&self, mount: u32) -> u64 {
+        match self.mounts.get(mount as usize).map_or(source::MEMORY, |mount| mount.source) {
+            source::MEMORY | source::DEVICES => u64::from(mount) + 1,
+            from => MOUNTS as u64 + from,
+        }
+    }
+
     pub(super) fn room_to_mount(&self) -> Result<()> {
         if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
     }

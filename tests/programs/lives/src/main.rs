@@ -1,14 +1,17 @@
 //! A test program: what a program on one kernel sees while another kernel dies. Its exit code says
-//! whether all was as documented; nothing else survives a restart of the file service.
+//! whether all was as documented; nothing else survives a restart of a file service in memory.
 //!
 //! ```text
 //!   sleep           sleeps for an hour
 //!   waits KERNEL    starts `sleep` on that kernel; its end must be reported as lost
-//!   works ROUNDS    computes, writes and reads a file: each read has what was written, or the
-//!                   file service says that it has restarted
+//!   works ROUNDS    computes, writes and reads a file in memory: each read has what was written, or
+//!                   the file service has restarted, which only one round notices
+//!   lasts ROUNDS    does the same with a file on a disk: what was synced is there
 //! ```
 
 use penumbra::{Command, End, Errno};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,28 +50,53 @@ fn sum(seed: u64, steps: u64) -> u64 {
     })
 }
 
-/// Writes a file and reads it back. Returns whether the file service still knew this process.
+/// Writes a file, syncs it, and reads it back. Returns whether the file service has not restarted
+/// meanwhile.
 fn keeps(name: &str, text: &str) -> Result<bool, u8> {
-    let done = std::fs::write(name, text).and_then(|()| std::fs::read_to_string(name));
-    match done {
+    let write = || {
+        let mut file = File::create(name)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    match write().and_then(|()| std::fs::read_to_string(name)) {
         Ok(found) if found == text => Ok(true),
         Ok(_) => Err(WRONG_FILE),
         Err(why) if why.raw_os_error() == Some(STALE) => Ok(false),
+        // It was in memory.
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
         Err(_) => Err(WRONG_ERROR),
     }
 }
 
+/// As `works`, with a file on a disk.
+fn lasts(rounds: u64) -> Result<(), u8> {
+    const NAME: &str = "/lasts";
+    let (mut synced, mut restarts) = (String::new(), 0);
+    for round in 0..rounds {
+        let text = format!("round {round}: {}\n", sum(round, 300_000));
+        if !keeps(NAME, &text)? {
+            restarts += 1;
+            // Creating it again has emptied it, perhaps, but no other text was ever there.
+            let found = std::fs::read_to_string(NAME).map_err(|_| WRONG_ERROR)?;
+            if restarts > 1 || ![synced.as_str(), &text, ""].contains(&found.as_str()) {
+                return Err(WRONG_FILE);
+            }
+        }
+        synced = text;
+    }
+    Ok(())
+}
+
 fn works(rounds: u64) -> Result<(), u8> {
     const STEPS: u64 = 300_000;
-    let (mut total, mut is_known) = (0, true);
+    let (mut total, mut restarts) = (0, 0);
     for round in 0..rounds {
         total = sum(total + round, STEPS);
-        let known = keeps("/works", &format!("round {round}: {total}\n"))?;
-        // Handles of an earlier life stay invalid.
-        if known && !is_known {
+        restarts += u32::from(!keeps("/works", &format!("round {round}: {total}\n"))?);
+        // The preopened directory is opened again.
+        if restarts > 1 {
             return Err(WRONG_ERROR);
         }
-        is_known = known;
     }
     // Computed again, in one go.
     let again = (0..rounds).fold(0, |total, round| sum(total + round, STEPS));
@@ -86,6 +114,7 @@ fn main() -> ExitCode {
         }
         ["waits", kernel] => number(kernel).and_then(|kernel| waits(kernel as u32)),
         ["works", rounds] => number(rounds).and_then(works),
+        ["lasts", rounds] => number(rounds).and_then(lasts),
         _ => Err(USAGE),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
