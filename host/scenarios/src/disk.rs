@@ -294,7 +294,8 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Synced data survive power cuts: the next life of the board replays the journal, or e2fsck does.
+/// Synced data survive power cuts that lose and tear writes: the next life of the board replays the
+/// journal, or e2fsck does.
 pub fn cuts(rig: &mut Rig) -> Result<(), Failure> {
     (1..13).try_for_each(|seed| cut(rig, seed))
 }

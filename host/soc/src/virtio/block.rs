@@ -1,6 +1,6 @@
 //! virtio-blk over an image file. When a flush completes, the host has the data on disk.
 
-use super::cut::Cut;
+use super::cut::{Cut, SECTOR};
 use super::{Chain, Fault, Model, Moved};
 use crate::memory::Ram;
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,6 @@ use std::path::Path;
 use virtio_bindings::bindings::virtio_blk as blk;
 use virtio_queue::{Reader, Writer};
 
-const SECTOR: u64 = 512;
 /// Bytes copied at a time.
 const CHUNK: usize = 64 << 10;
 /// Bytes of a GET_ID answer.

@@ -2,7 +2,9 @@
 //!
 //! Contract: until a cut is ordered, writes go directly to the image. From then on they stay in the
 //! cache until a flush. After the given number of writes the power fails: each write in the cache
-//! is on the disk, whole, or lost, depending on the seed, and every request fails from then on.
+//! is on the disk, lost, or torn, depending on the seed, and every request fails from then on. Of a
+//! torn write any sectors are on the disk, in any order. A sector is atomic: it has the bytes of
+//! one write to it, never parts of two. Writes are whole sectors.
 
 use base::prng::Prng;
 use std::fs::File;
@@ -10,6 +12,8 @@ use std::io::{Error, Result};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Bytes that a disk writes completely or not at all.
+pub const SECTOR: u64 = 512;
 /// Maximum number of cached writes; beyond it they are flushed.
 const CACHED: usize = 4096;
 
@@ -92,12 +96,17 @@ impl State {
     }
 
     fn cut(&mut self, file: &File, seed: u64) -> Result<()> {
-        let mut random = Prng::new(seed);
-        // The share that survives varies from almost nothing to almost everything.
+        let (mut random, sector) = (Prng::new(seed), SECTOR as usize);
+        // The share that survives varies from nothing to everything.
         let chance = random.below(5);
         for (offset, data) in self.cached.drain(..) {
-            if random.chance(chance, 4) {
-                file.write_all_at(&data, offset)?;
+            let is_torn = random.chance(1, 3);
+            let is_whole = random.chance(chance, 4);
+            for (at, bytes) in (offset..).step_by(sector).zip(data.chunks(sector)) {
+                let survives = if is_torn { random.chance(chance, 4) } else { is_whole };
+                if survives {
+                    file.write_all_at(bytes, at)?;
+                }
             }
         }
         self.gone = true;
@@ -119,18 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_stays_and_each_other_write_is_there_or_not() {
-        let (mut kept, mut lost) = (0, 0);
-        for seed in 0..40 {
+    fn what_was_flushed_stays_and_of_other_writes_any_sectors() {
+        let (mut kept, mut lost, mut torn, mut gaps) = (0, 0, 0, 0);
+        for seed in 0..100 {
             let (_folder, file) = disk();
             let cut = Cut::default();
             cut.write(&file, &[1; 512], 0).unwrap();
             cut.order(5, seed);
             cut.write(&file, &[2; 1024], 512).unwrap();
             cut.flush(&file).unwrap();
-            for (at, byte) in [(512, 3), (1024, 4), (2048, 5)] {
-                cut.write(&file, &[byte; 1024], at).unwrap();
-            }
+            cut.write(&file, &[3; 1024], 512).unwrap();
+            cut.write(&file, &[4; 1024], 1024).unwrap();
+            cut.write(&file, &[5; 1536], 2048).unwrap();
             let mut seen = [0; 2048];
             cut.read(&file, &mut seen, 500).unwrap();
             assert_eq!((seen[0], seen[12], seen[524], seen[1547]), (1, 3, 4, 4));
@@ -139,12 +148,20 @@ mod tests {
             assert!(cut.flush(&file).is_err() && cut.read(&file, &mut seen, 0).is_err());
             let mut left = [9; 4096];
             file.read_exact_at(&mut left, 0).unwrap();
-            assert_eq!(left[0], 1);
-            assert!(left[512..1024].iter().all(|byte| *byte == left[512]));
-            assert!([2, 3].contains(&left[512]) && [0, 6].contains(&left[3584]));
-            assert!(left[2048..3072].iter().all(|byte| *byte == left[2048]));
-            *if left[2048] == 5 { &mut kept } else { &mut lost } += 1;
+            let sectors: Vec<u8> = left.chunks(512).map(|sector| sector[0]).collect();
+            assert!(left.chunks(512).all(|it| it.iter().all(|byte| *byte == it[0])));
+            // By sector: what was flushed, and the writes after it.
+            let possible: [&[u8]; 8] =
+                [&[1], &[2, 3], &[2, 3, 4], &[0, 4], &[0, 5], &[0, 5], &[0, 5], &[0, 6]];
+            assert!(sectors.iter().zip(possible).all(|(it, any)| any.contains(it)), "{sectors:?}");
+            match sectors[4..7] {
+                [5, 5, 5] => kept += 1,
+                [0, 0, 0] => lost += 1,
+                [5, 0, 5] | [0, 5, 0] => (torn, gaps) = (torn + 1, gaps + 1),
+                _ => torn += 1,
+            }
         }
-        assert!(kept > 5 && lost > 5, "{kept} kept, {lost} lost");
+        let counts = [kept, lost, torn, gaps];
+        assert!(counts.iter().all(|count| *count > 2), "kept, lost, torn, gaps: {counts:?}");
     }
 }
