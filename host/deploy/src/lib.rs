@@ -9,6 +9,7 @@
 //! ```
 //! - [`up`]  the start of a board with its system
 //! - [`system`]  the system's disk; [`ext2`] has its tools
+//! - [`disks`]  what users' disks need before a start
 //! - [`transfer`]  files into a board and out of it
 //! - [`install`]  programs for each ISA of a board
 //! - [`contracts`]  the contracts that manifests name, and their names by hash
@@ -21,6 +22,7 @@
 //! Contract: a program here behaves as on any host; what the board does not answer is an error.
 
 pub mod contracts;
+pub mod disks;
 pub mod exec;
 pub mod ext2;
 pub mod install;

@@ -5,19 +5,20 @@
 //! run/NAME/  system/    what is to be on the disk: bin/PROGRAM.ISA, sealed for this board, etc/...
 //!            disk.disk  made of it once; later only programs change there, when they did here
 //! ```
-//! Users' files persist: a disk is created only if there is none. `etc/system` on it identifies its
-//! programs. A board for one program gets a copy of the disk ([`lend`]).
+//! Users' files persist: a disk is created only if there is none, or one without any contents.
+//! `etc/system` on it identifies its programs. A board for one program gets a copy of the disk
+//! ([`lend`]).
 
-use crate::{ext2, install};
-use anyhow::Context;
+use crate::ext2::{self, Superblock};
+use crate::{disks, install};
+use anyhow::{Context, bail};
 use board::{Board, DeviceKind};
 use builds::apps;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Seek};
-use std::os::unix::fs::FileExt;
+use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 use tree::place::Place;
 use tree::progress::Step;
@@ -25,7 +26,7 @@ use workbench::instance::Instance;
 use workbench::run_files::KEY_FILE;
 
 /// Its device.
-const DISK: &str = "disk";
+pub const DISK: &str = "disk";
 /// Size of a new disk in bytes; only used blocks take space on the host.
 const BYTES: u64 = 1 << 30;
 /// Small blocks, because the file service's memory is bounded, and its cache is a number of blocks.
@@ -80,17 +81,20 @@ pub fn prepare(
     let files = bin(place, programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
-    if is_ext2(&image) {
+    if Superblock::read(&image).is_some_and(|found| found.is_supported()) {
         mend(&image)?;
     }
     let known = version_on(instance);
     if known.as_deref() != Some(version.as_bytes()) {
+        if known.is_none() {
+            check_blank(&image)?;
+        }
         let staged = instance.path("system");
         stage(place, &files, &version, &staged)?;
         match known {
             // It may contain users' files.
             Some(_) => renew(&image, &staged)?,
-            None => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
+            None => make(&image, &staged)?,
         }
     }
     step.done();
@@ -128,21 +132,54 @@ pub fn lend(
     Ok(arguments_without(&board.arguments))
 }
 
-/// Returns whether it has ext2's magic number.
-fn is_ext2(image: &Path) -> bool {
-    let mut magic = [0; 2];
-    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, 1024 + 56));
-    read.is_ok() && magic == [0x53, 0xef]
+/// Repairs the system's disk and gives it a journal: programs must be able to write to it.
+fn mend(image: &Path) -> anyhow::Result<()> {
+    let done = disks::mend(image).context("the disk of the system; move it away to start over")?;
+    done.report(image);
+    Ok(())
 }
 
-/// Repairs the file system if it has errors, and gives it a journal if it has none: without, it
-/// would be read-only.
-fn mend(image: &Path) -> anyhow::Result<()> {
-    let what =
-        || format!("{0}: `e2fsck {0}` can mend it, or remove it for a new one", image.display());
-    ext2::tool("e2fsck", &["-p"], image, 1).with_context(what)?;
-    let what = || format!("{0}: no room for a journal; remove it for a new one", image.display());
-    ext2::add_journal(image).with_context(what)
+/// Refuses to make a disk in place of an image that has contents.
+fn check_blank(image: &Path) -> anyhow::Result<()> {
+    if is_blank(image).with_context(|| image.display().to_string())? {
+        return Ok(());
+    }
+    bail!(
+        "{}: it is not a disk of ours, and a system would replace what is on it: move it away for \
+         a new one, or start the board with --bare",
+        image.display()
+    )
+}
+
+/// Returns whether there is no image, or one that has only zeros.
+fn is_blank(image: &Path) -> std::io::Result<bool> {
+    let mut file = match File::open(image) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(true),
+        file => file?,
+    };
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        at = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(true),
+            Err(why) => return Err(why.into()),
+        };
+        let read = file.read(&mut buffer)?;
+        if buffer[..read].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += read as u64;
+    }
+}
+
+/// Creates the disk from `staged`. An interruption leaves no half of one.
+fn make(image: &Path, staged: &Path) -> anyhow::Result<()> {
+    // The image may be a link to another place.
+    let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
+    let new = image.with_extension("new");
+    ext2::make(&new, BLOCK, staged, Some(BYTES))?;
+    std::fs::rename(&new, &image).with_context(|| image.display().to_string())
 }
 
 /// Copies a sparse image: instantly if the file system can share blocks, otherwise without the
@@ -250,6 +287,7 @@ fn renew(image: &Path, staged: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_disk_is_renewed_and_keeps_what_is_not_ours() {
@@ -278,23 +316,25 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_a_journal_gets_one_and_keeps_its_files() {
+    fn only_an_image_without_contents_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (staged, image) = (folder.path().join("staged"), folder.path().join("it.disk"));
-        std::fs::create_dir_all(&staged).unwrap();
-        std::fs::write(staged.join("mine"), "kept").unwrap();
-        ext2::make(&image, 1024, &staged, Some(4 << 20)).unwrap();
-        let log =
-            || String::from_utf8(ext2::tool("dumpe2fs", &["-h"], &image, 0).unwrap()).unwrap();
-        assert!(log().contains("has_journal"));
-        ext2::tool("tune2fs", &["-O", "^has_journal"], &image, 0).unwrap();
-        assert!(!log().contains("has_journal"));
-        for _ in 0..2 {
-            mend(&image).unwrap();
-            assert!(log().contains("has_journal"));
-        }
-        assert_eq!(ext2::content(&image, "mine").unwrap(), b"kept");
-        ext2::tool("e2fsck", &["-fn"], &image, 0).unwrap();
+        std::fs::create_dir_all(staged.join("etc")).unwrap();
+        std::fs::write(staged.join(VERSION), OURS).unwrap();
+        check_blank(&image).unwrap();
+        let file = File::create(&image).unwrap();
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(&[0; 5000], 3 << 20).unwrap();
+        check_blank(&image).unwrap();
+        // A user may keep the image elsewhere.
+        let link = folder.path().join("link.disk");
+        std::os::unix::fs::symlink(&image, &link).unwrap();
+        make(&link, &staged).unwrap();
+        assert!(link.is_symlink() && ext2::content(&image, VERSION).unwrap() == OURS.as_bytes());
+        let why = check_blank(&link).unwrap_err().to_string();
+        assert!(why.contains("link.disk: it is not a disk of ours"), "{why}");
+        file.write_all_at(b"x", (8 << 20) - 1).unwrap();
+        assert!(!is_blank(&image).unwrap());
     }
 
     #[test]

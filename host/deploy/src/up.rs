@@ -1,6 +1,6 @@
 //! `pen up`: builds what a board needs, and starts it, with the options of a start.
 
-use crate::system;
+use crate::{disks, system};
 use anyhow::{anyhow, bail};
 use board::Board;
 use builds::apps;
@@ -173,6 +173,7 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
             system::arguments(options.arguments.as_deref().unwrap_or(&board.arguments))
         });
     }
+    disks::mend_all(&instance, &board, has_system.then_some(system::DISK));
     let step = Step::begin(&format!("starting {}", instance.name));
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();
