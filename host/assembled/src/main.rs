@@ -193,6 +193,12 @@ fn run(options: &Options) -> ExitCode {
     let seconds = begun.elapsed().as_secs_f64();
     println!("assembled: seeds {first} to {last}: {outcome}, {seconds:.1} s");
     println!("assembled: {}", report::totals());
+    let reached = [Count::Deaths, Count::Stops].map(|what| report::totals().get(what));
+    match options.has_points() {
+        true => println!("record assembled.points {} points", reached[0] + reached[1]),
+        false if verdict.is_ok() => println!("record assembled.seeds {} seeds", options.seeds),
+        false => {}
+    }
     if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::Mode;
 use records::said::Said;
+use std::cell::RefCell;
 use tree::place::Place;
 use tree::progress::Step;
 use workbench::model::Choice;
@@ -72,7 +73,7 @@ const FIGURES: [(&[&str], Figure); 26] = [
 pub fn measure(place: &Place, names: &[String]) -> anyhow::Result<Vec<Said>> {
     let (_, kernels) = prepare::board_and_kernels(place, BOARD, Profile::KernelTrials)?;
     let folder = place.target.join("benches").join("lab");
-    let kit = Kit { place, kernels: &kernels, folder };
+    let kit = Kit { place, kernels: &kernels, folder, counted: RefCell::default() };
     let mut all = Vec::new();
     for (records, figure) in FIGURES {
         if names.iter().any(|name| records.iter().any(|record| is_of(name, record))) {

@@ -3,7 +3,9 @@
 use super::disk::{self, ROOT};
 use super::run::{Bench, Outcome, PATIENCE};
 use builds::kernels::Built;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use tree::counted::Counted;
 use tree::place::Place;
 use workbench::model::Choice;
 use workbench::network::Network;
@@ -20,6 +22,8 @@ pub struct Kit<'a> {
     pub kernels: &'a [Built],
     /// The check's folder.
     pub folder: PathBuf,
+    /// What the check has done so far.
+    pub counted: RefCell<Counted>,
 }
 
 /// The check cannot run; it needs this.

@@ -83,6 +83,7 @@ fn daily(
             let same = records::agree(&outcome, &again);
             ensure!(same, "two runs with {} differ", point[0].option());
         }
+        kit.counted.borrow_mut().add(1, "points");
     }
     Ok(())
 }
@@ -142,6 +143,7 @@ fn pairs(kit: &Kit<'_>, lane: u64) -> anyhow::Result<()> {
         }
         done += 1;
         std::fs::write(&path, done.to_string()).with_context(|| path.display().to_string())?;
+        kit.counted.borrow_mut().add(1, "pairs");
     }
     eprintln!("  lab.pairs.{lane}: {done} pairs so far; both points reached in {both} of this run");
     ensure!(failures.is_empty(), "{}", failures.join("\n"));

@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use builds::kernels::Profile;
 use lab::model::{Domain, Mode};
 use lab::page::State;
+use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 use tree::place::Place;
@@ -30,7 +31,8 @@ pub fn series(place: &Place, title: &str, ways: &Ways) -> anyhow::Result<ExitCod
     let contracts = deploy::contracts::names(&place.root);
     for way in &ways.way {
         let (_, kernels) = prepare::board_and_kernels(place, &way.board, Profile::KernelTrials)?;
-        let kit = Kit { place, kernels: &kernels, folder: folder.join(title) };
+        let folder = folder.join(title);
+        let kit = Kit { place, kernels: &kernels, folder, counted: RefCell::default() };
         let step = Step::begin(&format!("{title}, {}", way.name));
         let outcome = run(&kit, way, &ways.program)?;
         step.done();

@@ -96,7 +96,7 @@ enum Verb {
     Test {
         /// Only tests whose name contains this; or the whole name of one scenario or lab check.
         filter: Option<String>,
-        /// Run the long ones too.
+        /// Run the long ones too, and print what this night and all nights have done.
         #[arg(long)]
         nightly: bool,
         /// Continue an interrupted nightly run of this commit: what has passed is not run again.

@@ -1,6 +1,7 @@
 //! `pen test`: tests on the host, then the simulator's many seeds (nightly), then scenarios on
 //! boards, several at a time; times are printed, and the folder of a failed scenario is kept.
 
+mod counts;
 mod host;
 mod lanes;
 mod long;
@@ -11,6 +12,7 @@ mod tally;
 use anyhow::{Context, bail, ensure};
 use board::Isa;
 use builds::kernels::{self, Built, Profile};
+use counts::Counts;
 use lab::model::Mode;
 use labrun::checks::{self, Check};
 use labrun::kit::{Kit, LeftOut};
@@ -18,6 +20,7 @@ use lanes::{BOARDS, BUSY, Lanes};
 use night::Night;
 use pool::{Job, Passed};
 use scenarios::{Failure, Scenario};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -25,6 +28,7 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tally::Tally;
+use tree::counted::Counted;
 use tree::interrupt;
 use tree::place::Place;
 use workbench::findings;
@@ -95,18 +99,23 @@ pub fn test(place: &Place, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
     let folder = wanted.folder.clone().unwrap_or_else(|| place.target.join("tests"));
     let _mine = claim(&folder)?;
     let night = match wanted.nightly {
-        true => Some(Night::begin(&folder.join("night"), &commit(place), wanted.resume)?),
+        true => {
+            let night = Night::begin(&folder.join("night"), &commit(place), wanted.resume)?;
+            Some((night, Counts::begin(&folder.join("counts"), wanted.resume)?))
+        }
         false => None,
     };
-    let before = night.as_ref().map_or(0, Night::count);
+    let before = night.as_ref().map_or(0, |(night, _)| night.count());
     if before > 0 {
         println!("{before} tests and programs of tests have passed before");
     }
     let mut bench = Bench { place, wanted, folder, tally: Tally::of(night) };
     // From here on a signal takes the boards down in order first.
     interrupt::listen()?;
-    bench.run()?;
+    let result = bench.run();
     let Bench { tally, .. } = bench;
+    print!("{}", tally.night().unwrap_or_default());
+    result?;
     let (passed, failed) = tally.counts();
     print!("{}", tally.report());
     for failure in tally.failures() {
@@ -186,9 +195,10 @@ impl Bench<'_> {
     ) -> anyhow::Result<()> {
         ensure!(!interrupt::came(), "interrupted");
         let start = Instant::now();
-        run(self)?;
-        self.tally.stage(name, start.elapsed());
-        Ok(())
+        self.tally.begin_stage(name);
+        let result = run(self);
+        self.tally.end_stage(name, start.elapsed())?;
+        result
     }
 
     fn scenarios(&mut self, chosen: &[&Scenario]) -> anyhow::Result<()> {
@@ -206,7 +216,7 @@ impl Bench<'_> {
         let jobs = chosen.iter().map(|scenario| {
             let parts = self.parts(scenario.name, scenario, &soc, &built);
             let folder = parts.folder.clone();
-            let run = move || one(scenario, &parts).map(|()| Passed::Itself);
+            let run = move |done: &mut _| one(scenario, &parts, done).map(|()| Passed::Itself);
             let alone = ALONE.contains(&scenario.name);
             Job { name: scenario.name.into(), folder, alone, run: Box::new(run) }
         });
@@ -240,8 +250,8 @@ impl Bench<'_> {
             let mut parts = self.parts(&name, scenario, &soc, &built);
             parts.options.lab = Some((choice, plugin.clone()));
             let (folder, found) = (parts.folder.clone(), &found);
-            let run = move || {
-                one(scenario, &parts)?;
+            let run = move |done: &mut _| {
+                one(scenario, &parts, done)?;
                 let all = findings::read(&parts.folder)?;
                 found.fetch_add(all.len(), Ordering::Relaxed);
                 let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
@@ -268,8 +278,13 @@ impl Bench<'_> {
         let (place, built) = (self.place, &built);
         let jobs = chosen.iter().map(|check| {
             let folder = self.folder.join(check.name);
-            let kit = Kit { place, kernels: built, folder: folder.clone() };
-            let run = move || (check.run)(&kit).map(|()| Passed::Itself);
+            let counted = RefCell::default();
+            let kit = Kit { place, kernels: built, folder: folder.clone(), counted };
+            let run = move |done: &mut Counted| {
+                let result = (check.run)(&kit);
+                done.add_all(&kit.counted.borrow());
+                result.map(|()| Passed::Itself)
+            };
             let alone = ALONE.contains(&check.name);
             Job { name: check.name.into(), folder, alone, run: Box::new(run) }
         });
@@ -338,10 +353,11 @@ pub fn sanitized(scenario: &Scenario) -> String {
 /// What the names of scenarios under the sanitizer begin with.
 const SANITIZED_PREFIX: &str = "sanitizer.clean.";
 
-/// Runs a scenario; the board goes down however it ends.
-fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
+/// Runs a scenario, and adds what it has counted; the board goes down however it ends.
+fn one(scenario: &Scenario, parts: &Parts, done: &mut Counted) -> anyhow::Result<()> {
     let mut rig = Rig::start(parts)?;
     let result = (scenario.run)(&mut rig);
+    done.add_all(&rig.counted);
     // The transcript helps to understand a failure; it is no failure of its own.
     let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
     match result {

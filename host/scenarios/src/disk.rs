@@ -338,6 +338,7 @@ fn cut(rig: &mut Rig, seed: u64) -> Result<(), Failure> {
     for (name, text) in synced {
         same(&name, &content(&rig.instance, &name)?, text.as_bytes()).map_err(wrong)?;
     }
+    rig.counted.add(1, "cuts");
     Ok(())
 }
 

@@ -57,6 +57,7 @@ pub fn agree(rig: &mut Rig, count: usize) -> Result<(), Failure> {
                 return Err(wrong("a program that stays", gone));
             }
         }
+        rig.counted.add(1, "modules");
     }
     if deep * 10 > DEEP * count || printed < 24 * count || trapped * 8 < count {
         return Err(wrong("modules that show little", (deep, printed, trapped)));

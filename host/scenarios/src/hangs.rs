@@ -85,6 +85,7 @@ pub fn weak(rig: &mut Rig, rounds: u32) -> Result<(), Failure> {
         reset(rig)?;
         demand(rig, "exercise 3 300", "digest")?;
         demand(rig, "audit", "")?;
+        rig.counted.add((MILD.len() + HARD.len()) as u64, "hangs");
     }
     Ok(())
 }
@@ -119,6 +120,7 @@ pub fn loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
             is_reset(rig, before)?;
         }
         demand(rig, "audit", "")?;
+        rig.counted.add((MILD.len() + HARD.len()) as u64, "hangs");
     }
     Ok(())
 }
@@ -161,6 +163,7 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
             demand(rig, "ping shadow 2", "answer from 1")?;
         }
         lives::works(rig, round)?;
+        rig.counted.add((MILD.len() + HARD.len()) as u64, "hangs");
     }
     Ok(())
 }

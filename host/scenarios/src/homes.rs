@@ -169,6 +169,7 @@ fn used(rig: &mut Rig, round: u64) -> Result<(), Failure> {
         demand(rig, &format!("{kernel}pipe 50000"), "50000 of 50000 bytes came as they")?;
         demand(rig, &format!("{kernel}disk"), "wrote, flushed and read back")?;
     }
+    rig.counted.add(1, "rounds");
     Ok(())
 }
 

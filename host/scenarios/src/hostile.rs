@@ -250,6 +250,7 @@ fn nonsensical(place: &Place, rig: &mut Rig, seed: u64, count: usize) -> Result<
         let name = format!("smith-{index}");
         put(place, rig, &folder.join(format!("{name}.wasm")), &name)?;
     }
+    rig.counted.add(count as u64, "modules");
     let count = count.to_string();
     let all = [("main", "0"), ("shadow", "1")]
         .map(|(kernel, target)| begin(rig, kernel, &["run", target, &count]));

@@ -234,7 +234,9 @@ fn load(rig: &mut Rig, round: u64) -> Result<(), Failure> {
         exercised(rig, on, round).map_err(failed)?;
     }
     demand(rig, "rpc 20", " 0 lost with their peer, 0 refused, 0 wrong").map_err(failed)?;
-    whole(rig).map_err(failed)
+    whole(rig).map_err(failed)?;
+    rig.counted.add(1, "kills");
+    Ok(())
 }
 
 /// Three kernels under load; the strong one dies, alone, with one of the others, or with both.
@@ -261,6 +263,7 @@ pub fn three(rig: &mut Rig, rounds: usize) -> Result<(), Failure> {
             exercised(rig, on, round as u64)?;
             demand(rig, &format!("{on}audit"), "the invariant holds")?;
         }
+        rig.counted.add(victims.len() as u64, "kills");
     }
     Ok(())
 }

@@ -157,6 +157,7 @@ pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
             if found.code != 0 {
                 return Err(wrong("memory after a death", found));
             }
+            rig.counted.add(1, "kills");
         }
     }
     super::machine::demand(rig, "audit", "the invariant holds")?;

@@ -144,6 +144,7 @@ pub fn kills(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         lost += u64::from(!answer.contains(" 0 lost"));
         let before = epoch;
         epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+        rig.counted.add(1, "kills");
     }
     if lost == 0 {
         return Err(Failure::Wrong("no kill hit a storm: this run shows nothing".to_string()));

@@ -195,6 +195,7 @@ pub fn wakes(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         demand(rig, "nap 200", "")?;
         demand(rig, "disk", "wrote, flushed and read back")?;
         demand(rig, "rpc 20", " 0 refused, 0 wrong")?;
+        rig.counted.add(1, "rounds");
     }
     services::whole(rig)
 }
@@ -263,6 +264,7 @@ pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         demand(rig, "ping shadow 2", "answer from 1")?;
         demand(rig, "fs write note new", "")?;
         demand(rig, "on shadow fs cat note", "new")?;
+        rig.counted.add(1, "kills");
     }
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }

@@ -131,6 +131,7 @@ pub fn loses(rig: &mut Rig, ends: Ends, times: u64) -> Result<(), Failure> {
         exercised(rig, "", round)?;
         exercised(rig, "on shadow ", round)?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     // The kernel that finds the damage starts the service again, and logs it.
     let restarts = |text: &str| text.matches("fs: restarts").count() as u64;
@@ -163,6 +164,7 @@ pub fn sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         demand(rig, "domain on shadow", "woken")?;
         demand(rig, "on shadow fs cat note", "still here")?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     demand(rig, "services", "shadowed             1,").map(|_| ())
 }
@@ -181,6 +183,7 @@ pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         demand(rig, "fs cat note", "still here")?;
         demand(rig, "on shadow fs cat note", "still here")?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     demand(rig, "services", "shadowed             1,").map(|_| ())
 }
@@ -202,6 +205,7 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         rig.power(at.0, "wake")?;
         ended(rig, at)?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     match woken > times / 2 {
         true => Ok(()),

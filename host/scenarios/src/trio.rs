@@ -84,6 +84,7 @@ pub fn lost(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         }
         KERNELS.iter().try_for_each(|kernel| exercised(rig, &on(kernel), round))?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     Ok(())
 }
@@ -102,6 +103,7 @@ pub fn stopped(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         rig.power(at, "wake")?;
         ended(rig, exercises[round as usize % 3])?;
         whole(rig)?;
+        rig.counted.add(1, "rounds");
     }
     demand(rig, "fs write note still here", "")?;
     demand(rig, "on shadow aside domain off main 500", "begun")?;

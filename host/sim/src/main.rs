@@ -130,5 +130,6 @@ fn run<T: Sum>(options: &Options, simulate: impl Fn(u64) -> Result<T, Failure> +
         options.seeds,
         options.seeds as f64 / seconds
     );
+    println!("record sim.seeds {} seeds", options.seeds);
     ExitCode::SUCCESS
 }

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use tree::counted::Counted;
 use tree::interrupt;
 
 /// Longer than any step of a healthy board takes on a loaded machine.
@@ -71,6 +72,8 @@ pub struct Rig {
     pub kernels: Vec<Built>,
     /// Whether the sanitizer is active, which makes storms many times slower.
     pub watched: bool,
+    /// What the scenario has done so far.
+    pub counted: Counted,
     parts: Parts,
     /// Another rig has taken over its folder.
     replaced: bool,
@@ -117,6 +120,7 @@ impl Rig {
             started,
             kernels,
             watched,
+            counted: Counted::default(),
             parts,
             replaced,
         };
@@ -148,6 +152,7 @@ impl Rig {
         let mut before = std::mem::replace(self, Rig::start(&self.parts)?);
         before.replaced = true;
         self.seen = std::mem::take(&mut before.seen);
+        self.counted = std::mem::take(&mut before.counted);
         self.next = self.seen.len();
         Ok(())
     }

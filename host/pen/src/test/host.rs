@@ -29,7 +29,7 @@ pub fn run(place: &Place, filter: Option<&str>, tally: &mut Tally) -> anyhow::Re
         name: program.name.clone(),
         folder: PathBuf::new(),
         alone: false,
-        run: Box::new(move || one(program, filter)),
+        run: Box::new(move |_| one(program, filter)),
     });
     pool::run(jobs.collect(), BUSY, tally)
 }

@@ -1,8 +1,13 @@
 //! What only nightly runs do on the host: many seeds, large models, many power cuts.
 
 use super::Bench;
-use std::process::Command;
+use anyhow::Context;
+use records::said::said;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
+use tree::counted::Counted;
 use tree::progress::Step;
 
 /// Workloads of the assembled kernels of which all points are run.
@@ -33,13 +38,15 @@ impl Bench<'_> {
             self.stage("abuse of all targets", run)?;
         }
         if self.wanted.has("linear.nightly") {
-            let run = |it: &mut Self| it.ignored("linear.nightly", &["linear"]);
+            let histories = Counted::of(15_000, "histories");
+            let run = |it: &mut Self| it.ignored("linear.nightly", &["linear"], histories);
             self.stage("histories with deaths, 15,000 seeds", run)?;
-            let run = |it: &mut Self| it.ignored("net.nightly", &["net"]);
+            let seeds = Counted::of(9_500, "seeds");
+            let run = |it: &mut Self| it.ignored("net.nightly", &["net"], seeds);
             self.stage("TCP over a bad cable, 9,500 seeds", run)?;
         }
         if self.wanted.has("models.nightly") {
-            let run = |it: &mut Self| it.ignored("models.nightly", MODELS);
+            let run = |it: &mut Self| it.ignored("models.nightly", MODELS, Counted::default());
             self.stage("large models", run)?;
         }
         if self.wanted.has("ext2.nightly") {
@@ -58,8 +65,7 @@ impl Bench<'_> {
     /// The same over seeds that no earlier run had. How many those had is in a file.
     fn others(&mut self, package: &str, seeds: u64) -> anyhow::Result<()> {
         let file = self.place.target.join(format!("{package}-seeds"));
-        let known = std::fs::read_to_string(&file).unwrap_or_default();
-        let before = known.trim().parse().unwrap_or(0);
+        let before = number_in(&file);
         let failures = self.tally.counts().1;
         self.many(package, seeds, before)?;
         if self.tally.counts().1 == failures {
@@ -68,11 +74,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs a program of this workspace in an optimised build, as the test `name`.
+    /// Runs a program of this workspace in an optimised build, as the test `name`. It says what it
+    /// has done, in records.
     fn optimised(&mut self, name: &str, package: &str, arguments: &[String]) -> anyhow::Result<()> {
         let mut cargo = self.place.cargo();
         cargo.args(["run", "-q", "--release", "-p", package, "--"]).args(arguments);
-        self.timed(name, cargo)
+        self.timed(name, cargo, |_| Counted::default())
     }
 
     /// Runs all points of a workload of the assembled kernels, and a quarter of those that it
@@ -85,15 +92,16 @@ impl Bench<'_> {
         self.optimised(&format!("{test}.fresh"), "assembled", &[&all[..], &fresh].concat())
     }
 
-    /// Runs the tests of packages that are ignored otherwise, as the test `name`.
-    fn ignored(&mut self, name: &str, packages: &[&str]) -> anyhow::Result<()> {
+    /// Runs the tests of packages that are ignored otherwise, as the test `name`. If they pass,
+    /// they have done `all`.
+    fn ignored(&mut self, name: &str, packages: &[&str], all: Counted) -> anyhow::Result<()> {
         let mut cargo = self.place.cargo();
         cargo.args(["test", "-q", "--release"]);
         for package in packages {
             cargo.args(["-p", package]);
         }
         cargo.args(["--", "--ignored"]);
-        self.timed(name, cargo)
+        self.timed(name, cargo, |good| if good { all } else { Counted::default() })
     }
 
     /// Cuts the power of simulated disks. The number of cuts so far is in a file, so that an
@@ -102,19 +110,30 @@ impl Bench<'_> {
         let mut cargo = self.place.cargo();
         cargo.args(["test", "-q", "--release", "-p", "fs", "--test", "fs", "--"]);
         cargo.args(["--ignored", "--nocapture", "ten_thousand_cuts"]);
-        cargo.env("PEN_EXT2_CUTS", self.place.target.join("ext2-cuts"));
-        self.timed("ext2.nightly", cargo)
+        let file = self.place.target.join("ext2-cuts");
+        cargo.env("PEN_EXT2_CUTS", &file);
+        let before = number_in(&file);
+        let cuts = |_| Counted::of(number_in(&file).saturating_sub(before), "cuts");
+        self.timed("ext2.nightly", cargo, cuts)
     }
 
-    /// Runs a command as the test `name`.
-    fn timed(&mut self, name: &str, mut cargo: Command) -> anyhow::Result<()> {
+    /// Runs a command as the test `name`. It has done what its records say, and what `count`
+    /// returns, given whether it passed.
+    fn timed(
+        &mut self,
+        name: &str,
+        mut cargo: Command,
+        count: impl FnOnce(bool) -> Counted,
+    ) -> anyhow::Result<()> {
         if self.tally.is_done(name) {
             return Ok(());
         }
         let start = Instant::now();
         let step = Step::begin(name);
-        let good = cargo.status()?.success();
+        let (good, mut done) = listened(&mut cargo)?;
         step.done();
+        done.add_all(&count(good));
+        self.tally.counted(name, start.elapsed(), &done)?;
         match good {
             true => {
                 self.tally.passed(name, start.elapsed());
@@ -123,5 +142,45 @@ impl Bench<'_> {
             false => self.tally.failed(name, start.elapsed(), "see above"),
         }
         Ok(())
+    }
+}
+
+/// Returns the number in a file; 0 if there is none.
+fn number_in(file: &Path) -> u64 {
+    std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Runs a command whose output is shown. Returns whether it succeeded, and what the records in its
+/// output count.
+fn listened(command: &mut Command) -> anyhow::Result<(bool, Counted)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut output = BufReader::new(child.stdout.take().context("no output of a test")?);
+    let (mut counted, mut line) = (Counted::default(), Vec::new());
+    while output.read_until(b'\n', &mut line)? > 0 {
+        std::io::stdout().write_all(&line)?;
+        if let Some((_, count, unit)) = said(&String::from_utf8_lossy(&line)) {
+            // A float beyond the range becomes the nearest number.
+            counted.add(count as u64, &unit);
+        }
+        line.clear();
+    }
+    Ok((child.wait()?.success(), counted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_counts_by_the_records_in_its_output() {
+        let script = "echo begun; echo record a.b 12 seeds; echo record a.c 3 points; \
+                      echo record a.d 1 seeds; printf 'record broken'; exit $CODE";
+        for (code, good) in [("0", true), ("1", false)] {
+            let mut command = Command::new("sh");
+            command.env("CODE", code).args(["-c", script]);
+            let mut wanted = Counted::of(13, "seeds");
+            wanted.add(3, "points");
+            assert_eq!(listened(&mut command).unwrap(), (good, wanted));
+        }
     }
 }

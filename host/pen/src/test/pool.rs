@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use tree::counted::Counted;
 use tree::interrupt;
 
 /// Nothing is silent for longer.
@@ -26,9 +27,11 @@ pub struct Job<'a> {
     pub folder: PathBuf,
     /// Nothing else runs meanwhile.
     pub alone: bool,
-    /// What it does.
-    pub run: Box<dyn FnOnce() -> anyhow::Result<Passed> + Send + 'a>,
+    /// What it does. It counts what it has done, whether it passes or not.
+    pub run: Box<Run<'a>>,
 }
+
+type Run<'a> = dyn FnOnce(&mut Counted) -> anyhow::Result<Passed> + Send + 'a;
 
 /// What has passed.
 pub enum Passed {
@@ -38,10 +41,17 @@ pub enum Passed {
     These(Vec<(String, Duration)>),
 }
 
+/// How a test went.
+struct Ended {
+    took: Duration,
+    result: anyhow::Result<Passed>,
+    counted: Counted,
+}
+
 /// What the workers tell.
 enum Event {
     Begun(usize),
-    Ended(usize, Duration, anyhow::Result<Passed>),
+    Ended(usize, Ended),
 }
 
 /// Runs all `jobs`.
@@ -84,10 +94,12 @@ fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: &S
             return;
         }
         // A panic is a failure like any other, and boards go down as it unwinds.
-        let run = || clear(&job.folder).and_then(|()| (job.run)());
+        let mut counted = Counted::default();
+        let run = || clear(&job.folder).and_then(|()| (job.run)(&mut counted));
         let result = catch_unwind(AssertUnwindSafe(run));
         let result = result.unwrap_or_else(|_| Err(anyhow!("it panicked; see above")));
-        if events.send(Event::Ended(index, start.elapsed(), result)).is_err() {
+        let ended = Ended { took: start.elapsed(), result, counted };
+        if events.send(Event::Ended(index, ended)).is_err() {
             return;
         }
     }
@@ -115,9 +127,11 @@ fn tell(
     loop {
         match inbox.recv_timeout(REMINDER.saturating_sub(said.elapsed())) {
             Ok(Event::Begun(index)) => drop(running.insert(index, Instant::now())),
-            Ok(Event::Ended(index, took, result)) => {
+            Ok(Event::Ended(index, one)) => {
                 running.remove(&index);
-                ended.insert(index, (took, result));
+                // At once: results wait for those of tests before them, and may be interrupted.
+                tally.counted(&all[index].0, one.took, &one.counted)?;
+                ended.insert(index, one);
             }
             Err(RecvTimeoutError::Timeout) => {
                 said = Instant::now();
@@ -125,14 +139,14 @@ fn tell(
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        while let Some((took, result)) = ended.remove(&next) {
-            one(&all[next], took, result, tally)?;
+        while let Some(it) = ended.remove(&next) {
+            one(&all[next], it, tally)?;
             (next, said) = (next + 1, Instant::now());
         }
     }
     // An interrupt leaves gaps in the order.
-    for (index, (took, result)) in ended {
-        one(&all[index], took, result, tally)?;
+    for (index, it) in ended {
+        one(&all[index], it, tally)?;
     }
     Ok(())
 }
@@ -152,8 +166,7 @@ fn under_way(
 /// Says how one went; the folder of a failed one is kept.
 fn one(
     (name, folder): &(String, PathBuf),
-    took: Duration,
-    result: anyhow::Result<Passed>,
+    Ended { took, result, .. }: Ended,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let seconds = took.as_secs_f64();
@@ -184,13 +197,15 @@ fn one(
 
 #[cfg(test)]
 mod tests {
+    use super::super::counts::Counts;
+    use super::super::night::Night;
     use super::*;
     use anyhow::bail;
     use std::sync::Barrier;
 
     fn job<'a>(name: &str, run: impl FnOnce() -> anyhow::Result<Passed> + Send + 'a) -> Job<'a> {
         let folder = "no-such-folder".into();
-        Job { name: name.into(), folder, alone: false, run: Box::new(run) }
+        Job { name: name.into(), folder, alone: false, run: Box::new(|_| run()) }
     }
 
     #[test]
@@ -216,6 +231,33 @@ mod tests {
         run(jobs, Lanes::Free(2), &mut tally).unwrap();
         assert_eq!(tally.failures(), ["first: one", "second: two"]);
         assert_eq!(tally.counts(), (1, 2));
+    }
+
+    #[test]
+    fn a_night_counts_what_failed_tests_have_done_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let night = Night::begin(&at("night"), "one", false).unwrap();
+        let mut tally = Tally::of(Some((night, Counts::begin(&at("counts"), false).unwrap())));
+        let counting = |name, count: u64, is_good: bool| Job {
+            run: Box::new(move |done: &mut Counted| {
+                done.add(count, "cuts");
+                ensure!(is_good, "it fails");
+                Ok(Passed::Itself)
+            }),
+            ..job(name, || bail!("it is not run"))
+        };
+        tally.begin_stage("scenarios");
+        let jobs = vec![counting("first", 5, false), counting("second", 7, true)];
+        run(jobs, Lanes::Free(2), &mut tally).unwrap();
+        tally.end_stage("scenarios", Duration::ZERO).unwrap();
+        let text = std::fs::read_to_string(at("counts")).unwrap();
+        let steps = text.lines().filter_map(|line| line.strip_prefix("step\t"));
+        let steps = steps.map(|line| line.split('\t').collect::<Vec<_>>());
+        // The third one is a time.
+        let mut steps: Vec<_> = steps.map(|it| [it[0], it[1], it[3], it[4]].join(" ")).collect();
+        steps.sort();
+        assert_eq!(steps, ["first cuts 5 5", "scenarios tests 1 1", "second cuts 7 7"]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What came of the tests, and where the time went.
 
+use super::counts::Counts;
 use super::night::Night;
 use std::time::Duration;
+use tree::counted::Counted;
 
 /// So many of the slowest are named.
 const SLOWEST: usize = 10;
@@ -11,27 +13,42 @@ const SLOWEST: usize = 10;
 pub struct Tally {
     passed: usize,
     failed: usize,
+    /// How many had passed when the stage began.
+    passed_before: usize,
     /// What failed and why: said again at the end, where a long log is read first.
     failures: Vec<String>,
     stages: Vec<(String, Duration)>,
     times: Vec<(String, Duration)>,
     /// Of a nightly run.
-    night: Option<Night>,
+    night: Option<(Night, Counts)>,
 }
 
 impl Tally {
-    pub fn of(night: Option<Night>) -> Tally {
+    pub fn of(night: Option<(Night, Counts)>) -> Tally {
         Tally { night, ..Tally::default() }
     }
 
     /// Returns whether a test, or a program of tests, has passed in the run that this one resumes.
     pub fn is_done(&self, name: &str) -> bool {
-        self.night.as_ref().is_some_and(|night| night.has(name))
+        self.night.as_ref().is_some_and(|(night, _)| night.has(name))
     }
 
     /// Records for a later run that a test, or a program of tests, has passed.
     pub fn done(&mut self, name: &str) -> std::io::Result<()> {
-        self.night.as_mut().map_or(Ok(()), |night| night.add(name))
+        self.night.as_mut().map_or(Ok(()), |(night, _)| night.add(name))
+    }
+
+    /// Adds what a test or a program has done to the counts of the night.
+    pub fn counted(&mut self, name: &str, took: Duration, done: &Counted) -> anyhow::Result<()> {
+        self.night.as_mut().map_or(Ok(()), |(_, counts)| counts.add(name, took, done))
+    }
+
+    /// Begins a stage.
+    pub fn begin_stage(&mut self, name: &str) {
+        self.passed_before = self.passed;
+        if let Some((_, counts)) = &mut self.night {
+            counts.begin_stage(name);
+        }
     }
 
     /// One has passed.
@@ -51,9 +68,11 @@ impl Tally {
         self.times.push((name.to_string(), took));
     }
 
-    /// How long a stage took.
-    pub fn stage(&mut self, name: &str, took: Duration) {
+    /// Ends the stage, which took so long.
+    pub fn end_stage(&mut self, name: &str, took: Duration) -> anyhow::Result<()> {
         self.stages.push((name.to_string(), took));
+        let tests = (self.passed - self.passed_before) as u64;
+        self.night.as_mut().map_or(Ok(()), |(_, counts)| counts.end_stage(tests))
     }
 
     /// How many have passed and failed.
@@ -64,6 +83,11 @@ impl Tally {
     /// What failed, and why.
     pub fn failures(&self) -> &[String] {
         &self.failures
+    }
+
+    /// Returns the table of what this night and all nights have done, after a nightly run.
+    pub fn night(&self) -> Option<String> {
+        self.night.as_ref().map(|(_, counts)| counts.report())
     }
 
     /// Where the time went: the stages in their order, and the slowest tests.
@@ -91,7 +115,7 @@ mod tests {
             tally.passed(&format!("test-{number:02}"), Duration::from_secs(number));
         }
         tally.failed("test-20", Duration::from_secs(99), "it is wrong");
-        tally.stage("scenarios", Duration::from_secs(7));
+        tally.end_stage("scenarios", Duration::from_secs(7)).unwrap();
         let report = tally.report();
         assert!(report.contains("scenarios") && report.contains("7.0 s"));
         let place = |name: &str| report.find(name);

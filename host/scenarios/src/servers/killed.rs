@@ -108,7 +108,9 @@ impl Pair {
     /// One kill.
     fn round(&mut self, rig: &mut Rig, round: u64) -> Result<(), Failure> {
         let failed = |why: Failure| Failure::Wrong(format!("kill {round}: {why}"));
-        self.kill(rig, round).map_err(failed)
+        self.kill(rig, round).map_err(failed)?;
+        rig.counted.add(1, "kills");
+        Ok(())
     }
 
     fn kill(&mut self, rig: &mut Rig, round: u64) -> Result<(), Failure> {
