@@ -14,6 +14,10 @@
 //! ```
 //! Only time counts that a suspect has really executed, so a domain that its host does not run, or
 //! that a debugger holds, is never accused. A wait counts while its core reports that it continues.
+//!
+//! If that time is not measured, the time counts for which the suspect had power, and UNMEASURED is
+//! the bound instead of HARD. Then S only *seems* to hang: it is reported once in its life, it does
+//! not abandon its step, and nothing counts from before a moment in which no core waited.
 
 use abi::boot::{MAX_CORES, MAX_DOMAINS};
 use abi::hang::{Blame, Item, Wait, pack_demand, unpack_answer, unpack_wait};
@@ -25,6 +29,8 @@ use std::collections::VecDeque;
 pub struct Limits {
     pub soft: u64,
     pub hard: u64,
+    /// For a domain whose executed time is not measured.
+    pub unmeasured: u64,
     /// Maximum number of verdicts within an hour.
     pub verdicts: usize,
 }
@@ -33,6 +39,9 @@ pub struct Limits {
 const PAUSE: u64 = 10_000_000;
 const MAX_PAUSE: u64 = 1_000_000_000;
 const HOUR: u64 = 3_600_000_000_000;
+/// A core whose domain's time is not measured waits no more if its report stays the same for the
+/// bound, divided by this.
+const SILENT: u64 = 10;
 
 /// What the judge knows of a domain.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +51,8 @@ pub struct Facts {
     pub runs: bool,
     /// How long it has executed, in ns, from any beginning.
     pub executed: u64,
+    /// Whether that was measured; otherwise it is how long the domain was powered.
+    pub measured: bool,
     pub waits: [Wait; MAX_CORES],
     pub answer: u64,
     pub locks: [LockWord; LOCKS],
@@ -56,6 +67,8 @@ pub enum Action {
     Hangs(usize, Item),
     /// It hangs, but there have been too many verdicts.
     Spared(usize, Item),
+    /// It may hang: another one waits for this item. What it has executed is not measured.
+    Seems(usize, Item),
 }
 
 /// The search for the domain that holds up a page.
@@ -115,12 +128,22 @@ struct Grip {
 #[derive(Debug, Default)]
 struct Suspect {
     epoch: u64,
+    measured: bool,
     condemned: bool,
+    /// It was reported that it seems to hang.
+    reported: bool,
     heard: [Heard; MAX_CORES],
     grips: [Grip; LOCKS],
     /// The number of its last demand, and the core whose trail has made it and not ended with it.
     number: u32,
     asker: Option<(usize, usize)>,
+}
+
+impl Suspect {
+    /// Returns whether nothing more can follow from what is found out about it.
+    fn is_judged(&self) -> bool {
+        self.condemned || !self.measured && self.reported
+    }
 }
 
 /// The judge of a board.
@@ -163,14 +186,23 @@ impl Judge {
         std::mem::take(&mut self.actions)
     }
 
-    /// Forgets the earlier lives of domains, and what trails have found out about them.
+    /// Forgets the earlier lives of domains, times on another clock, and what trails have found out
+    /// about them.
     fn forget_lives(&mut self, facts: &[Facts]) {
         for (at, facts) in facts.iter().enumerate().take(self.domains.len()) {
-            let Suspect { epoch, number, .. } = self.domains[at];
-            if epoch == facts.epoch {
+            let Suspect { epoch, measured, number, condemned, reported, .. } = self.domains[at];
+            let same_life = epoch == facts.epoch;
+            if same_life && measured == facts.measured {
                 continue;
             }
-            self.domains[at] = Suspect { epoch: facts.epoch, number, ..Suspect::default() };
+            self.domains[at] = Suspect {
+                epoch: facts.epoch,
+                measured: facts.measured,
+                condemned: same_life && condemned,
+                reported: same_life && reported,
+                number,
+                ..Suspect::default()
+            };
             let heard = self.domains.iter_mut().flat_map(|domain| &mut domain.heard);
             heard.filter(|heard| heard.trail.at == at).for_each(|heard| heard.trail = BEGIN);
         }
@@ -179,16 +211,22 @@ impl Judge {
     /// Takes in the reports.
     fn hear(&mut self, facts: &[Facts]) {
         self.forget_lives(facts);
-        for (suspect, facts) in self.domains.iter_mut().zip(facts) {
-            for (heard, &wait) in suspect.heard.iter_mut().zip(&facts.waits) {
+        for (suspect, now) in self.domains.iter_mut().zip(facts) {
+            let Limits { hard, unmeasured, .. } = self.limits;
+            let most = if now.measured { hard } else { unmeasured / SILENT };
+            for (heard, &wait) in suspect.heard.iter_mut().zip(&now.waits) {
                 if heard.wait.what != wait.what {
                     heard.trail = BEGIN;
                 }
                 if heard.wait != wait {
-                    (heard.wait, heard.executed) = (wait, facts.executed);
+                    (heard.wait, heard.executed) = (wait, now.executed);
                 }
-                let age = facts.executed - heard.executed.min(facts.executed);
-                heard.fresh = wait.what != 0 && facts.runs && age < self.limits.hard;
+                let age = now.executed - heard.executed.min(now.executed);
+                heard.fresh = wait.what != 0 && now.runs && age < most;
+                let measured = facts.get(heard.trail.at).is_none_or(|suspect| suspect.measured);
+                if !heard.fresh && !measured {
+                    heard.trail = BEGIN;
+                }
             }
         }
         // The answer to a demand is not awaited any more if the wait is over.
@@ -217,7 +255,7 @@ impl Judge {
         let at = trail.at;
         if at >= facts.len() {
             trail = self.restart(trail, now);
-        } else if facts[at].runs && now >= trail.not_before && !self.domains[at].condemned {
+        } else if facts[at].runs && now >= trail.not_before && !self.domains[at].is_judged() {
             trail = match trail.asked {
                 0 => self.ask(trail, from, page, &facts[at]),
                 _ => self.consider(trail, page, now, &facts[at]),
@@ -246,7 +284,8 @@ impl Judge {
 
     fn consider(&mut self, trail: Trail, page: u32, now: u64, facts: &Facts) -> Trail {
         let (number, blame) = unpack_answer(facts.answer);
-        let executed = |since: u64| facts.executed.saturating_sub(since) >= self.limits.hard;
+        let bound = self.bound(facts);
+        let executed = |since: u64| facts.executed.saturating_sub(since) >= bound;
         if number != trail.asked {
             if executed(trail.asked_at) {
                 self.convict(trail.at, Item::Page(page), now);
@@ -300,10 +339,10 @@ impl Judge {
             }
             let (spent, warned) = (executed.saturating_sub(grip.since), grip.warned);
             let item = Item::Lock(lock as u8);
-            if spent >= self.limits.hard {
+            if spent >= self.bound(facts) {
                 self.convict(at, item, now);
             } else if spent >= self.limits.soft
-                && !(warned || word.wants())
+                && !(warned || word.wants() || !facts.measured)
                 && self.demand(at, item).is_some()
             {
                 self.domains[at].grips[lock].warned = true;
@@ -311,10 +350,20 @@ impl Judge {
         }
     }
 
+    /// Returns after how much time a domain hangs.
+    fn bound(&self, facts: &Facts) -> u64 {
+        if facts.measured { self.limits.hard } else { self.limits.unmeasured }
+    }
+
     fn convict(&mut self, at: usize, item: Item, now: u64) {
-        if std::mem::replace(&mut self.domains[at].condemned, true) {
+        if self.domains[at].is_judged() {
             return;
         }
+        if !self.domains[at].measured {
+            self.domains[at].reported = true;
+            return self.actions.push(Action::Seems(at, item));
+        }
+        self.domains[at].condemned = true;
         while self.verdicts.front().is_some_and(|&then| now.saturating_sub(then) > HOUR) {
             self.verdicts.pop_front();
         }

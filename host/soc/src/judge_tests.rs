@@ -5,7 +5,7 @@ use abi::hang::{pack_answer, pack_wait, unpack_demand};
 use base::prng::Prng;
 
 const MS: u64 = 1_000_000;
-const LIMITS: Limits = Limits { soft: 25 * MS, hard: 50 * MS, verdicts: 3 };
+const LIMITS: Limits = Limits { soft: 25 * MS, hard: 50 * MS, unmeasured: 5000 * MS, verdicts: 3 };
 const PAGE: Item = Item::Page(7);
 const LOCK: usize = 4;
 
@@ -26,10 +26,18 @@ struct Board {
 
 impl Board {
     fn new(domains: usize) -> Board {
-        let facts = vec![Facts { epoch: 1, runs: true, ..Facts::default() }; domains];
+        let facts = Facts { epoch: 1, runs: true, measured: true, ..Facts::default() };
+        let facts = vec![facts; domains];
         let judge = Judge::new(domains, LIMITS);
         let (blames, executes) = (vec![Some(Blame::Nothing); domains], vec![true; domains]);
         Board { judge, now: 0, facts, blames, executes }
+    }
+
+    /// A host that does not tell how long domains execute. Time passes for all that have power.
+    fn unmeasured(domains: usize) -> Board {
+        let mut board = Board::new(domains);
+        board.facts.iter_mut().for_each(|facts| facts.measured = false);
+        board
     }
 
     fn wait(&mut self, domain: usize, core: usize, item: Item, suspect: u8) {
@@ -176,6 +184,82 @@ fn verdicts_are_limited() {
     }
     let hangs = Action::Hangs(1, PAGE);
     assert_eq!(seen, [hangs, hangs, hangs, Action::Spared(1, PAGE)]);
+}
+
+#[test]
+fn without_a_measurement_a_domain_that_does_not_answer_is_reported_once_in_its_life() {
+    let mut board = Board::unmeasured(2);
+    board.blames[1] = None;
+    board.wait(0, 0, PAGE, 1);
+    assert_eq!(board.verdicts(5000), []);
+    assert_eq!(board.verdicts(10), [Action::Seems(1, PAGE)]);
+    assert_eq!(board.verdicts(20_000), []);
+    board.wait(0, 0, Item::Page(8), 1);
+    assert_eq!(board.verdicts(20_000), [], "another page");
+    board.facts[1].epoch = 2;
+    assert_eq!(board.verdicts(5100), [Action::Seems(1, Item::Page(8))]);
+}
+
+#[test]
+fn without_a_measurement_no_step_is_abandoned_and_no_verdict_is_spent() {
+    let mut board = Board::unmeasured(2);
+    board.facts[1].locks[LOCK] = LockWord::default().attempt();
+    board.wait(0, 0, Item::Lock(LOCK as u8), 0);
+    let looks: Vec<_> = (0..1100).flat_map(|_| board.pass(|_, _| true)).collect();
+    assert_eq!(looks, [Action::Seems(1, Item::Lock(LOCK as u8))]);
+    let looks: Vec<_> = (0..5000).flat_map(|_| board.pass(|_, _| true)).collect();
+    assert_eq!(looks, []);
+    assert_eq!(board.judge.verdicts.len(), 0);
+}
+
+#[test]
+fn without_a_measurement_the_time_of_a_waiter_that_has_stopped_does_not_count() {
+    for lock in [false, true] {
+        let mut board = Board::unmeasured(2);
+        board.blames[1] = None;
+        match lock {
+            true => {
+                board.facts[1].locks[LOCK] = LockWord::default().attempt();
+                board.wait(0, 0, Item::Lock(LOCK as u8), 0);
+            }
+            false => board.wait(0, 0, PAGE, 1),
+        }
+        // A debugger holds both again and again, for longer than the bound.
+        for _ in 0..5 {
+            assert_eq!(board.verdicts(4000), []);
+            let held: Vec<_> = (0..2000).flat_map(|_| board.pass(|_, _| false)).collect();
+            assert!(!held.iter().any(|a| matches!(a, Action::Seems(..))), "{held:?}");
+        }
+        assert!(matches!(board.verdicts(5100)[..], [Action::Seems(1, _)]));
+    }
+}
+
+#[test]
+fn without_a_measurement_a_domain_that_answers_and_one_without_power_are_not_reported() {
+    let mut board = Board::unmeasured(3);
+    board.blames = vec![Some(Blame::Nothing), Some(Blame::Peer(2)), None];
+    board.facts[2].runs = false;
+    board.executes[2] = false;
+    board.wait(0, 0, PAGE, 1);
+    assert_eq!(board.verdicts(60_000), []);
+    (board.facts[2].runs, board.executes[2]) = (true, true);
+    assert_eq!(board.verdicts(5100), [Action::Seems(2, PAGE)], "at the end of the trail");
+}
+
+#[test]
+fn a_domain_that_was_reported_is_judged_when_its_time_can_be_measured() {
+    let mut board = Board::unmeasured(2);
+    board.blames[1] = None;
+    board.wait(0, 0, PAGE, 1);
+    assert_eq!(board.verdicts(5100), [Action::Seems(1, PAGE)]);
+    board.facts[1].measured = true;
+    board.facts[1].executed = 3;
+    assert_eq!(board.verdicts(45), [], "nothing counts from the other clock");
+    assert_eq!(board.verdicts(20), [Action::Hangs(1, PAGE)]);
+    for measured in [false, true] {
+        board.facts[1].measured = measured;
+        assert_eq!(board.verdicts(20_000), [], "it is judged once");
+    }
 }
 
 /// Domain 0 waits for page and lock; every other domain is alive, slow or hung. The blame of a live

@@ -12,12 +12,19 @@ use abi::soc::state;
 
 /// More verdicts within an hour are not carried out: something is wrong that no restart mends.
 const VERDICTS: usize = 500;
+/// If the host does not tell what a domain has executed, it seems to hang after so many times the
+/// bound: unless its host gives it less than a hundredth of a processor, it has executed the bound.
+const UNMEASURED: u64 = 100;
+/// The most ns between two looks that count as time in which a domain had power: looks are more
+/// frequent, unless the soc itself was held.
+const LONGEST: u64 = 1_000_000_000;
 
 /// The judge with its sources.
 pub(super) struct Hangs {
     judge: Judge,
     executed: Vec<Executed>,
-    /// In the lab: how long each domain has run, and when that was counted.
+    /// In the lab, and without another measure: how long each domain has run, and when that was
+    /// counted.
     ran: Vec<u64>,
     counted: u64,
     enabled: bool,
@@ -27,7 +34,8 @@ pub(super) struct Hangs {
 impl Hangs {
     pub fn new(config: &Config) -> Hangs {
         let (domains, hard) = (config.domains.len(), config.hang_ms * 1_000_000);
-        let limits = Limits { soft: hard / 2, hard, verdicts: VERDICTS };
+        let unmeasured = hard.saturating_mul(UNMEASURED);
+        let limits = Limits { soft: hard / 2, hard, unmeasured, verdicts: VERDICTS };
         Hangs {
             judge: Judge::new(domains, limits),
             executed: (0..domains).map(|_| Executed::default()).collect(),
@@ -36,6 +44,12 @@ impl Hangs {
             enabled: hard > 0,
             busy: false,
         }
+    }
+
+    /// Adds the time that has passed, if the domain `d` runs. Returns how long it has run.
+    fn powered(&mut self, d: usize, runs: bool, passed: u64) -> u64 {
+        self.ran[d] += if runs { passed } else { 0 };
+        self.ran[d]
     }
 }
 
@@ -75,15 +89,15 @@ impl Supervisor {
         let runs = self.power.view(d).is_some_and(|view| {
             !view.busy && matches!(view.state, state::RUNNING | state::BOOTING)
         });
-        let executed = if self.gate().is_lab() {
-            let passed = self.now().saturating_sub(self.hangs.counted);
-            self.hangs.ran[d] += if runs { passed } else { 0 };
-            self.hangs.ran[d]
-        } else {
-            let process = self.qemus[d].as_ref().map(Qemu::pid);
-            process.map_or(0, |process| self.hangs.executed[d].read(process))
+        let passed = self.now().saturating_sub(self.hangs.counted);
+        let measured = match self.qemus[d].as_ref().map(Qemu::pid) {
+            _ if self.gate().is_lab() => Some(self.hangs.powered(d, runs, passed)),
+            None => Some(0),
+            Some(process) => self.hangs.executed[d].read(process),
         };
-        let mut facts = Facts { runs, executed, ..Facts::default() };
+        let executed = measured.unwrap_or_else(|| self.hangs.powered(d, runs, passed.min(LONGEST)));
+        let measured = measured.is_some();
+        let mut facts = Facts { runs, executed, measured, ..Facts::default() };
         self.parts.chip.hang_facts(d, &mut facts)?;
         Ok(facts)
     }
@@ -109,6 +123,18 @@ impl Supervisor {
             Action::Spared(d, item) => {
                 let (name, what) = (self.name(d), name(item));
                 log::error!("{name} hangs: others wait for {what}. Too many have hung; it stays.");
+            }
+            Action::Seems(d, item) => {
+                let sentence = format!(
+                    "{} seems to hang: others wait for {}. This host does not tell how long it \
+                     has executed, so it is not reset",
+                    self.name(d),
+                    name(item)
+                );
+                log::error!("{sentence}, at {} us.", self.now() / 1000);
+                if let Some(voice) = &self.parts.voice {
+                    voice.say(&format!("{sentence}."));
+                }
             }
         }
         Ok(())
