@@ -6,8 +6,8 @@
 //! board's command line contains `root=NAME`. The thread is a client of the service like any other,
 //! so it does not matter which kernel executes the service; while there is nothing to do, it does
 //! not poll ([`Patience::IDLE`]). When the service has restarted, the disk is mounted again.
-//! Threads that serve others wait for the root file system ([`disk::await_root`]). With `ram=NAME` the
-//! disk is one in memory ([`medium`]).
+//! Threads that serve others wait for the root file system ([`disk::await_root`]). With `ram=NAME`
+//! the disk is one in memory ([`medium`]).
 
 mod medium;
 

@@ -2,9 +2,10 @@
 //! without I/O.
 //!
 //! Contract: a step is over if it is seen in [`LOOKS`] interrupts, each [`LOOK_NS`] or more after
-//! the one before. A core that its host does not run, or that a debugger holds, takes no interrupts, so the
-//! time in which it executes nothing counts little. Each attempt at a lock between domains changes
-//! the domain's word, so the word of a lock that the step has tells one step from the next.
+//! the one before. A core that its host does not run, or that a debugger holds, takes no
+//! interrupts, so the time in which it executes nothing counts little. Each attempt at a lock
+//! between domains changes the domain's word, so the word of a lock that the step has tells one
+//! step from the next.
 
 use abi::lock::LockWord;
 

@@ -4,8 +4,8 @@
 //! ```text
 //!   sleep           sleeps for an hour
 //!   waits KERNEL    starts `sleep` on that kernel; its end must be reported as lost
-//!   works ROUNDS    computes, writes and reads a file in memory: each read has what was written, or
-//!                   the file service has restarted, which only one round notices
+//!   works ROUNDS    computes, writes and reads a file in memory: each read has what was written,
+//!                   or the file service has restarted, which only one round notices
 //!   lasts ROUNDS    does the same with a file on a disk: what was synced is there
 //! ```
 
