@@ -173,7 +173,7 @@ fn load(rig: &mut Rig, round: u64, first: &str, waits: &str) -> Result<(), Failu
     for (on, seed) in [("", 100), ("on shadow ", 200)] {
         demand(rig, &format!("{on}aside exercise {} 1500", seed + round), "begun")?;
     }
-    demand(rig, &format!("on shadow {}", waiting(700, first, waits)), "begun").map(drop)
+    demand(rig, &format!("on shadow aside {first}nap 700 then {waits}"), "begun").map(drop)
 }
 
 /// A step hangs, and only its own kernel waits: for its core, or for its turn. It is abandoned.

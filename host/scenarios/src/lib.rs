@@ -219,6 +219,7 @@ pub const ALL: &[Scenario] = &[
     on("rest.devices", "duo-rest", |rig| rest::devices(rig, 3)),
     on("rest.streams", "duo-rest", |rig| rest::streams(rig, 3)),
     on("rest.cores", "duo-rest", |rig| rest::cores(rig, 20)),
+    on("rest.prompt", "duo-rest", |rig| rest::prompt(rig, 2)),
     on("rest.timers", "duo-rest", |rig| rest::timers(rig, 2)),
     on("rest.services", "duo-rest", services::shared),
     on("rest.power", "duo-rest", watts::counts),

@@ -4,7 +4,7 @@ use super::host::{at_once, pattern, pull, push};
 use super::machine::{demand, until};
 use super::peers::wait_for_domain;
 use super::programs::Running;
-use super::{Failure, PATIENCE, Rig, disk, lives, programs, services};
+use super::{Failure, PATIENCE, Rig, disk, lives, programs, services, system};
 use abi::soc::{ChipPage, DomainStatus, state};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -106,6 +106,27 @@ pub fn streams(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     }
     demand(rig, &format!("kill {sleeps}"), "")?;
     served.end().map(|_| ())
+}
+
+/// The weak kernel has the console. What is typed at the shell's prompt, and what runs there, does
+/// not wake main; a program on main does. A shell that dies with its kernel comes back with it.
+pub fn prompt(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
+    system::begin_with(rig, "console=shadow")?;
+    for round in 0..rounds {
+        let before = rests_long(rig, 0)?;
+        let text = format!("typed in round {round}");
+        system::says(rig, &format!("echo {text} > /home/note; sync"), "[0]")?;
+        system::says(rig, "KERNEL=1 cat /home/note", &format!("{text}\n[0]"))?;
+        still_rests(rig, before, &text)?;
+        system::says(rig, "KERNEL=0 seq 2 | wc -l", "2\n[0]")?;
+        if starts(rig, 0)? == before {
+            return Err(Failure::Wrong("main ran a program without being woken".into()));
+        }
+        rig.kill("shadow")?;
+        rig.expect("kernel shadow", PATIENCE)?;
+        rig.expect("/ $ ", PATIENCE)?;
+    }
+    system::says(rig, "cat /home/note | wc -w", "4\n[0]")
 }
 
 /// Programs that never wait begin while main tries to rest. The attempt ends, and with it the time

@@ -23,7 +23,12 @@ const PROMPT: &str = " $ ";
 
 /// Starts a board with a system on its disk, and waits for the shell's first prompt.
 pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
-    rig.set_arguments(&system::arguments(""));
+    begin_with(rig, "")
+}
+
+/// Does the same with words on the board's command line.
+pub(super) fn begin_with(rig: &mut Rig, words: &str) -> Result<(), Failure> {
+    rig.set_arguments(&system::arguments(words));
     // The disk of an earlier run would be kept.
     start(rig, |instance| Ok(std::fs::remove_file(instance.path("disk.disk"))?))
 }

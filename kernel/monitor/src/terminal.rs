@@ -7,7 +7,8 @@
 //!   text <--thread "screen"--- the terminal <-- programs
 //!           thread "init"      /bin/sh /etc/rc, then PROGRAM again and again
 //! ```
-//! After a restart of the file service, a new terminal is made. A kernel that does not have the
+//! With `console=DOMAIN` on the command line, the terminal and the program are there while that
+//! domain lives. After a restart of the file service, a new terminal is made. A kernel that does not have the
 //! console any more closes its terminal, which ends the programs there; another kernel has another
 //! terminal.
 
@@ -276,8 +277,10 @@ fn await_program(session: &Session, program: &str) {
 /// must not be ended by ctrl-c.
 fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: bool) {
     let Ok(root) = with_files(session, |client| client.root()) else { return };
+    let kernel =
+        duty::named_home(session.kernel).map_or(ANY_KERNEL, |_| session.kernel.me.0.into());
     let launch = Launch {
-        kernel: ANY_KERNEL,
+        kernel,
         path: path.as_bytes(),
         arguments: arguments.as_bytes(),
         environment: ENVIRONMENT,

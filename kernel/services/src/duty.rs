@@ -2,8 +2,8 @@
 //!
 //! - It serves the interrupts of the devices that they share, or not: `kernel_power::duty`.
 //! - It takes the timers that kernels leave which rest, or not: `kernel_power::timers`.
-//! - It reads the console, or not: the first domain that is not dead does. One that rests is woken
-//!   by a key.
+//! - It reads the console, or not: the console's home does while it lives, and otherwise the first
+//!   domain that is not dead. One that rests is woken by a key.
 
 use crate::kernel::Kernel;
 use crate::services::{ALL_DUE, NONE_DUE, Timers};
@@ -88,16 +88,33 @@ pub fn reads_console(kernel: &Kernel) -> bool {
         (0, _) => true,
         (_, found) => state::is_over(found),
     };
-    let mut domains = (0..kernel.blob.domains().len() as u8).map(DomainId);
-    let alive = domains.find(|&domain| !is_dead(domain));
-    let reader = alive.filter(|_| kernel.devices.shares(device::CONSOLE));
-    reader.unwrap_or(DomainId(console.home as u8)) == kernel.me
+    if !kernel.devices.shares(device::CONSOLE) {
+        return console.home == u32::from(kernel.me.0);
+    }
+    let home = console_home(kernel).into_iter();
+    let mut domains = home.chain((0..kernel.blob.domains().len() as u8).map(DomainId));
+    domains.find(|&domain| !is_dead(domain)) == Some(kernel.me)
+}
+
+/// Returns the console's home: the domain that the command line names, or the board.
+fn console_home(kernel: &Kernel) -> Option<DomainId> {
+    named_home(kernel).or_else(|| {
+        let (console, _) = kernel.devices.numbered(kernel, device::CONSOLE)?;
+        Some(DomainId(console.home as u8))
+    })
+}
+
+/// Returns the domain that the command line names as the console's home (`console=NAME`). What runs
+/// there runs on that kernel.
+pub fn named_home(kernel: &Kernel) -> Option<DomainId> {
+    let name = kernel.option("console=")?;
+    let found = kernel.blob.domains().iter().position(|it| abi::boot::text(&it.name) == name)?;
+    Some(DomainId(found as u8))
 }
 
 /// Returns whether this kernel is the console's home.
 pub fn is_console_home(kernel: &Kernel) -> bool {
-    let console = kernel.devices.numbered(kernel, device::CONSOLE);
-    console.is_some_and(|(found, _)| found.home == u32::from(kernel.me.0))
+    console_home(kernel) == Some(kernel.me)
 }
 
 /// Returns whether this kernel executes what is done once after the board's start: it is the
