@@ -18,7 +18,7 @@
 //! | a trap | 134, and which on standard error |
 //! | its kernel died, or it did not start | 125, and why on standard error |
 
-use crate::install;
+use crate::install::{self, Source};
 use crate::transfer::{Sender, Stream};
 use crate::up::{How, only, up};
 use abi::host::{Exit, Kind, LARGEST};
@@ -33,7 +33,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::place::Place;
@@ -70,6 +70,11 @@ pub struct Line {
     /// program, by default HOST. If GUEST is "/", it is the program's root. May be repeated.
     #[arg(long, value_name = "HOST[::GUEST]")]
     dir: Vec<String>,
+    /// Let the program in a file start with a listener at a port of the chip, as `listen` in its
+    /// manifest does: LISTEN_FDS in its environment says how many there are, LISTEN_FDS_FIRST where.
+    /// `pen up --publish` makes the port reachable from this host. May be repeated.
+    #[arg(long, value_name = "tcp:PORT", value_parser = listener)]
+    listen: Vec<u16>,
     /// Manifest of a program in a file. By default, NAME.toml next to NAME.wasm.
     #[arg(long)]
     manifest: Option<PathBuf>,
@@ -160,6 +165,11 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     let program = Program::of(&line.program)?;
     let is_file = matches!(program, Program::File(_));
     ensure!(is_file || line.manifest.is_none(), "--manifest is for a .wasm file");
+    ensure!(
+        is_file || line.listen.is_empty(),
+        "--listen is for a .wasm file; an installed program gets listeners by `listen` in its \
+         manifest (`pen manifest`)"
+    );
     let folders = Folders::open(&line.dir)?;
     let name = program.name();
     let instance = board(place, line.board.as_deref(), (!is_file).then_some(&*name), session)?;
@@ -179,6 +189,11 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
+/// Parses `tcp:PORT`.
+fn listener(text: &str) -> Result<u16, &'static str> {
+    abi::reach::listener(text.as_bytes()).ok_or("not \"tcp:PORT\", such as tcp:80")
+}
+
 /// Returns the images of a file, which are sent with the request.
 fn images(
     place: &Place,
@@ -189,7 +204,8 @@ fn images(
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     match program {
         Program::File(file) => {
-            install::images_on(place, instance, file, line.manifest.as_deref(), on)
+            let source = Source::new(file, line.manifest.as_deref());
+            install::images_on(place, instance, Source { listen: &line.listen, ..source }, on)
         }
         Program::Name(_) => Ok(vec![]),
     }
@@ -357,12 +373,18 @@ impl Line {
         Line { dir: folders.to_vec(), ..self }
     }
 
+    /// Adds `--manifest MANIFEST --listen tcp:PORT`.
+    pub fn at(self, manifest: &Path, port: u16) -> Line {
+        Line { manifest: Some(manifest.to_path_buf()), listen: vec![port], ..self }
+    }
+
     /// The command line `--on KERNEL PROGRAM ARGUMENTS`.
     pub fn on(kernel: &str, program: &str, arguments: &[&str]) -> Line {
         Line {
             on: Some(kernel.to_string()),
             env: vec!["COLOUR=blue".to_string()],
             dir: vec![],
+            listen: vec![],
             manifest: None,
             board: None,
             program: program.into(),

@@ -53,12 +53,14 @@ pub struct Source<'a> {
     /// By default, the manifest next to the module, if there is one.
     pub manifest: Option<&'a Path>,
     pub grants: Grants,
+    /// Ports of further listeners that it starts with.
+    pub listen: &'a [u16],
 }
 
 impl<'a> Source<'a> {
-    /// Returns one without grants.
+    /// Returns one without grants and further listeners.
     pub fn new(wasm: &'a Path, manifest: Option<&'a Path>) -> Source<'a> {
-        Source { wasm, manifest, grants: Grants::Refused }
+        Source { wasm, manifest, grants: Grants::Refused, listen: &[] }
     }
 }
 
@@ -118,16 +120,15 @@ pub fn put_by(
 pub fn images_on(
     place: &Place,
     instance: &Instance,
-    wasm: &Path,
-    manifest: Option<&Path>,
+    source: Source<'_>,
     on: u32,
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let (board, key) = (instance.board()?, instance.program_key()?);
     let isas = match board.domains.get(on as usize) {
-        Some(domain) if !is_for_all(wasm, manifest)? => vec![domain.isa],
+        Some(domain) if !is_for_all(source.wasm, source.manifest)? => vec![domain.isa],
         _ => kernels::isas(&board),
     };
-    images_for(compiler::chosen(), place, Source::new(wasm, manifest), isas, &key)
+    images_for(compiler::chosen(), place, source, isas, &key)
 }
 
 /// Returns whether a program that starts on one kernel may run on others, too: it starts light
@@ -184,6 +185,9 @@ pub fn checked_manifest(root: &Path, source: Source<'_>) -> anyhow::Result<Manif
     if let Some(file) = manifest_file(source.wasm, source.manifest) {
         contracts::resolve(root, &file, &mut manifest)?;
     }
+    let is_further = |port: &&u16| !manifest.listen.contains(port);
+    let further: Vec<u16> = source.listen.iter().filter(is_further).copied().collect();
+    manifest.listen.extend(further);
     let shown = |it: &program::Preopen| {
         let rights = if it.write { "rw" } else { "r" };
         format!("{}:{rights}", it.path)
@@ -244,6 +248,17 @@ mod tests {
         for bad in ["", "a b", ".x", "-x", "a/b", "ä", &"a".repeat(33)] {
             assert!(named(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn listeners_are_added_to_those_of_the_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let (wasm, beside) = (folder.path().join("it.wasm"), folder.path().join("it.toml"));
+        let source = Source { listen: &[80, 7], ..Source::new(&wasm, None) };
+        let ports = || checked_manifest(folder.path(), source).unwrap().listen;
+        assert_eq!(ports(), [80, 7]);
+        std::fs::write(&beside, "listen = [\"tcp:8080\", \"tcp:80\"]").unwrap();
+        assert_eq!(ports(), [8080, 80, 7]);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use super::machine::until;
 use super::programs::{Running, back, pid_of, wrong};
 use super::threads::{put, put_with};
 use super::{Failure, PATIENCE, Rig};
+use builds::apps;
 use deploy::exec::Line;
+use tree::place::Place;
 
 /// Programs of apps/corpus.toml.
 const IN_C: &str = "sockets";
@@ -19,6 +21,7 @@ const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
 const FULL: &str = "960 sockets, then ENFILE\n";
 /// What the kernel's log says then.
 const SAYS_FULL: &str = "(sockets): its tree has all sockets that it may have";
+const BACK: &str = "5000 of 5000 bytes came back\n";
 const LISTENING: &str = "listening\n";
 const ENDED: &str = "all connections have ended\n";
 const INTERRUPTED: u8 = 128 + 2;
@@ -141,23 +144,29 @@ pub fn allowed(rig: &mut Rig) -> Result<(), Failure> {
         put_with(rig, IN_C, Some(&rig.instance.path("sockets.toml")))?;
         put(rig, IN_RUST)?;
         let serving = begin(rig, kernel, IN_C, &["inherited", "0", "1"]);
-        runs(rig, kernel, IN_RUST, &["client", "80", "5000"], "5000 of 5000 bytes came back\n")?;
+        runs(rig, kernel, IN_RUST, &["client", "80", "5000"], BACK)?;
         says(serving, "a listener of a manifest", &format!("{LISTENING}{ENDED}"))?;
         put_with(rig, WITH_STD, Some(&rig.instance.path("sockets.toml")))?;
         let serving = begin(rig, kernel, WITH_STD, &["2"]);
         for _ in 0..2 {
-            runs(
-                rig,
-                kernel,
-                IN_RUST,
-                &["client", "80", "5000"],
-                "5000 of 5000 bytes came back
-",
-            )?;
+            runs(rig, kernel, IN_RUST, &["client", "80", "5000"], BACK)?;
         }
         says(serving, "a listener in Rust's std", &format!("{LISTENING}{ENDED}"))?;
+        listening_file(rig, kernel)?;
     }
     Ok(())
+}
+
+/// A program in a file gets a listener by `pen exec --listen`.
+fn listening_file(rig: &mut Rig, kernel: &str) -> Result<(), Failure> {
+    let built = apps::build_for_test(&Place::find()?, WITH_STD);
+    let built = built.map_err(|why| wrong("build", format!("{why:#}")))?;
+    let none = rig.instance.path("none.toml");
+    std::fs::write(&none, "net = []\n")?;
+    let line = Line::on(kernel, &built.wasm.display().to_string(), &["1"]).at(&none, 81);
+    let serving = Running::of(&rig.instance, line, b"");
+    runs(rig, kernel, IN_RUST, &["client", "81", "5000"], BACK)?;
+    says(serving, "a listener of the command line", &format!("{LISTENING}{ENDED}"))
 }
 
 /// The kernel of a server dies: its client's connection is reset, and sockets still work.
