@@ -13,7 +13,8 @@
 pub(crate) mod percore;
 mod stall;
 
-pub use stall::{Cause, Patience, Stall, install_stalled};
+pub(crate) use stall::core_stalled;
+pub use stall::{Patience, Stall, install_core_stalled, install_stalled};
 
 use percore::{hook, per_core};
 

@@ -35,7 +35,7 @@ use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::Words;
 
-use crate::attend::{self, Cause};
+use crate::attend;
 use crate::cpu;
 use crate::shared::Window;
 use crate::words;
@@ -257,7 +257,7 @@ impl DomainLock {
                 return;
             }
             // The domain that has the lock may be stopped.
-            patience.lasts(Cause::Domain(Item::Lock(self.number), None));
+            patience.lasts(Item::Lock(self.number), None);
         }
     }
 

@@ -5,8 +5,8 @@
 //! may be long; interrupt and fault handlers must not start one. Cores of one kernel take turns in
 //! FIFO order, kernels by a [`DomainLock`]. Both waits go through [`attend`].
 
+use crate::attend;
 use crate::attend::percore::per_core;
-use crate::attend::{self, Cause, Patience};
 use crate::domain_lock::DomainLock;
 use crate::hold;
 use crate::order::{self, Rank};
@@ -45,18 +45,17 @@ impl<T> Exclusion<T> {
     #[cold]
     #[inline(never)]
     fn wait_for(&self, ticket: u32) {
-        let mut patience = Patience::default();
-        let (mut is_served, mut looks) = (false, 0);
-        while !is_served {
+        loop {
+            let (mut is_served, mut looks) = (false, 0);
             attend::until(|| {
                 looks += 1;
                 is_served = self.serving.load(Ordering::Acquire) == ticket;
                 is_served || looks == STALLED
             });
-            if looks == STALLED {
-                looks = 0;
-                patience.lasts(Cause::Core);
+            if is_served {
+                return;
             }
+            attend::core_stalled();
         }
     }
 

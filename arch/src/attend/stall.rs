@@ -8,29 +8,39 @@ use base::id::DomainId;
 
 hook! { static STALLED: fn(Stall); }
 hook! { static RESUMED: fn(); }
+hook! { static CORE_STALLED: fn(); }
 
-/// What holds up a wait.
-#[derive(Clone, Copy, Debug)]
-pub enum Cause {
-    /// Another domain: the item, and that domain as far as this one knows; not needed for a lock.
-    Domain(Item, Option<DomainId>),
-    /// A step on another core of this domain.
-    Core,
-}
-
-/// A wait that has taken long so far.
+/// A wait for another domain that has taken long so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    pub cause: Cause,
+    pub item: Item,
+    /// The domain that holds it up, as far as this domain knows; not needed for a lock.
+    pub suspect: Option<DomainId>,
     /// Whether it must be reported.
     pub is_late: bool,
 }
 
-/// Installs the hooks of a long wait: one that runs from time to time while it lasts and may wait
-/// itself, and one for the end of a wait that was reported. Called once, before a second core runs.
+/// Installs the hooks of a long wait for another domain: one that runs from time to time while it
+/// lasts and may wait itself, and one for the end of a wait that was reported. Called once, before a
+/// second core runs.
 pub fn install_stalled(stalled: fn(Stall), resumed: fn()) {
     STALLED.set(stalled);
     RESUMED.set(resumed);
+}
+
+/// Installs the hook that runs from time to time while this core waits for a step of another one.
+/// Called once, before a second core runs.
+pub fn install_core_stalled(stalled: fn()) {
+    CORE_STALLED.set(stalled);
+}
+
+/// This core still waits for a step of another one. Not called within a round of `attend`.
+#[cold]
+#[inline(never)]
+pub(crate) fn core_stalled() {
+    if let Some(hook) = CORE_STALLED.get() {
+        hook();
+    }
 }
 
 /// The length of one wait, from the first call of [`Patience::lasts`].
@@ -44,13 +54,13 @@ impl Patience {
     /// The wait continues. Called from time to time, not within a round of `attend`.
     #[cold]
     #[inline(never)]
-    pub fn lasts(&mut self, cause: Cause) {
+    pub fn lasts(&mut self, item: Item, suspect: Option<DomainId>) {
         let now = cpu::clock();
         let begun = *self.begun.get_or_insert(now);
         let is_late = time::to_ns(now.wrapping_sub(begun), cpu::clock_hz()) >= REPORT_NS;
-        self.is_reported |= is_late && matches!(cause, Cause::Domain(..));
+        self.is_reported |= is_late;
         if let Some(hook) = STALLED.get() {
-            hook(Stall { cause, is_late });
+            hook(Stall { item, suspect, is_late });
         }
     }
 }

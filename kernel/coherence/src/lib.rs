@@ -34,7 +34,7 @@ use abi::hang::{Blame, Item};
 use abi::soc::{state, unpack_state};
 use alloc::sync::Arc;
 use alloc::vec;
-use arch::attend::{Cause, Patience};
+use arch::attend::Patience;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -436,7 +436,7 @@ impl<P: Ports> Coherence<P> {
             Some(Blame::Peer(id)) => Some(DomainId(id)),
             Some(Blame::Nothing) | None => None,
         };
-        patience.lasts(Cause::Domain(Item::Page(page), suspect));
+        patience.lasts(Item::Page(page), suspect);
     }
 
     /// Returns what holds up requests for `page`, or for page [`PAGES`] this domain's leaving,

@@ -16,7 +16,7 @@ use std::thread;
 
 const RANK: Rank = Rank::leaf(39, "coherence");
 const BASE: PhysAddr = PhysAddr(0x8000_0000);
-const CORES: u8 = 1;
+const CORES: u8 = 2;
 
 /// The chip page of a board with two domains: their states, their losses, and what is settled.
 #[derive(Clone, Copy)]
@@ -152,6 +152,26 @@ fn a_written_page_has_one_holder_and_a_read_page_both() {
         assert!(holds(&board.1[reader], 3, Rights::Read));
         assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "it lost its write permission");
     }
+}
+
+/// As on a core whose TLB has an older entry, or that faulted while another one got the page.
+#[test]
+fn a_fault_on_a_page_that_is_mapped_already_ends_at_once() {
+    let board = started();
+    let kernel = &board.1[1];
+    assert_eq!(beside(&board, 1, |it| touch(it, 3, Touch::Write)), FaultOutcome::Page);
+    let before = kernel.counts();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            arch::cpu::machine::Machine::real_time().enter(CoreId(1));
+            // The other kernel answers nothing.
+            for access in [Touch::Read, Touch::Write] {
+                assert_eq!(touch(kernel, 3, access), FaultOutcome::Page);
+            }
+        });
+    });
+    let [faults, rest @ ..] = kernel.counts();
+    assert_eq!((faults, &rest[..]), (before[0] + 2, &before[1..]));
 }
 
 #[test]

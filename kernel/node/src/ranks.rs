@@ -69,8 +69,6 @@ pub const PROMISES: Rank = Rank::new(51, "promises");
 pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
 /// The homes of services.
 pub const HOMES: Rank = Rank::leaf(64, "homes");
-/// What has been seen of steps that last long.
-pub const WATCHES: Rank = Rank::leaf(65, "watched steps");
 /// Pages of bulk memory.
 pub const BULK: Rank = Rank::leaf(63, "bulk memory");
 /// A private pipe.

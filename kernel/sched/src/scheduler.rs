@@ -314,7 +314,7 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
-    fn wake_first(&self, queue: &WaitQueue) -> bool {
+    pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
         let mut table = self.table.lock();
         let woken = queue.with_head(|head| table.wake_first(head, here(), cpu::clock()));
         self.announce(&mut table);
@@ -322,7 +322,7 @@ impl Scheduler {
     }
 
     /// Wakes all threads of a queue in one step.
-    fn wake_queue(&self, queue: &WaitQueue) {
+    pub(crate) fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
         let (core, now) = (here(), cpu::clock());
         queue.with_head(|head| while table.wake_first(head, core, now) {});
@@ -359,9 +359,7 @@ impl Scheduler {
     /// Must follow every transition: interrupts other cores that must reschedule, and sets this
     /// core's timer.
     fn announce(&self, table: &mut Table) {
-        for core in table.take_kicks() {
-            arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
-        }
+        kick(table);
         match table.rearm(here(), time::soc_to_ticks) {
             Some(u64::MAX) => timer::stop(),
             Some(ticks) => timer::set(ticks),
@@ -380,6 +378,7 @@ impl Scheduler {
         }
         if table.should_preempt(core, now) {
             if hold::postpone() {
+                kick(&mut table);
                 return table.postponed(core, now, cpu::clock_hz(), timer::set);
             }
             // Another core that continues the thread could not.
@@ -478,21 +477,10 @@ impl FirstStep for Scheduler {
     }
 }
 
-impl WaitQueue {
-    /// Wakes the thread that has waited longest; returns false if no thread waits.
-    pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
-        !self.is_empty() && scheduler.wake_first(self)
-    }
-
-    /// Wakes the threads that wait now. One that waits again meanwhile is not woken again: a woken
-    /// thread of higher priority runs at once, and with a loop over [`WaitQueue::wake_one`] it and
-    /// the caller would wake each other without end.
-    #[inline]
-    pub fn wake_all(&self, scheduler: &Scheduler) {
-        if !self.is_empty() {
-            scheduler.wake_queue(self);
-        }
-    }
-}
-
 fn finished(_: usize) {}
+
+/// Interrupts other cores that must reschedule.
+fn kick(table: &mut Table) {
+    let kicks = table.take_kicks();
+    kicks.into_iter().for_each(|core| arch::irq::send_core(CoreId(core as u8), RESCHEDULE));
+}

@@ -6,10 +6,9 @@
 mod watch;
 
 use crate::kernel::{self, Kernel};
-use abi::boot::MAX_CORES;
 use abi::hang::{Blame, Item};
-use arch::attend::{Cause, Stall};
-use arch::lock::Lock;
+use arch::attend::Stall;
+use arch::lock::CoreLocal;
 use arch::trap::TrapFrame;
 use base::id::CoreId;
 #[cfg(feature = "trials")]
@@ -20,29 +19,29 @@ use kernel_node::shootdown::core_kind;
 use kernel_platform::coherence::Coherence;
 use watch::Watch;
 
-/// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang, as may
-/// a step of another core.
+/// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang.
 pub fn stalled(stall: Stall) {
     let Some(kernel) = kernel::get() else { return };
-    let (item, suspect) = match stall.cause {
-        Cause::Core => return look_at_others(kernel),
-        Cause::Domain(item @ Item::Lock(_), _) => (item, Some(kernel.me)),
-        Cause::Domain(item, suspect) => (item, suspect),
-    };
     kernel.wake_inactive_peers();
+    let suspect = match stall.item {
+        Item::Lock(_) => Some(kernel.me),
+        Item::Page(_) => stall.suspect,
+    };
     if stall.is_late
         && let Some(suspect) = suspect
     {
         let locks = arch::exclusion::held();
-        kernel.soc.report_wait(arch::cpu::core(), locks, item, suspect);
+        kernel.soc.report_wait(arch::cpu::core(), locks, stall.item, suspect);
     }
 }
 
 /// The chip time at which this kernel's cores last looked at their steps for a core that waits.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Lets the other cores look at the steps that they execute, if it is time.
-fn look_at_others(kernel: &Kernel) {
+/// Hook: this core has waited long for a step of another one, which may hang. Lets the other cores
+/// look at their steps, if it is time.
+pub fn core_stalled() {
+    let Some(kernel) = kernel::get() else { return };
     let (now, last) = (arch::time::soc_time(), LOOKED.load(Ordering::Relaxed));
     let is_time = now.saturating_sub(last) >= watch::LOOK_NS;
     if is_time && LOOKED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -83,10 +82,16 @@ pub fn answer(kernel: &Kernel) {
     }
 }
 
+/// The step that the soc has last demanded to abandon: its lock, plus 1, or 0; and the lock's word.
+static DEMANDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
 /// Obeys the soc's demand to abandon the step that has a lock, if there is one: on this core, or by
 /// an interrupt to the others. Called in the interrupt that announces a demand.
 pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
-    let Some((number, Item::Lock(_))) = kernel.soc.demand() else { return };
+    let Some((number, Item::Lock(lock))) = kernel.soc.demand() else { return };
+    let [demanded, word] = &DEMANDED;
+    word.store(kernel.soc.own_lock(lock.into()).0, Ordering::Relaxed);
+    demanded.store(u64::from(lock) + 1, Ordering::Release);
     if !abandon_here(kernel, frame) {
         interrupt_others(kernel);
     }
@@ -94,11 +99,14 @@ pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
     kernel.soc.answer_demand(number, Blame::Nothing);
 }
 
-/// Abandons the step that this core has interrupted, if it has the lock of the last demand. Returns
-/// false if it has not. The step's service starts again.
+/// Abandons the step that this core has interrupted, if it is the one of the last demand. Returns
+/// false if it is not. The step's service starts again.
 fn abandon_here(kernel: &Kernel, frame: &mut TrapFrame) -> bool {
-    let Some((_, Item::Lock(lock))) = kernel.soc.last_demand() else { return false };
-    let is_here = arch::exclusion::held() >> lock & 1 != 0;
+    let [demanded, word] = &DEMANDED;
+    let Some(lock) = demanded.load(Ordering::Acquire).checked_sub(1) else { return false };
+    // Each attempt at a lock changes its word: another step has another one.
+    let is_here = arch::exclusion::held() >> lock & 1 != 0
+        && kernel.soc.own_lock(lock as usize).0 == word.load(Ordering::Relaxed);
     is_here && abandon(frame)
 }
 
@@ -111,8 +119,7 @@ fn abandon(frame: &mut TrapFrame) -> bool {
 }
 
 /// What has been seen of each core's steps.
-static WATCHES: Lock<[Watch; MAX_CORES]> =
-    Lock::new(kernel_node::ranks::WATCHES, [const { Watch::new() }; MAX_CORES]);
+static WATCHES: CoreLocal<Watch> = CoreLocal::new(Watch::new());
 
 /// Looks at the step that this core has interrupted, for a thread that cannot run meanwhile. A step
 /// that has lasted too long is abandoned.
@@ -127,25 +134,24 @@ pub fn look(kernel: &Kernel, frame: &mut TrapFrame) {
 #[cold]
 #[inline(never)]
 fn look_at(kernel: &Kernel, held: u64, frame: &mut TrapFrame) {
-    let now = arch::time::soc_time();
+    let waited = arch::time::to_ns(arch::attend::spent(), arch::cpu::clock_hz());
+    let times = [arch::time::soc_time(), waited];
     let word = |lock| kernel.soc.own_lock(lock);
-    let is_over = WATCHES
-        .try_lock()
-        .is_some_and(|mut all| all[arch::cpu::core().index()].look(now, held, word));
+    let is_over = WATCHES.with(|watch| watch.look(times, held, word));
     if is_over && abandon(frame) {
         kernel_node::log!("hangs: a step never ended; its service starts again");
     }
 }
 
-/// As [`obey`], on a core that another one has interrupted: for the soc's demand, or for a thread
-/// that waits for its turn.
+/// Another core has interrupted this one, for the soc's demand, or because it waits for a step:
+/// looks at the step that this core executes.
 pub fn interrupted(kernel: &Kernel, frame: &mut TrapFrame) {
     if !abandon_here(kernel, frame) {
         look(kernel, frame);
     }
 }
 
-/// For tests: this core's next fault on the shared block never ends.
+/// For tests: the next fault on the shared block never ends.
 #[cfg(feature = "trials")]
 pub static HANGS_IN_FAULT: AtomicBool = AtomicBool::new(false);
 

@@ -13,6 +13,7 @@ use kernel_platform::balloon;
 pub fn up() {
     arch::attend::install(serve_while_waiting);
     arch::attend::install_stalled(hangs::stalled, hangs::resumed);
+    arch::attend::install_core_stalled(hangs::core_stalled);
     arch::attend::install_seldom(hangs::look_for_demand);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
