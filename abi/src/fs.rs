@@ -274,6 +274,11 @@ pub mod source {
     pub const SERVED: u64 = 2 << 32;
 }
 
+/// Device numbers of files ([`Stat::device`]): up to this number they belong to file systems in
+/// memory, and say which only in one life of the service. This number plus that of a disk or server
+/// means the same in each.
+pub const LASTING: u64 = 16;
+
 /// I/O that [`Op::NextIo`] returns. `handle` is its number, `value` the byte offset on the disk,
 /// `other` the length in bytes, `flags` the kind; the data of a write are in the bulk, as far as
 /// they fit. The data of a read may be returned in several consecutive pieces. Disks are numbered

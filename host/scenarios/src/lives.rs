@@ -12,6 +12,7 @@ use super::{Failure, PATIENCE, Rig, system};
 use abi::soc::state;
 use builds::apps;
 use deploy::install as deployed;
+use std::path::Path;
 use std::time::Duration;
 use tree::place::Place;
 
@@ -120,9 +121,13 @@ pub fn all(rig: &mut Rig) -> Result<(), Failure> {
 
 /// Installs the test program.
 pub(super) fn install_lives(rig: &Rig) -> Result<(), Failure> {
+    install_with(rig, None)
+}
+
+fn install_with(rig: &Rig, manifest: Option<&Path>) -> Result<(), Failure> {
     let place = Place::find()?;
     let put = apps::build_for_test(&place, PROGRAM)
-        .and_then(|built| deployed::put(&place, &rig.instance, &built.wasm, None, PROGRAM));
+        .and_then(|built| deployed::put(&place, &rig.instance, &built.wasm, manifest, PROGRAM));
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 
@@ -169,18 +174,23 @@ pub fn programs(rig: &mut Rig) -> Result<(), Failure> {
     works_again(rig)
 }
 
-/// The same with files on a disk that is the root: they are there, and the program uses them.
+/// The same with files on a disk that is the root, below `/` and below a directory of the program's
+/// manifest: they are there, and the program uses them.
 pub fn programs_with_disk(rig: &mut Rig) -> Result<(), Failure> {
     with_root(rig, 1024, None)?;
-    install_lives(rig)?;
-    done(rig, "fs sync")?;
-    for round in 1..=2 {
-        done(rig, "fs write lasts none")?;
-        begin(rig, "lasts 150")?;
-        until(rig, "on shadow fs cat lasts", "round ")?;
+    done(rig, "fs mkdir kept")?;
+    let manifest = rig.instance.path("lives.toml");
+    std::fs::write(&manifest, "preopens = [\"/kept:rw\"]\n")?;
+    for (manifest, file) in [(None, "lasts"), (Some(&*manifest), "kept/lasts")] {
+        install_with(rig, manifest)?;
+        done(rig, &format!("fs write {file} none"))?;
+        done(rig, "fs sync")?;
+        let command = format!("lasts 150 /{file}");
+        begin(rig, &command)?;
+        until(rig, &format!("on shadow fs cat {file}"), "round ")?;
         kill(rig)?;
-        ended_well(rig, "lasts 150", round)?;
-        demand(rig, "on shadow fs cat lasts", "round 149: ")?;
+        ended_well(rig, &command, 1)?;
+        demand(rig, &format!("on shadow fs cat {file}"), "round 149: ")?;
     }
     off_and_clean(rig)
 }

@@ -121,14 +121,19 @@ impl Disk {
             match next {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => {
-                    let life = self.kernel.services.fs.lives();
-                    match self.mount(memory) {
-                        Ok(Ok(())) => {
-                            disk::set_use(self.kernel, Use::Mounted(life));
-                            kernel_node::log!("{}: ext2, mounted", self.name);
+                    let life = || self.kernel.services.fs.lives();
+                    let before = life();
+                    let mounted = self.mount(memory);
+                    if mounted == Ok(Ok(())) {
+                        kernel_node::log!("{}: ext2, mounted", self.name);
+                    }
+                    match mounted {
+                        // Mounted perhaps in a life that has ended: again.
+                        Ok(Ok(()) | Err(Errno::Busy)) if life() != before => continue,
+                        // Busy: another kernel was faster.
+                        Ok(Ok(()) | Err(Errno::Busy)) => {
+                            disk::set_use(self.kernel, Use::Mounted(before));
                         }
-                        // Another kernel was faster.
-                        Ok(Err(Errno::Busy)) => disk::set_use(self.kernel, Use::Mounted(life)),
                         Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                         Ok(Err(why)) => {
                             let why = text(why, memory);

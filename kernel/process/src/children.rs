@@ -128,6 +128,7 @@ impl Process {
         let blocks = budget.blocks(memory, &what)?;
         let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
         let inherited = budget.inherited(memory, &what)?;
+        // Bad descriptors are refused before a kernel is chosen.
         self.files(&what, &inherited)?;
         let kernel = self.place(system, &what, path)?;
         let mut files = self.files(&what, &inherited)?;
@@ -162,18 +163,26 @@ impl Process {
 
     /// Returns the kernel for the program at `path`.
     fn place(&self, system: &mut dyn System, what: &Spawn, path: &[u8]) -> Result<u16, Halt> {
-        let mut renews = true;
-        loop {
+        let directory = || {
             let directory = self.directory(what.directory, rights::PATH_OPEN)?;
-            if directory.inheriting & rights::FD_READ == 0 {
-                return Err(Errno::NOTCAPABLE.into());
+            match directory.inheriting & rights::FD_READ {
+                0 => Err(Errno::NOTCAPABLE),
+                _ => directory.file(),
             }
-            let placed = system.place(what.kernel, directory.file()?, path)?;
-            match placed.map_err(Errno::from) {
-                Err(Errno::STALE) if renews && self.renew_all(system)? => renews = false,
-                placed => return Ok(placed?),
+        };
+        let before = directory()?;
+        let placed = system.place(what.kernel, before, path)?;
+        let placed = match placed.map_err(Errno::from) {
+            Err(Errno::STALE) => {
+                self.renew_all(system)?;
+                match directory()? {
+                    now if now == before => Err(Errno::STALE),
+                    now => system.place(what.kernel, now, path)?.map_err(Errno::from),
+                }
             }
-        }
+            placed => placed,
+        };
+        Ok(placed?)
     }
 
     /// Names the child's files as kernel `kernel` knows them. Ends of channels that leave this

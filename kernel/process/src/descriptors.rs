@@ -52,7 +52,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?;
         memory.check(stat, 24)?;
-        let flags = self.stat(system, fd, &descriptor)?.1 | descriptor.syncs;
+        let flags = self.stat_of_open(system, fd, &descriptor)?.1 | descriptor.syncs;
         let words = [
             u64::from(descriptor.kind) | u64::from(flags) << 16,
             descriptor.rights,
@@ -107,7 +107,7 @@ impl Process {
     ) -> Done {
         let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
         memory.check(stat, FILESTAT)?;
-        let (found, _) = self.stat(system, fd, &descriptor)?;
+        let (found, _) = self.stat_of_open(system, fd, &descriptor)?;
         memory.store(stat, found.as_bytes())?;
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Process {
         let flags = wanted.flags() | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.file()?) };
-        let handle = self.ask_below(system, fd, request, bulk)?.handle;
+        let handle = self.ask_below(system, (fd, &directory), request, bulk)?.handle;
         let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
         let descriptor = Descriptor::of(handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wanted.flags & fdflags::SYNCS, ..descriptor };

@@ -83,7 +83,7 @@ impl Process {
         let directory = self.directory(fd, right)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, ..Request::new(op, directory.file()?) };
-        self.ask_below(system, fd, request, bulk)?;
+        self.ask_below(system, (fd, &directory), request, bulk)?;
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Process {
         let flags = follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::StatPath, directory.file()?) };
-        let reply = self.ask_below(system, fd, request, bulk)?;
+        let reply = self.ask_below(system, (fd, &directory), request, bulk)?;
         memory.store(stat, reply.stat.as_bytes())?;
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Process {
         let (bulk, name) = memory.path(path, length)?;
         let request = Request::new(Op::SetTimesPath, directory.file()?);
         let request = Request { name, flags, accessed, modified, ..request };
-        self.ask_below(system, fd, request, bulk)?;
+        self.ask_below(system, (fd, &directory), request, bulk)?;
         Ok(())
     }
 
@@ -187,7 +187,9 @@ impl Process {
         let request = Request { name, other, flags, second: target.file()?, ..request };
         match ask(system, request, memory.scratch) {
             Err(Halt::Failed(Errno::PERM)) => {}
-            Err(Halt::Failed(Errno::STALE)) => return self.outlived(system, [old_fd, new_fd]),
+            Err(Halt::Failed(Errno::STALE)) => {
+                return self.renew_both(system, [(old_fd, &source), (new_fd, &target)]);
+            }
             other => return other.map(|_| ()),
         }
         // PERM has two causes: the source is a directory, or a path leaves its directory.
@@ -215,7 +217,9 @@ impl Process {
         let request = Request::new(Op::Rename, source.file()?);
         let request = Request { name, other, second: target.file()?, ..request };
         match ask_path(system, request, memory.scratch) {
-            Err(Halt::Failed(Errno::STALE)) => self.outlived(system, [fd, new_fd]),
+            Err(Halt::Failed(Errno::STALE)) => {
+                self.renew_both(system, [(fd, &source), (new_fd, &target)])
+            }
             done => done.map(|_| ()),
         }
     }
@@ -238,7 +242,7 @@ impl Process {
             return Err(Errno::NOTCAPABLE.into());
         }
         let request = Request { name, other, ..Request::new(Op::Symlink, directory.file()?) };
-        self.ask_below(system, fd, request, memory.scratch)?;
+        self.ask_below(system, (fd, &directory), request, memory.scratch)?;
         Ok(())
     }
 
@@ -260,7 +264,7 @@ impl Process {
         memory.check(used, 4)?;
         let (name, _) = memory.two_paths((path, length), (path, 0))?;
         let request = Request { name, ..Request::new(Op::Readlink, directory.file()?) };
-        let reply = self.ask_below(system, fd, request, memory.scratch)?;
+        let reply = self.ask_below(system, (fd, &directory), request, memory.scratch)?;
         let GuestMemory { bytes: into, scratch } = memory;
         let text = scratch.get(..reply.filled as usize).ok_or(Errno::IO)?;
         let text = text.get(..bytes as usize).unwrap_or(text);

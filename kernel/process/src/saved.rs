@@ -83,11 +83,14 @@ impl Process {
 }
 
 /// Words of a descriptor: number and length of the name; [`Descriptor::flags`]; handle; rights;
-/// inheriting; the identity of the directory at the path that its name is, or 0, 0. The name
-/// follows, up to a multiple of 8 bytes. A reserved number has [`RESERVED`] for flags, and no name.
-const WORDS: usize = 7;
+/// inheriting. The name follows, up to a multiple of 8 bytes, and with [`AT_PATH`] in the flags the
+/// two words of its [`Name::node`]. A reserved number has [`RESERVED`] for flags, and no name.
+const WORDS: usize = 5;
+const AT_PATH: u64 = 1 << 33;
 const RESERVED: u64 = 1 << 32;
 const HEAD: usize = 8 * WORDS;
+/// Bytes of a [`Name::node`].
+const NODE: usize = 16;
 /// Added to the length of a name: one of 0 bytes differs from none.
 const NAMED: u64 = 1;
 
@@ -99,28 +102,29 @@ impl Table {
         self.each(&mut |number, descriptor| {
             let name = self.name(number).ok();
             let length = name.as_ref().map_or(0, |name| name.text.len() as u64 + NAMED);
-            let node = name.as_ref().and_then(|name| name.node).unwrap_or_default();
+            let node = name.as_ref().and_then(|name| name.node);
+            let node = node.map(|(device, node)| [device, node]);
             let words = [
                 u64::from(number) | length << 32,
-                u64::from(descriptor.flags()),
+                u64::from(descriptor.flags()) | node.map_or(0, |_| AT_PATH),
                 descriptor.object.parts().0,
                 descriptor.rights,
                 descriptor.inheriting,
-                node.0,
-                node.1,
             ];
             let name = name.map(|name| name.text).unwrap_or_default();
-            if bytes.try_reserve(HEAD + name.len() + 8).is_err() {
+            if bytes.try_reserve(HEAD + name.len() + 8 + NODE).is_err() {
                 done = Err(Errno::NOMEM);
                 return;
             }
             words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
             bytes.extend_from_slice(&name);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
+            let node = node.iter().flatten();
+            node.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         });
         self.each_reserved(&mut |number| match bytes.try_reserve(HEAD) {
             Ok(()) => {
-                let words = [u64::from(number), RESERVED, 0, 0, 0, 0, 0];
+                let words = [u64::from(number), RESERVED, 0, 0, 0];
                 words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
             }
             Err(_) => done = Err(Errno::NOMEM),
@@ -138,13 +142,21 @@ impl Table {
             for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
                 *word = u64::from_le_bytes(bytes.try_into().map_err(|_| Errno::INVAL)?);
             }
-            let [first, flags, handle, rights, inheriting, device, node] = words;
+            let [first, flags, handle, rights, inheriting] = words;
             let (number, length) = (first as u32, (first >> 32) as usize);
             let length = length.checked_sub(NAMED as usize);
             let taken = length.unwrap_or(0).next_multiple_of(8);
             let (name, rest) = rest.split_at_checked(taken).ok_or(Errno::INVAL)?;
             let text = length.map(|length| copied(&name[..length])).transpose()?;
-            let node = Some((device, node)).filter(|_| device != 0);
+            let (node, rest) = match flags & AT_PATH {
+                0 => (None, rest),
+                _ => {
+                    let (words, rest) = rest.split_at_checked(NODE).ok_or(Errno::INVAL)?;
+                    let mut words = words.chunks_exact(8).map(|it| it.try_into());
+                    let mut word = || words.next().and_then(Result::ok).map(u64::from_le_bytes);
+                    (word().zip(word()), rest)
+                }
+            };
             let name = text.map(|text| Name { text, node });
             bytes = rest;
             if flags == RESERVED {

@@ -13,6 +13,7 @@
 //! ```
 
 mod place;
+mod preopens;
 
 use crate::errno::Errno;
 use crate::object::Object;
@@ -25,6 +26,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once, Rank};
 use place::Place;
+pub use preopens::{Name, Preopen};
 
 /// Default limit of descriptors.
 pub const DESCRIPTORS: u32 = 256;
@@ -123,25 +125,6 @@ impl Descriptor {
 /// Bits of [`Descriptor::flags`]: it is a socket, or an end of a channel.
 const REALMS: [u32; 2] = [1 << 9, 1 << 11];
 
-/// A preopened directory, for a process that gets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preopen<'a> {
-    /// Name under which the program knows it.
-    pub name: &'a [u8],
-    /// The name is its path from the root.
-    pub is_path: bool,
-}
-
-/// The name of a preopened directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    /// Under which the program knows it.
-    pub text: Box<[u8]>,
-    /// The identity of what is at that path from the root: file system and number. Only if the name
-    /// is a path.
-    pub node: Option<(u64, u64)>,
-}
-
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
 pub struct Slot {
@@ -201,19 +184,6 @@ impl Table {
     #[inline]
     pub fn get(&self, number: u32) -> Result<Descriptor, Errno> {
         self.place(number).and_then(Place::load).ok_or(Errno::BADF)
-    }
-
-    /// Returns a copy of the name of a preopened directory, or [`Errno::BADF`].
-    pub fn name(&self, number: u32) -> Result<Name, Errno> {
-        let names = self.names.lock();
-        let Name { text, node } = names.get(&number).ok_or(Errno::BADF)?;
-        Ok(Name { text: copied(text)?, node: *node })
-    }
-
-    /// Returns whether this is a preopened directory whose path from the root is `path`.
-    pub fn is_at(&self, number: u32, path: &[u8]) -> bool {
-        let names = self.names.lock();
-        names.get(&number).is_some_and(|name| name.node.is_some() && *name.text == *path)
     }
 
     /// Changes a descriptor, unless `change` fails.
@@ -384,17 +354,6 @@ impl Table {
         let mut names = self.names.lock();
         self.places().for_each(|(_, place)| place.store(None));
         names.clear();
-    }
-
-    /// Calls `visit` with each preopened directory. It must not use the table.
-    pub fn each_preopen(&self, visit: &mut dyn FnMut(Descriptor)) {
-        let names = self.names.lock();
-        names.keys().filter_map(|&number| self.get(number).ok()).for_each(visit);
-    }
-
-    /// Returns the first preopened directory from number `from` on.
-    pub(crate) fn next_preopen(&self, from: u32) -> Option<u32> {
-        self.names.lock().range(from..).next().map(|(&number, _)| number)
     }
 
     /// Calls `visit` with each descriptor and its number. It must not change the table.

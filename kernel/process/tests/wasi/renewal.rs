@@ -3,6 +3,8 @@
 use crate::common::*;
 use abi::fs::flag;
 use fs::Vfs;
+use fs::any::AnyFs;
+use fs::ramfs::RamFs;
 use kernel_process::begin::{PassedFile, Plan, decode, encode};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
@@ -11,44 +13,57 @@ use kernel_process::{Installed, Object, Process};
 const STALE: u16 = 72;
 const EXIST: u16 = 20;
 const EXCL: u64 = 4;
-/// Another preopened directory.
+/// Another preopened directory, on a disk.
 const HOME: u64 = 4;
 
 const fn at_path(name: &[u8]) -> Option<Preopen<'_>> {
     Some(Preopen { name, is_path: true })
 }
 
-/// Makes `/home`, which is not the first directory.
-fn furnish(program: &mut Program) {
+/// Returns a handle of a directory.
+fn open(program: &mut Program, path: &str) -> u64 {
+    let flags = flag::READ | flag::DIRECTORY | flag::FOLLOW;
     let root = program.world.with(|c| c.root()).unwrap();
-    program.world.with(|c| c.mkdir(root, b"first")).unwrap();
-    program.world.with(|c| c.mkdir(root, b"home")).unwrap();
+    program
+        .world
+        .with(|c| match path.trim_start_matches('/') {
+            "" => Ok(root),
+            path => c.open(root, path.as_bytes(), flags),
+        })
+        .unwrap()
 }
 
-/// A program with `/`, which is descriptor 3, and `/home`, whose paths are known.
+fn make(program: &mut Program, path: &str) {
+    let root = program.world.with(|c| c.root()).unwrap();
+    program.world.with(|c| c.mkdir(root, path.as_bytes())).unwrap();
+}
+
+/// Makes a file system at `/disk` that counts as that of a disk, with `/disk/home`; and `/memory`.
+fn furnish(program: &mut Program) {
+    make(program, "memory");
+    make(program, "disk");
+    let at = open(program, "/disk");
+    let disk = AnyFs::Ram(Box::new(RamFs::new(1 << 20)));
+    let mount = program.world.vfs.mount(at, disk).unwrap();
+    program.world.vfs.set_disk(mount, 1);
+    make(program, "disk/first");
+    make(program, "disk/home");
+}
+
+/// A program with `/`, which is descriptor 3, and `/disk/home`, whose paths are known.
 fn program() -> Program {
     let mut program = Program::new();
     furnish(&mut program);
-    give(&mut program, &[(DIR, "/", at_path(b"/")), (HOME, "/home", at_path(b"/home"))]);
+    give(&mut program, DIR, "/", at_path(b"/"));
+    give(&mut program, HOME, "/disk/home", at_path(b"/disk/home"));
     program
 }
 
-fn give(program: &mut Program, all: &[(u64, &str, Option<Preopen<'_>>)]) {
-    for &(number, path, preopen) in all {
-        let root = program.world.with(|c| c.root()).unwrap();
-        let opened = program.world.with(|c| match path {
-            "/" => c.dup(root),
-            _ => {
-                c.open(root, path.trim_start_matches('/').as_bytes(), flag::READ | flag::DIRECTORY)
-            }
-        });
-        let _ = program.process.table().take(number as u32);
-        let rights = (ALL, ALL);
-        program
-            .process
-            .give(&mut program.world, number as u32, opened.unwrap(), rights, preopen)
-            .unwrap();
-    }
+fn give(program: &mut Program, number: u64, path: &str, preopen: Option<Preopen<'_>>) {
+    let handle = open(program, path);
+    let _ = program.process.table().take(number as u32);
+    let Program { process, world, .. } = program;
+    process.give(world, number as u32, handle, (ALL, ALL), preopen).unwrap();
 }
 
 /// The service loses its state, and starts its life `life`.
@@ -58,14 +73,13 @@ fn restart(program: &mut Program, life: u32) {
 }
 
 fn mkdir(program: &mut Program, directory: u64, path: &str) -> u16 {
-    program.put(PATH, path.as_bytes());
-    program.call("path_create_directory", &[directory, PATH, path.len() as u64])
+    let [at, length] = program.path(path);
+    program.call("path_create_directory", &[directory, at, length])
 }
 
 fn stat(program: &mut Program, directory: u64, path: &str) -> u16 {
-    program.put(PATH, path.as_bytes());
-    let length = path.len() as u64;
-    program.call("path_filestat_get", &[directory, FOLLOW, PATH, length, RESULT])
+    let [at, length] = program.path(path);
+    program.call("path_filestat_get", &[directory, FOLLOW, at, length, RESULT])
 }
 
 #[test]
@@ -73,40 +87,42 @@ fn files_can_be_opened_by_path_and_those_that_were_open_stay_invalid() {
     let mut program = program();
     let old = program.file("kept", b"");
     restart(&mut program, 4);
-    assert_eq!(stat(&mut program, DIR, "home"), 0);
+    assert_eq!(stat(&mut program, DIR, "disk/home"), 0);
     let new = program.open("kept", CREAT, rights::FD_WRITE).unwrap();
     assert_ne!(old, new);
     assert_eq!(program.call("fd_tell", &[old, RESULT]), STALE);
     assert_eq!(stat(&mut program, HOME, "."), 0);
     // The C library asks for the directory's rights first.
-    restart(&mut program, 20);
+    restart(&mut program, 5);
     program.ok("fd_fdstat_get", &[DIR, RESULT]);
     program.ok("fd_filestat_get", &[HOME, RESULT]);
     assert_eq!(program.call("fd_fdstat_get", &[old, RESULT]), STALE);
-    // Only what the process has is open.
+}
+
+#[test]
+fn nothing_else_stays_open() {
+    let mut program = program();
+    restart(&mut program, 4);
     let before = program.world.vfs.census();
+    assert_eq!([DIR, HOME].map(|fd| stat(&mut program, fd, ".")), [0, 0]);
     program.process.close_all(&mut program.world);
-    assert!(program.world.vfs.census() < before);
+    assert_eq!(program.world.vfs.census(), before);
 }
 
 #[test]
 fn what_cannot_be_repeated_fails_once() {
     let mut program = program();
-    restart(&mut program, 5);
+    restart(&mut program, 4);
     assert_eq!([1, 2, 3].map(|_| mkdir(&mut program, DIR, "new")), [STALE, 0, EXIST]);
-    restart(&mut program, 6);
+    restart(&mut program, 5);
     let exclusive = |program: &mut Program| program.open("x", CREAT | EXCL, rights::FD_WRITE);
     assert_eq!(exclusive(&mut program), Err(STALE));
     assert!(exclusive(&mut program).is_ok());
-    restart(&mut program, 7);
-    mkdir(&mut program, HOME, "a");
-    mkdir(&mut program, HOME, "a");
-    restart(&mut program, 8);
+    restart(&mut program, 6);
     // Both directories are valid afterwards.
     let rename = |program: &mut Program| {
-        program.put(PATH, b"home");
-        program.put(OTHER, b"b");
-        program.call("path_rename", &[DIR, PATH, 4, HOME, OTHER, 1])
+        let ([from, length], [to, other]) = (program.path("memory"), program.other("b"));
+        program.call("path_rename", &[DIR, from, length, HOME, to, other])
     };
     assert_eq!(rename(&mut program), STALE);
     assert_eq!([DIR, HOME].map(|fd| mkdir(&mut program, fd, "c")), [0, 0]);
@@ -115,22 +131,49 @@ fn what_cannot_be_repeated_fails_once() {
 #[test]
 fn another_directory_at_that_path_is_not_taken() {
     let mut program = program();
-    program.world.vfs = Vfs::with_budget(4, 4 << 20);
-    let root = program.world.with(|c| c.root()).unwrap();
-    program.world.with(|c| c.mkdir(root, b"home")).unwrap();
+    restart(&mut program, 4);
+    let root = open(&mut program, "/");
+    program.world.with(|c| c.rmdir(root, b"disk/home")).unwrap();
     assert_eq!(stat(&mut program, HOME, "."), STALE);
-    program.world.with(|c| c.rmdir(root, b"home")).unwrap();
+    for path in ["disk/other", "disk/home"] {
+        make(&mut program, path);
+    }
     assert_eq!(stat(&mut program, HOME, "."), STALE);
     assert_eq!(stat(&mut program, DIR, "."), 0);
+}
+
+/// It has the right number, but it is reached by a link.
+#[test]
+fn links_on_the_way_are_not_followed() {
+    let mut program = program();
+    restart(&mut program, 4);
+    let root = open(&mut program, "/");
+    program.world.with(|c| c.rename(root, b"disk/home", root, b"disk/moved")).unwrap();
+    program.world.with(|c| c.symlink(root, b"moved", b"disk/home")).unwrap();
+    assert_eq!(stat(&mut program, DIR, "disk/home"), 0);
+    assert_eq!(stat(&mut program, HOME, "."), STALE);
+    give(&mut program, HOME, "/disk/moved", at_path(b"/way/home"));
+    restart(&mut program, 5);
+    let root = open(&mut program, "/");
+    program.world.with(|c| c.symlink(root, b"disk", b"way")).unwrap();
+    assert_eq!(stat(&mut program, DIR, "way/home"), 0);
+    assert_eq!(stat(&mut program, HOME, "."), STALE);
+}
+
+#[test]
+fn directories_in_memory_are_not_known_again_but_for_the_root() {
+    let mut program = program();
+    give(&mut program, HOME, "/memory", at_path(b"/memory"));
+    restart(&mut program, 4);
+    assert_eq!([DIR, HOME].map(|fd| stat(&mut program, fd, ".")), [0, STALE]);
 }
 
 #[test]
 fn a_name_that_is_no_path_says_nothing() {
     let mut program = program();
-    give(&mut program, &[(DIR, "/home", named(b"/"))]);
-    restart(&mut program, 9);
-    assert_eq!(stat(&mut program, DIR, "."), STALE);
-    assert_eq!(stat(&mut program, HOME, "."), 0);
+    give(&mut program, DIR, "/disk/home", named(b"/"));
+    restart(&mut program, 4);
+    assert_eq!([DIR, HOME].map(|fd| stat(&mut program, fd, ".")), [STALE, 0]);
 }
 
 /// A child's directory is at a path if its parent's is, and keeps its name.
@@ -138,40 +181,32 @@ fn a_name_that_is_no_path_says_nothing() {
 fn a_path_is_inherited_with_its_name_only() {
     let program = program();
     let table = program.process.table();
-    assert!(table.is_at(HOME as u32, b"/home") && !table.is_at(HOME as u32, b"/"));
-    let bytes = {
-        let object = Object::File(1);
-        let given = |descriptor, preopen| PassedFile {
-            object,
-            rights: 0,
-            inheriting: 0,
-            descriptor,
-            preopen,
-        };
-        let files = [given(3, at_path(b"/home")), given(4, named(b"/"))];
-        encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap()
-    };
+    assert!(table.is_at(HOME as u32, b"/disk/home") && !table.is_at(HOME as u32, b"/"));
+    let object = Object::File(1);
+    let given =
+        |descriptor, preopen| PassedFile { object, rights: 0, inheriting: 0, descriptor, preopen };
+    let files = [given(3, at_path(b"/home")), given(4, named(b"/"))];
+    let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
     let passed = decode(&bytes).unwrap();
     let all: Vec<_> = passed.passed().map(|file| file.preopen.unwrap().is_path).collect();
     assert_eq!(all, [true, false]);
 }
 
 #[test]
-fn a_process_of_the_parents_directories_is_renewed_too() {
+fn a_process_with_its_parents_directory_opens_it_again_too() {
     let mut program = program();
-    let handle = program.process.table().get(HOME as u32).unwrap().object;
     let files = [PassedFile {
-        object: handle,
+        object: program.process.table().get(HOME as u32).unwrap().object,
         rights: ALL,
         inheriting: ALL,
         descriptor: 3,
-        preopen: at_path(b"/home"),
+        preopen: at_path(b"/disk/home"),
     }];
     let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
     let installed = Installed { descriptors: 64, folders: true, signals: false };
     let child = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
     program.process.close_all(&mut program.world);
     program.process = child;
-    restart(&mut program, 10);
+    restart(&mut program, 4);
     assert_eq!(stat(&mut program, DIR, "."), 0);
 }

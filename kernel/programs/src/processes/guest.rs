@@ -318,8 +318,15 @@ impl System for Guest {
     }
 
     fn root(&mut self) -> Result<fs::Reply, Interrupted> {
+        let was_inside = self.leave_turn();
         kernel_services::disk::await_root(self.kernel(), || self.must_return());
-        self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
+        let reply = self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?;
+        let reply = reply.ok_or(Interrupted)?;
+        if was_inside && self.enter_turn().is_err() {
+            self.close_at_service(reply.handle);
+            return Err(Interrupted);
+        }
+        Ok(reply)
     }
 
     fn transfer(

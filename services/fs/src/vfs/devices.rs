@@ -69,7 +69,14 @@ impl Vfs {
         self.cover(place, fs, None).map_err(|_| Errno::Nfile)
     }
 
-    /// The same for a node.
+    /// Makes a mounted file system count as that of a disk, by its number.
+    pub fn set_disk(&mut self, mount: u32, disk: u64) {
+        if let Some(mount) = self.mounts.get_mut(mount as usize) {
+            mount.source = disk;
+        }
+    }
+
+    /// As [`Vfs::mount`], for a node.
     pub(super) fn cover(
         &mut self,
         place: super::handles::Place,

@@ -16,10 +16,12 @@ use crate::devfs::DevFs;
 use crate::filesystem::{FileSystem, Node};
 use crate::ramfs::RamFs;
 use crate::served::{self, Served};
-use abi::fs::{Errno, Mounted, NAME, Reply, flag, reply_flag, source};
+use abi::fs::{Errno, LASTING, Mounted, NAME, Reply, flag, reply_flag, source};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use zerocopy::IntoBytes;
+
+const _: () = assert!(MOUNTS as u64 <= LASTING);
 
 /// Largest number of a server.
 pub const SERVERS: u64 = 64;
@@ -109,12 +111,11 @@ impl Vfs {
         is_one && self.mounts.iter().any(|mount| mount.source == from)
     }
 
-    /// Returns the number that tells a mount's files from those of others. A disk's or server's is
-    /// the same in each life of the service.
+    /// Returns the number that tells a mount's files from those of others ([`LASTING`]).
     pub(super) fn device_number(&self, mount: u32) -> u64 {
         match self.mounts.get(mount as usize).map_or(source::MEMORY, |mount| mount.source) {
             source::MEMORY | source::DEVICES => u64::from(mount) + 1,
-            from => MOUNTS as u64 + from,
+            from => LASTING + from,
         }
     }
 

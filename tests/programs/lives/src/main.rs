@@ -6,7 +6,8 @@
 //!   waits KERNEL    starts `sleep` on that kernel; its end must be reported as lost
 //!   works ROUNDS    computes, writes and reads a file in memory: each read has what was written,
 //!                   or the file service has restarted, which only one round notices
-//!   lasts ROUNDS    does the same with a file on a disk: what was synced is there
+//!   lasts ROUNDS FILE
+//!                   does the same with a file on a disk: what was synced is there
 //! ```
 
 use penumbra::{Command, End, Errno};
@@ -69,15 +70,14 @@ fn keeps(name: &str, text: &str) -> Result<bool, u8> {
 }
 
 /// As `works`, with a file on a disk.
-fn lasts(rounds: u64) -> Result<(), u8> {
-    const NAME: &str = "/lasts";
+fn lasts(rounds: u64, name: &str) -> Result<(), u8> {
     let (mut synced, mut restarts) = (String::new(), 0);
     for round in 0..rounds {
         let text = format!("round {round}: {}\n", sum(round, 300_000));
-        if !keeps(NAME, &text)? {
+        if !keeps(name, &text)? {
             restarts += 1;
             // Creating it again has emptied it, perhaps, but no other text was ever there.
-            let found = std::fs::read_to_string(NAME).map_err(|_| WRONG_ERROR)?;
+            let found = std::fs::read_to_string(name).map_err(|_| WRONG_ERROR)?;
             if restarts > 1 || ![synced.as_str(), &text, ""].contains(&found.as_str()) {
                 return Err(WRONG_FILE);
             }
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         }
         ["waits", kernel] => number(kernel).and_then(|kernel| waits(kernel as u32)),
         ["works", rounds] => number(rounds).and_then(works),
-        ["lasts", rounds] => number(rounds).and_then(lasts),
+        ["lasts", rounds, file] => number(rounds).and_then(|rounds| lasts(rounds, file)),
         _ => Err(USAGE),
     };
     done.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
