@@ -77,24 +77,25 @@ pub fn dmesg(arguments: &[String]) -> Answer {
     put(&of(arguments, MESSAGES)?)
 }
 
-fn power(word: &str) -> Answer {
-    std::fs::write(POWER, word).map_err(|error| format!("{POWER}: {error}"))?;
+fn power(path: &str, word: &str) -> Answer {
+    std::fs::write(path, word).map_err(|error| format!("{path}: {error}"))?;
     Ok(0)
 }
 
-/// `sync`: returns once all writes are on the disks.
+/// `sync`: returns once all writes are on the disks. This kernel does it, so no other one is woken.
 pub fn sync(_: &[String]) -> Answer {
-    power("sync\n")
+    let kernel = penumbra::process::identity().map_err(|error| error.to_string())?.kernel;
+    power(&format!("/proc/{kernel}/power"), "sync\n")
 }
 
 /// `reboot`
 pub fn reboot(_: &[String]) -> Answer {
-    power("reboot\n")
+    power(POWER, "reboot\n")
 }
 
 /// `poweroff`
 pub fn poweroff(_: &[String]) -> Answer {
-    power("poweroff\n")
+    power(POWER, "poweroff\n")
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn replace(
     file: &Path,
     grants: Grants,
 ) -> anyhow::Result<Vec<Installed>> {
-    let source = Source { wasm: Path::new(name), manifest: Some(file), grants };
+    let source = Source { grants, ..Source::new(Path::new(name), Some(file)) };
     let manifest = install::checked_manifest(&place.root, source)?;
     let (isas, key) = (kernels::isas(&instance.board()?), instance.program_key()?);
     let mut made = vec![];

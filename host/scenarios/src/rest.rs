@@ -115,7 +115,7 @@ pub fn prompt(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     for round in 0..rounds {
         let before = rests_long(rig, 0)?;
         let text = format!("typed in round {round}");
-        system::says(rig, &format!("echo {text} > /home/note; sync"), "[0]")?;
+        system::says(rig, &format!("echo {text} > /home/note; KERNEL=1 sync"), "[0]")?;
         system::says(rig, "KERNEL=1 cat /home/note", &format!("{text}\n[0]"))?;
         still_rests(rig, before, &text)?;
         system::says(rig, "KERNEL=0 seq 2 | wc -l", "2\n[0]")?;

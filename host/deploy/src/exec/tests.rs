@@ -14,6 +14,7 @@ fn line(arguments: &[&str], env: &[&str]) -> Line {
         on: None,
         env: own(env),
         dir: vec![],
+        listen: vec![],
         manifest: None,
         board: None,
         program: "it".into(),
