@@ -21,8 +21,8 @@ pub struct Stall {
 }
 
 /// Installs the hooks of a long wait for another domain: one that runs from time to time while it
-/// lasts and may wait itself, and one for the end of a wait that was reported. Called once, before a
-/// second core runs.
+/// lasts and may wait itself, and one for the end of a wait that was reported. Called once, before
+/// a second core runs.
 pub fn install_stalled(stalled: fn(Stall), resumed: fn()) {
     STALLED.set(stalled);
     RESUMED.set(resumed);

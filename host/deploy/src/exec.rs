@@ -71,7 +71,7 @@ pub struct Line {
     #[arg(long, value_name = "HOST[::GUEST]")]
     dir: Vec<String>,
     /// Let the program in a file start with a listener at a port of the chip, as `listen` in its
-    /// manifest does: LISTEN_FDS in its environment says how many there are, LISTEN_FDS_FIRST where.
+    /// manifest does: LISTEN_FDS in its environment is their number, LISTEN_FDS_FIRST says where.
     /// `pen up --publish` makes the port reachable from this host. May be repeated.
     #[arg(long, value_name = "tcp:PORT", value_parser = listener)]
     listen: Vec<u16>,

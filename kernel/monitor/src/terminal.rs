@@ -8,9 +8,9 @@
 //!           thread "init"      /bin/sh /etc/rc, then PROGRAM again and again
 //! ```
 //! With `console=DOMAIN` on the command line, the terminal and the program are there while that
-//! domain lives. After a restart of the file service, a new terminal is made. A kernel that does not have the
-//! console any more closes its terminal, which ends the programs there; another kernel has another
-//! terminal.
+//! domain lives. After a restart of the file service, a new terminal is made. A kernel that does
+//! not have the console any more closes its terminal, which ends the programs there; another kernel
+//! has another terminal.
 
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};

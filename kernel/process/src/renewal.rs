@@ -2,9 +2,9 @@
 //!
 //! Contract: handles of an earlier life of the service stay invalid; a program that uses one gets
 //! `STALE`. But all that a program opens is below its preopened directories, so one whose name is
-//! its path is opened again when a call finds it invalid. It must be the same directory: at the same
-//! path, without links, on the same disk and with the same number there; or the root, which is at
-//! no other place. Otherwise it stays invalid, as in file systems in memory, whose numbers begin
+//! its path is opened again when a call finds it invalid. It must be the same directory: at the
+//! same path, without links, on the same disk and with the same number there; or the root, which is
+//! at no other place. Otherwise it stays invalid, as in file systems in memory, whose numbers begin
 //! again. The call is repeated if that does no harm; for others it is not known whether they were
 //! done before the restart, so they fail once.
 
@@ -140,8 +140,8 @@ impl Process {
         Ok(())
     }
 
-    /// Opens the preopened directory `fd` again, which is this one, with a handle of an earlier life
-    /// of the service. Returns what it is then. `STALE`: it stays invalid.
+    /// Opens the preopened directory `fd` again, which is this one, with a handle of an earlier
+    /// life of the service. Returns what it is then. `STALE`: it stays invalid.
     fn renew(&self, system: &mut dyn System, fd: u32, before: &Descriptor) -> Result<Object, Halt> {
         let name = self.table.name(fd).map_err(|_| Errno::STALE)?;
         let node = name.node.ok_or(Errno::STALE)?;

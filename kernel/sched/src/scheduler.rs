@@ -9,6 +9,7 @@
 
 mod cores;
 mod handoff;
+mod waking;
 
 use crate::MAX_THREADS;
 use crate::raw::{Contexts, FirstStep};
@@ -314,7 +315,7 @@ impl Scheduler {
         self.announce(&mut table);
     }
 
-    pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
+    fn wake_first(&self, queue: &WaitQueue) -> bool {
         let mut table = self.table.lock();
         let woken = queue.with_head(|head| table.wake_first(head, here(), cpu::clock()));
         self.announce(&mut table);
@@ -322,7 +323,7 @@ impl Scheduler {
     }
 
     /// Wakes all threads of a queue in one step.
-    pub(crate) fn wake_queue(&self, queue: &WaitQueue) {
+    fn wake_queue(&self, queue: &WaitQueue) {
         let mut table = self.table.lock();
         let (core, now) = (here(), cpu::clock());
         queue.with_head(|head| while table.wake_first(head, core, now) {});

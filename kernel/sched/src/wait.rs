@@ -9,7 +9,6 @@
 //! At least one of the two sees the other's store.
 
 use crate::runqueue::{Index, Links, NONE};
-use crate::scheduler::Scheduler;
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 
 /// A wait queue. [`Scheduler::wait`](crate::Scheduler::wait) waits in it.
@@ -72,22 +71,5 @@ pub(crate) fn unlink(links: &mut Links, head: &mut Index, index: Index) {
             return;
         }
         before = next;
-    }
-}
-
-impl WaitQueue {
-    /// Wakes the thread that has waited longest; returns false if no thread waits.
-    pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
-        !self.is_empty() && scheduler.wake_first(self)
-    }
-
-    /// Wakes the threads that wait now. One that waits again meanwhile is not woken again: a woken
-    /// thread of higher priority runs at once, and with a loop over [`WaitQueue::wake_one`] it and
-    /// the caller would wake each other without end.
-    #[inline]
-    pub fn wake_all(&self, scheduler: &Scheduler) {
-        if !self.is_empty() {
-            scheduler.wake_queue(self);
-        }
     }
 }
