@@ -115,8 +115,8 @@ pub fn prompt(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     for round in 0..rounds {
         let before = rests_long(rig, 0)?;
         let text = format!("typed in round {round}");
-        system::says(rig, &format!("echo {text} > /home/note; KERNEL=1 sync"), "[0]")?;
-        system::says(rig, "KERNEL=1 cat /home/note", &format!("{text}\n[0]"))?;
+        system::says(rig, &format!("echo {text} > /note; KERNEL=1 sync"), "[0]")?;
+        system::says(rig, "KERNEL=1 cat /note", &format!("{text}\n[0]"))?;
         still_rests(rig, before, &text)?;
         system::says(rig, "KERNEL=0 seq 2 | wc -l", "2\n[0]")?;
         if starts(rig, 0)? == before {
@@ -126,7 +126,7 @@ pub fn prompt(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         rig.expect("kernel shadow", PATIENCE)?;
         rig.expect("/ $ ", PATIENCE)?;
     }
-    system::says(rig, "cat /home/note | wc -w", "4\n[0]")
+    system::says(rig, "cat /note | wc -w", "4\n[0]")
 }
 
 /// Programs that never wait begin while main tries to rest. The attempt ends, and with it the time
