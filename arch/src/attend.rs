@@ -19,6 +19,7 @@ pub use stall::{Patience, Stall, install_core_stalled, install_stalled};
 use percore::{hook, per_core};
 
 use crate::cpu;
+use crate::hold;
 use crate::order;
 
 hook! { static WAITING: fn(Waits); }
@@ -45,9 +46,15 @@ struct State {
     waiting: bool,
     /// The hook is running.
     inside: bool,
+    /// Number of waits in unpreempted work that have begun and not ended, each in an interrupt of
+    /// the one before.
+    waits: u32,
 }
 
-per_core! { static STATE: State = State { spent: 0, rounds: 0, waiting: false, inside: false }; }
+per_core! {
+    static STATE: State =
+        State { spent: 0, rounds: 0, waiting: false, inside: false, waits: 0 };
+}
 
 /// Installs the hook that waiting cores run. Called once, before a second core runs.
 pub fn install(hook: fn(Waits)) {
@@ -82,6 +89,17 @@ pub fn spent() -> u64 {
     STATE.with(|state| state.spent)
 }
 
+/// Returns whether this core waits in unpreempted work; for an interrupt handler: whether the
+/// interrupted code does.
+pub fn waits() -> bool {
+    STATE.with(|state| state.waits > 0)
+}
+
+/// What this core waited for was abandoned.
+pub(crate) fn end_waits() {
+    STATE.with(|state| state.waits = 0);
+}
+
 /// Waits until `ready` returns true. The caller must not hold a leaf lock; debug builds check it.
 #[inline]
 pub fn until(mut ready: impl FnMut() -> bool) {
@@ -112,6 +130,9 @@ impl base::port::Attend for Attending {
 #[cold]
 #[inline(never)]
 fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
+    // Another wait may continue on another core.
+    let counts = u32::from(hold::is_held());
+    STATE.with(|state| state.waits += counts);
     loop {
         let on = cpu::irqs_off();
         let outermost = !STATE.with(|state| core::mem::replace(&mut state.waiting, true));
@@ -124,6 +145,10 @@ fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
                 state.waiting = false;
                 state.spent = state.spent.wrapping_add(took);
             });
+        }
+        if done {
+            // An abandoned wait may have ended all.
+            STATE.with(|state| state.waits = state.waits.saturating_sub(counts));
         }
         cpu::irqs_restore(on);
         if done {

@@ -5,6 +5,7 @@
 //! take locks, and everything that it owns must be in memory that is discarded with it. It must not
 //! be preempted ([`crate::hold`]), and attempts do not nest.
 
+use crate::attend;
 use crate::attend::percore::per_core;
 use crate::hold;
 use crate::trap::TrapFrame;
@@ -71,6 +72,7 @@ pub fn abandon_interrupted(frame: &mut TrapFrame) -> bool {
 }
 
 fn land(frame: &mut TrapFrame, stack: u64) {
+    attend::end_waits();
     frame.set_pc(rescue_landing as *const () as u64);
     frame.set_sp(stack);
 }

@@ -5,10 +5,10 @@
 //!
 //! Contract: only an ext2 with features that kernels can write is changed, only if they could not
 //! write it as it is, and only by `e2fsck -p` and `tune2fs -j`, which keep all files. An image that
-//! another board uses is not changed. After an error the image has its files, too.
+//! another board uses, or that this host has mounted, is not changed.
 
 use crate::ext2::{self, Superblock};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use board::{Board, DeviceKind};
 use std::fs::File;
 use std::path::Path;
@@ -28,11 +28,8 @@ impl Mended {
         let what = match (self.repaired, self.journal) {
             (false, false) => return,
             (true, false) => "e2fsck has repaired its file system",
-            (false, true) => "its ext2 has a journal now, so kernels can write to it",
-            (true, true) => {
-                "e2fsck has repaired its ext2, which has a journal now, so kernels \
-                             can write to it"
-            }
+            (false, true) => "its ext2 has a journal now, which kernels need to write to it",
+            (true, true) => "e2fsck has repaired its ext2, which has a journal now",
         };
         eprintln!("pen: {}: {what}", image.display());
     }
@@ -50,7 +47,7 @@ pub fn mend_all(instance: &Instance, board: &Board, except: Option<&str>) {
         }
         match mend(&image) {
             Ok(done) => done.report(&image),
-            Err(why) => eprintln!("pen: {why:#}\npen: kernels can only read this disk until then"),
+            Err(why) => eprintln!("pen: {why:#}\npen: kernels can only read this disk"),
         }
     }
 }
@@ -62,6 +59,7 @@ pub fn mend(image: &Path) -> anyhow::Result<Mended> {
     let file = file.with_context(|| shown.to_string())?;
     // The soc of a board that uses the image has this lock.
     file.try_lock().with_context(|| format!("{shown}: another board uses it"))?;
+    ensure!(!is_mounted(image), "{shown}: it is mounted on this host: unmount it first");
     let repaired = ext2::repair(image)
         .with_context(|| format!("{shown}: run `e2fsck {shown}`, which asks before it repairs"))?;
     let journal = ext2::add_journal(image).with_context(|| {
@@ -71,6 +69,16 @@ pub fn mend(image: &Path) -> anyhow::Result<Mended> {
         )
     })?;
     Ok(Mended { repaired, journal })
+}
+
+/// Returns whether a loop device of this host uses the image, so that it may be mounted.
+fn is_mounted(image: &Path) -> bool {
+    let Ok(image) = image.canonicalize() else { return false };
+    let Ok(devices) = std::fs::read_dir("/sys/block") else { return false };
+    let backing = devices.flatten().map(|device| device.path().join("loop/backing_file"));
+    backing
+        .filter_map(|file| std::fs::read(file).ok())
+        .any(|path| path.trim_ascii_end() == image.as_os_str().as_encoded_bytes())
 }
 
 #[cfg(test)]

@@ -185,9 +185,11 @@ pub fn checked_manifest(root: &Path, source: Source<'_>) -> anyhow::Result<Manif
     if let Some(file) = manifest_file(source.wasm, source.manifest) {
         contracts::resolve(root, &file, &mut manifest)?;
     }
-    let is_further = |port: &&u16| !manifest.listen.contains(port);
-    let further: Vec<u16> = source.listen.iter().filter(is_further).copied().collect();
-    manifest.listen.extend(further);
+    for port in source.listen {
+        if !manifest.listen.contains(port) {
+            manifest.listen.push(*port);
+        }
+    }
     let shown = |it: &program::Preopen| {
         let rights = if it.write { "rw" } else { "r" };
         format!("{}:{rights}", it.path)
@@ -254,7 +256,7 @@ mod tests {
     fn listeners_are_added_to_those_of_the_manifest() {
         let folder = tempfile::tempdir().unwrap();
         let (wasm, beside) = (folder.path().join("it.wasm"), folder.path().join("it.toml"));
-        let source = Source { listen: &[80, 7], ..Source::new(&wasm, None) };
+        let source = Source { listen: &[80, 7, 80], ..Source::new(&wasm, None) };
         let ports = || checked_manifest(folder.path(), source).unwrap().listen;
         assert_eq!(ports(), [80, 7]);
         std::fs::write(&beside, "listen = [\"tcp:8080\", \"tcp:80\"]").unwrap();

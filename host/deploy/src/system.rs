@@ -9,7 +9,7 @@
 //! `etc/system` on it identifies its programs. A board for one program gets a copy of the disk
 //! ([`lend`]).
 
-use crate::ext2::{self, Superblock};
+use crate::ext2;
 use crate::{disks, install};
 use anyhow::{Context, bail};
 use board::{Board, DeviceKind};
@@ -81,14 +81,12 @@ pub fn prepare(
     let files = bin(place, programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
-    if Superblock::read(&image).is_some_and(|found| found.is_supported()) {
-        mend(&image)?;
-    }
     let known = version_on(instance);
+    match known {
+        None => check_blank(&image)?,
+        Some(_) => mend(&image)?,
+    }
     if known.as_deref() != Some(version.as_bytes()) {
-        if known.is_none() {
-            check_blank(&image)?;
-        }
         let staged = instance.path("system");
         stage(place, &files, &version, &staged)?;
         match known {
@@ -154,7 +152,10 @@ fn check_blank(image: &Path) -> anyhow::Result<()> {
 /// Returns whether there is no image, or one that has only zeros.
 fn is_blank(image: &Path) -> std::io::Result<bool> {
     let mut file = match File::open(image) {
-        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(true),
+        // A link that leads nowhere is not replaced.
+        Err(why) if why.kind() == ErrorKind::NotFound && image.symlink_metadata().is_err() => {
+            return Ok(true);
+        }
         file => file?,
     };
     let mut buffer = vec![0; 1 << 20];
@@ -177,7 +178,7 @@ fn is_blank(image: &Path) -> std::io::Result<bool> {
 fn make(image: &Path, staged: &Path) -> anyhow::Result<()> {
     // The image may be a link to another place.
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let new = image.with_extension("new");
+    let new = image.with_extension(format!("new-{}", std::process::id()));
     ext2::make(&new, BLOCK, staged, Some(BYTES))?;
     std::fs::rename(&new, &image).with_context(|| image.display().to_string())
 }

@@ -104,10 +104,10 @@ fn console_home(kernel: &Kernel) -> Option<DomainId> {
     })
 }
 
-/// Returns the domain that the command line names as the console's home (`console=NAME`). What runs
-/// there runs on that kernel.
+/// Returns the domain that the command line names as the console's home (`console=NAME`), if the
+/// kernels share the console. What runs there runs on that kernel.
 pub fn named_home(kernel: &Kernel) -> Option<DomainId> {
-    let name = kernel.option("console=")?;
+    let name = kernel.option("console=").filter(|_| kernel.devices.shares(device::CONSOLE))?;
     let found = kernel.blob.domains().iter().position(|it| abi::boot::text(&it.name) == name)?;
     Some(DomainId(found as u8))
 }

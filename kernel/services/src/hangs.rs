@@ -122,11 +122,11 @@ fn abandon(frame: &mut TrapFrame) -> bool {
 static WATCHES: CoreLocal<Watch> = CoreLocal::new(Watch::new());
 
 /// Looks at the step that this core has interrupted, for a thread that cannot run meanwhile. A step
-/// that has lasted too long is abandoned.
+/// that has lasted too long is abandoned, unless it waits: then that wait is followed.
 #[inline]
 pub fn look(kernel: &Kernel, frame: &mut TrapFrame) {
     let held = arch::exclusion::held();
-    if held != 0 {
+    if held != 0 && !arch::attend::waits() {
         look_at(kernel, held, frame);
     }
 }
@@ -134,10 +134,9 @@ pub fn look(kernel: &Kernel, frame: &mut TrapFrame) {
 #[cold]
 #[inline(never)]
 fn look_at(kernel: &Kernel, held: u64, frame: &mut TrapFrame) {
-    let waited = arch::time::to_ns(arch::attend::spent(), arch::cpu::clock_hz());
-    let times = [arch::time::soc_time(), waited];
+    let now = arch::time::soc_time();
     let word = |lock| kernel.soc.own_lock(lock);
-    let is_over = WATCHES.with(|watch| watch.look(times, held, word));
+    let is_over = WATCHES.with(|watch| watch.look(now, held, word));
     if is_over && abandon(frame) {
         kernel_node::log!("hangs: a step never ended; its service starts again");
     }

@@ -7,7 +7,7 @@
 //!   works ROUNDS    computes, writes and reads a file in memory: each read has what was written,
 //!                   or the file service has restarted, which only one round notices
 //!   lasts ROUNDS FILE
-//!                   does the same with a file on a disk: what was synced is there
+//!                   does the same with two files on a disk: what was synced is there
 //! ```
 
 use penumbra::{Command, End, Errno};
@@ -69,16 +69,16 @@ fn keeps(name: &str, text: &str) -> Result<bool, u8> {
     }
 }
 
-/// As `works`, with a file on a disk.
+/// As `works`, with two files on a disk, in turn: while one is written, the other one was synced.
 fn lasts(rounds: u64, name: &str) -> Result<(), u8> {
     let (mut synced, mut restarts) = (String::new(), 0);
     for round in 0..rounds {
         let text = format!("round {round}: {}\n", sum(round, 300_000));
-        if !keeps(name, &text)? {
+        let [this, other] = [round, round + 1].map(|round| format!("{name}.{}", round % 2));
+        if !keeps(&this, &text)? {
             restarts += 1;
-            // Creating it again has emptied it, perhaps, but no other text was ever there.
-            let found = std::fs::read_to_string(name).map_err(|_| WRONG_ERROR)?;
-            if restarts > 1 || ![synced.as_str(), &text, ""].contains(&found.as_str()) {
+            let found = if round == 0 { Ok(String::new()) } else { std::fs::read_to_string(other) };
+            if restarts > 1 || found.map_err(|_| WRONG_ERROR)? != synced {
                 return Err(WRONG_FILE);
             }
         }
