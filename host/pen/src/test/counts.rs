@@ -15,7 +15,8 @@
 use anyhow::Context;
 use records::number;
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tree::counted::Counted;
@@ -134,7 +135,12 @@ impl Counts {
             }
         }
         let new = self.path.with_extension("new");
-        std::fs::write(&new, text)
+        let written = File::create(&new).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            // Before the rename: a crash of the host leaves one of the two.
+            file.sync_all()
+        });
+        written
             .and_then(|()| std::fs::rename(&new, &self.path))
             .with_context(|| self.path.display().to_string())
     }
@@ -176,25 +182,30 @@ fn ms(took: Duration) -> u64 {
 
 /// Parses the file. Returns the number of damaged lines too.
 fn parse(text: &str) -> (Vec<Stage>, usize) {
-    let (mut stages, mut damaged) = (Vec::<Stage>::new(), 0);
+    // Steps belong to the stage before them, if that line is good.
+    let (mut stages, mut belongs, mut damaged) = (Vec::<Stage>::new(), false, 0);
     // A line without an end may have lost digits.
     let (text, rest) = text.rsplit_once('\n').unwrap_or(("", text));
     damaged += usize::from(!rest.is_empty());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split('\t').collect();
-        let is_good = match (parts.as_slice(), stages.last_mut()) {
-            (&["stage", name, took], _) => took.parse().is_ok_and(|took| {
-                let is_new = stages.iter().all(|stage| stage.name != name);
-                if is_new {
-                    stages.push(Stage { name: name.to_owned(), took, steps: Vec::new() });
-                }
-                is_new
-            }),
+        let is_good = match (parts.as_slice(), stages.last_mut().filter(|_| belongs)) {
+            (&["stage", name, took], _) => {
+                belongs = took.parse().is_ok_and(|took| {
+                    let is_new = stages.iter().all(|stage| stage.name != name);
+                    if is_new {
+                        stages.push(Stage { name: name.to_owned(), took, steps: Vec::new() });
+                    }
+                    is_new
+                });
+                belongs
+            }
             (&["step", name, unit, ref counts @ ..], Some(stage)) => {
+                let is_new = stage.steps.iter().all(|it| (&*it.name, &*it.unit) != (name, unit));
                 let counts =
                     counts.iter().map(|count| count.parse()).collect::<Result<Vec<_>, _>>();
                 match counts.as_deref() {
-                    Ok(&[took, night, total]) if night <= total => {
+                    Ok(&[took, night, total]) if night <= total && is_new => {
                         let (name, unit) = (name.to_owned(), unit.to_owned());
                         stage.steps.push(Step { name, unit, took, night, total });
                         true
@@ -311,6 +322,16 @@ mod tests {
             std::fs::write(&path, [&good.as_bytes()[..end], &[0xff]].concat()).unwrap();
             Counts::begin(&path, true).unwrap();
         }
+    }
+
+    #[test]
+    fn steps_of_a_damaged_stage_go_to_no_other_one_and_each_counts_once() {
+        let text = "stage\tone\t5\nstep\ta\tseeds\t1\t2\t3\nstep\ta\tseeds\t1\t2\t3\n\
+                    stage\ttwo\tx\nstep\tb\tseeds\t1\t2\t3\nstage\tthree\t5\n\
+                    step\tb\tseeds\t1\t2\t3\n";
+        let (stages, damaged) = parse(text);
+        let all: Vec<_> = stages.iter().map(|stage| (&*stage.name, stage.steps.len())).collect();
+        assert_eq!((all, damaged), (vec![("one", 1), ("three", 1)], 3));
     }
 
     #[test]
