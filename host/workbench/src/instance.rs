@@ -68,7 +68,10 @@ pub enum InstanceError {
     /// The command line wants a disk in memory that the board does not have.
     #[error("ram={0}: the board has no disk \"{0}\"; its board file names its devices")]
     NoSuchDisk(String),
-    /// It wants one that is too large: its name, its size and the most, in MiB.
+    /// It gives the console to a domain that the board does not have: that name, and those it has.
+    #[error("console={0}: the board has no domain \"{0}\"; it has {1}")]
+    NoSuchDomain(String, String),
+    /// It wants a disk in memory that is too large: its name, its size and the most, in MiB.
     #[error("ram={0}: the disk has {1} MiB; here it can have {2}, half of the global memory")]
     LargeDisk(String, u64, u64),
     /// The lab's model cannot be written.

@@ -37,6 +37,7 @@ impl Instance {
             board.arguments.clone_from(arguments);
         }
         self.disks(&board)?;
+        check_console(&board)?;
         self.set_disk_aside(&mut board)?;
         for built in kernels {
             self.stub(built)?;
@@ -244,6 +245,17 @@ impl Instance {
         let tail = tail(&self.path("soc.out"), 10) + &tail(&log, 15);
         InstanceError::Start { what, tail, log }
     }
+}
+
+/// Refuses a command line that gives the console to no domain of the board.
+fn check_console(board: &Board) -> Outcome<()> {
+    let mut options = abi::boot::options(&board.arguments);
+    let Some(name) = options.find_map(|word| word.strip_prefix("console=")) else { return Ok(()) };
+    let known: Vec<&str> = board.domains.iter().map(|domain| domain.name.as_str()).collect();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    Err(InstanceError::NoSuchDomain(name.to_owned(), known.join(", ")))
 }
 
 /// Keeps the kernel's symbols next to the images made from it, whatever cargo builds later: as a
