@@ -128,10 +128,7 @@ impl Process {
         let blocks = budget.blocks(memory, &what)?;
         let [path, arguments, environment] = blocks.each_ref().map(|block| &block[..]);
         let inherited = budget.inherited(memory, &what)?;
-        // Bad descriptors are refused before a kernel is chosen.
-        self.files(&what, &inherited)?;
-        let kernel = self.place(system, &what, path)?;
-        let mut files = self.files(&what, &inherited)?;
+        let (kernel, mut files) = self.placed(system, &what, (path, &inherited))?;
         self.name_at(system, kernel, &mut files, &inherited)?;
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
@@ -161,28 +158,37 @@ impl Process {
         Ok(())
     }
 
-    /// Returns the kernel for the program at `path`.
-    fn place(&self, system: &mut dyn System, what: &Spawn, path: &[u8]) -> Result<u16, Halt> {
-        let directory = || {
-            let directory = self.directory(what.directory, rights::PATH_OPEN)?;
-            match directory.inheriting & rights::FD_READ {
-                0 => Err(Errno::NOTCAPABLE),
-                _ => directory.file(),
-            }
-        };
-        let before = directory()?;
-        let placed = system.place(what.kernel, before, path)?;
-        let placed = match placed.map_err(Errno::from) {
+    /// Returns the kernel for the program at `path`, and the child's files.
+    fn placed<'a>(
+        &self,
+        system: &mut dyn System,
+        what: &Spawn,
+        (path, inherited): (&[u8], &'a [(InheritedFile, Block<'_>)]),
+    ) -> Result<(u16, Vec<PassedFile<'a>>), Halt> {
+        let files = self.files(what, inherited)?;
+        let directory = self.program_directory(what)?;
+        match system.place(what.kernel, directory, path)?.map_err(Errno::from) {
             Err(Errno::STALE) => {
+                // The directory is of an earlier life of the file service, as others may be.
                 self.renew_all(system)?;
-                match directory()? {
-                    now if now == before => Err(Errno::STALE),
-                    now => system.place(what.kernel, now, path)?.map_err(Errno::from),
+                let now = self.program_directory(what)?;
+                if now == directory {
+                    return Err(Errno::STALE.into());
                 }
+                let kernel = system.place(what.kernel, now, path)?.map_err(Errno::from)?;
+                Ok((kernel, self.files(what, inherited)?))
             }
-            placed => placed,
-        };
-        Ok(placed?)
+            placed => Ok((placed?, files)),
+        }
+    }
+
+    /// Returns the handle of the directory that the program's path is relative to.
+    fn program_directory(&self, what: &Spawn) -> Result<u64, Errno> {
+        let directory = self.directory(what.directory, rights::PATH_OPEN)?;
+        match directory.inheriting & rights::FD_READ {
+            0 => Err(Errno::NOTCAPABLE),
+            _ => directory.file(),
+        }
     }
 
     /// Names the child's files as kernel `kernel` knows them. Ends of channels that leave this
