@@ -121,18 +121,17 @@ impl Disk {
             match next {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => {
-                    let life = || self.kernel.services.fs.lives();
-                    let before = life();
                     let mounted = self.mount(memory);
                     if mounted == Ok(Ok(())) {
                         kernel_node::log!("{}: ext2, mounted", self.name);
                     }
                     match mounted {
-                        // Mounted perhaps in a life that has ended: again.
-                        Ok(Ok(()) | Err(Errno::Busy)) if life() != before => continue,
-                        // Busy: another kernel was faster.
+                        // Busy: another kernel was faster. If that life has ended meanwhile, the
+                        // next question finds no disk. Not mounted again before that: a request
+                        // could wait for this thread.
                         Ok(Ok(()) | Err(Errno::Busy)) => {
-                            disk::set_use(self.kernel, Use::Mounted(before));
+                            let life = self.kernel.services.fs.lives();
+                            disk::set_use(self.kernel, Use::Mounted(life));
                         }
                         Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                         Ok(Err(why)) => {
