@@ -25,6 +25,13 @@ struct Way {
     dirties: Option<Dirties>,
 }
 
+impl Way {
+    /// Returns what that kernel does first, for `aside`.
+    fn first(&self, kernel: Dirties) -> &'static str {
+        if self.dirties == Some(kernel) { "dirty then dirty then " } else { "" }
+    }
+}
+
 /// A kernel that writes all of a page before the hang.
 #[derive(Clone, Copy, PartialEq)]
 enum Dirties {
@@ -111,8 +118,7 @@ pub fn loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         }
         for way in &HARD {
             let before = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
-            let dirty = |who| if way.dirties == Some(who) { "dirty then dirty then " } else { "" };
-            let (theirs, ours) = (dirty(Dirties::Victim), dirty(Dirties::Other));
+            let (theirs, ours) = (way.first(Dirties::Victim), way.first(Dirties::Other));
             let victim = format!("on shadow aside nap {ms} then {theirs}hang {}", way.name);
             demand(rig, &victim, "begun")?;
             demand(rig, &waiting(ms, ours, way.waits), "begun")?;
@@ -150,8 +156,7 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         }
         for way in &HARD {
             let before = lives::runs(rig)?;
-            let dirty = |who| if way.dirties == Some(who) { "dirty then dirty then " } else { "" };
-            load(rig, round, dirty(Dirties::Other), way.waits)?;
+            load(rig, round, way.first(Dirties::Other), way.waits)?;
             if way.dirties == Some(Dirties::Victim) {
                 rig.ask("main", "dirty", PATIENCE)?;
                 rig.ask("main", "dirty", PATIENCE)?;

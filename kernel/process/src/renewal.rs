@@ -37,7 +37,7 @@ fn is_lasting(path: &[u8], (device, _): (u64, u64)) -> bool {
 
 fn close(system: &mut dyn System, handle: u64) {
     // Fails only if the service has restarted again.
-    let _ = system.files(Request::new(Op::Close, handle), &mut []);
+    let _ = Object::File(handle).close(system);
 }
 
 /// Opens what has this name in `directory`, which is closed, if it is a directory and no link.

@@ -80,7 +80,7 @@ fn served_kinds(kernel: &Kernel) -> u64 {
 
 /// Returns whether this kernel reads the console: runs the monitor, and programs at the terminal.
 pub fn reads_console(kernel: &Kernel) -> bool {
-    let Some((console, _)) = kernel.devices.numbered(kernel, device::CONSOLE) else { return false };
+    let Some(home) = console_home(kernel) else { return false };
     let is_dead = |domain: DomainId| match kernel.soc.state(domain) {
         // It has died before.
         (epoch, state::BOOTING) => epoch > 1,
@@ -89,10 +89,10 @@ pub fn reads_console(kernel: &Kernel) -> bool {
         (_, found) => state::is_over(found),
     };
     if !kernel.devices.shares(device::CONSOLE) {
-        return console.home == u32::from(kernel.me.0);
+        return home == kernel.me;
     }
-    let home = console_home(kernel).into_iter();
-    let mut domains = home.chain((0..kernel.blob.domains().len() as u8).map(DomainId));
+    let all = (0..kernel.blob.domains().len() as u8).map(DomainId);
+    let mut domains = core::iter::once(home).chain(all);
     domains.find(|&domain| !is_dead(domain)) == Some(kernel.me)
 }
 
