@@ -10,7 +10,7 @@
 
 use super::curl::Client;
 use super::lighttpd::{LIGHTTPD, PORT, put_site, site_file};
-use super::load::{CONNECTIONS, report, wrk};
+use super::load::{CONNECTIONS, Load};
 use super::{Serving, needs};
 use crate::host::push;
 use crate::machine::{demand, until};
@@ -24,8 +24,10 @@ use tree::place::Place;
 
 /// Port of the server on shadow.
 const WEAK_PORT: u16 = 81;
-/// How long each wrk asks, in s. The kill is in between.
-const SECONDS: u64 = 8;
+/// How long a wrk asks if nothing stops it, in s.
+const SECONDS: u64 = 600;
+/// How long wrk asks after the next life has begun.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 /// Kills per nightly run.
 const OFTEN: u64 = 1_000;
 
@@ -115,15 +117,17 @@ impl Pair {
 
     fn kill(&mut self, rig: &mut Rig, round: u64) -> Result<(), Failure> {
         let epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
-        let [strong, weak] = [&self.strong, &self.weak].map(|it| wrk(it.host_port, SECONDS));
+        let strong = Load::start(self.strong.host_port, SECONDS)?;
+        let weak = Load::start(self.weak.host_port, SECONDS)?;
         connected(rig)?;
         std::thread::sleep(Duration::from_millis(round * 377 % 1_500));
         rig.kill("shadow")?;
-        let (strong, weak) = (report(strong?)?, report(weak?)?);
+        wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
+        std::thread::sleep(AFTERWARDS);
+        let (strong, weak) = (strong.stop()?, weak.stop()?);
         if weak.errors == 0 {
             return Err(wrong("wrk at the kernel that died", weak));
         }
-        wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
         if strong.requests < CONNECTIONS || strong.errors + strong.refused > 0 {
             return Err(wrong("wrk at the kernel that lives", strong));
         }

@@ -5,6 +5,8 @@ use super::{Serving, needs};
 use crate::disk::off_and_clean;
 use crate::programs::wrong;
 use crate::{Failure, Rig};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 
 /// Connections of one wrk, which stay open.
@@ -25,22 +27,43 @@ pub struct Report {
     pub refused: u64,
 }
 
-/// Starts wrk for a server at this port of the host.
-pub fn wrk(port: u16, seconds: u64) -> Result<Child, Failure> {
-    let mut wrk = Command::new("wrk");
-    wrk.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
-    wrk.args(["--timeout", "60s", "--duration", &format!("{seconds}s")]);
-    wrk.arg(format!("http://127.0.0.1:{port}{PAGE}"));
-    wrk.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(wrk.spawn()?)
+/// A wrk that asks. Ends with this value.
+pub struct Load(Child);
+
+impl Load {
+    /// Starts wrk for a server at this port of the host, for at most so many seconds.
+    pub fn start(port: u16, seconds: u64) -> Result<Load, Failure> {
+        let mut wrk = Command::new("wrk");
+        wrk.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
+        wrk.args(["--timeout", "60s", "--duration", &format!("{seconds}s")]);
+        wrk.arg(format!("http://127.0.0.1:{port}{PAGE}"));
+        wrk.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Load(wrk.spawn()?))
+    }
+
+    /// Lets it stop now. Returns what it reports.
+    pub fn stop(self) -> Result<Report, Failure> {
+        kill_process(Pid::from_child(&self.0), Signal::INT).map_err(std::io::Error::from)?;
+        self.report()
+    }
+
+    /// Waits for its end. Returns what it reports.
+    pub fn report(mut self) -> Result<Report, Failure> {
+        let (mut said, mut complaints) = (String::new(), String::new());
+        let pipes = (self.0.stdout.take(), self.0.stderr.take());
+        pipes.0.map(|mut it| it.read_to_string(&mut said)).transpose()?;
+        pipes.1.map(|mut it| it.read_to_string(&mut complaints)).transpose()?;
+        let status = self.0.wait()?;
+        let found = parsed(&said).filter(|_| status.success());
+        found.ok_or_else(|| wrong("wrk", (said, complaints)))
+    }
 }
 
-/// Waits for its end. Returns what it reports.
-pub fn report(wrk: Child) -> Result<Report, Failure> {
-    let output = wrk.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let found = parsed(&said).filter(|_| output.status.success());
-    found.ok_or_else(|| wrong("wrk", (&said, String::from_utf8_lossy(&output.stderr))))
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Reads wrk's report, in which lines about errors are there only if there are some.
@@ -67,7 +90,7 @@ pub fn loaded(rig: &mut Rig) -> Result<(), Failure> {
     with_site(rig)?;
     for kernel in ["main", "shadow"] {
         let serving = Serving::start(rig, kernel, LIGHTTPD, &["-D", "-f", "/lighttpd.conf"], PORT)?;
-        let found = report(wrk(serving.host_port, SECONDS)?)?;
+        let found = Load::start(serving.host_port, SECONDS)?.report()?;
         if found.errors + found.refused > 0 || found.requests < CONNECTIONS {
             return Err(wrong(&format!("wrk and lighttpd on {kernel}"), found));
         }
