@@ -9,7 +9,7 @@
 //! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
 //! | Root | | | quota | `handle` of `/` |
-//! | Open | directory | name | flags, quota | `handle` |
+//! | Open | directory | name | flags, quota | `handle`; `stat`, or in that kind 0: unknown |
 //! | Close, Dup | any | | -, quota | -, `handle` |
 //! | Read, Write | file, pipe | -, data | `length`; `offset` with [`flag::AT`] | `value` bytes |
 //! | Seek | file | | `offset` (signed), whence in flags | `value`: the position |
@@ -275,9 +275,12 @@ pub mod source {
 }
 
 /// Device numbers of files ([`Stat::device`]): up to this number they belong to file systems in
-/// memory, and say which only in one life of the service. This number plus that of a disk or server
-/// means the same in each.
+/// memory, and say which only in one life of the service. This number plus that of a disk or
+/// server, or of the device files (wherever they are mounted), means the same in each.
 pub const LASTING: u64 = 16;
+
+/// The node of the null device among the device files.
+pub const NULL: u64 = 2;
 
 /// I/O that [`Op::NextIo`] returns. `handle` is its number, `value` the byte offset on the disk,
 /// `other` the length in bytes, `flags` the kind; the data of a write are in the bulk, as far as
@@ -429,6 +432,13 @@ pub struct Stat {
     pub modified: u64,
     /// Time of the last change of data or metadata, in ns.
     pub changed: u64,
+}
+
+impl Stat {
+    /// Returns whether it is the null device, which drops what is written and is always at its end.
+    pub fn is_null(&self) -> bool {
+        (self.device, self.node) == (LASTING + source::DEVICES, NULL)
+    }
 }
 
 #[repr(C)]

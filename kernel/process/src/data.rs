@@ -6,7 +6,7 @@ use crate::object::Object;
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
-use crate::transfer::{Channel, FileChannel, SocketChannel, Transfer, Until, Way};
+use crate::transfer::{Channel, FileChannel, SocketChannel, Transfer, Until, Way, by_null};
 use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
 use abi::fs::{Op, Request, flag};
 
@@ -46,6 +46,7 @@ impl Process {
             sync(system, op, descriptor.file()?)?;
         }
         let moved = match descriptor.object {
+            Object::File(_) if descriptor.is_null => by_null(&memory.bytes, Way::In, list, count)?,
             Object::File(handle) => {
                 let channel = FileChannel::new(Way::In, handle, offset);
                 let until = if descriptor.has_positions() { Until::End } else { Until::Once };
@@ -88,6 +89,7 @@ impl Process {
     ) -> Done {
         memory.check(done, 4)?;
         let moved = match descriptor.object {
+            Object::File(_) if descriptor.is_null => by_null(&memory.bytes, Way::Out, list, count)?,
             Object::File(handle) => {
                 let channel = FileChannel::new(Way::Out, handle, offset);
                 let until = if descriptor.has_positions() { Until::End } else { Until::All };
@@ -106,6 +108,7 @@ impl Process {
         Ok(())
     }
 
+    #[inline]
     pub fn fd_read(
         &self,
         memory: &mut GuestMemory<'_>,
@@ -120,6 +123,7 @@ impl Process {
     }
 
     /// Writes at the position, or at the end (APPEND).
+    #[inline]
     pub fn fd_write(
         &self,
         memory: &mut GuestMemory<'_>,

@@ -186,7 +186,8 @@ mod tests {
             let object =
                 Object::of_parts(word, if number == 40 { Realm::Sockets } else { Realm::Channels });
             let inheriting = word << 40;
-            let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs };
+            let is_null = number == 0;
+            let descriptor = Descriptor { object, rights: !word, inheriting, kind, syncs, is_null };
             let node = (number == 40).then_some((1, word));
             let name = name.map(|name| Name { text: copied(name).unwrap(), node });
             table.put(number, Slot { descriptor, name }).unwrap();
@@ -197,8 +198,7 @@ mod tests {
     #[test]
     fn a_table_is_loaded_as_it_was_saved_whatever_was_there_before() {
         let (from, to) = (table(), Table::new(100).unwrap());
-        let object = Object::Socket(1);
-        let old = Descriptor { object, rights: 2, inheriting: 3, kind: 4, syncs: 5 };
+        let old = Descriptor { syncs: 5, ..Descriptor::of_socket(1, 4, u64::MAX) };
         (0..50).for_each(|_| assert!(to.add(old).is_ok()));
         to.load(&from.save().unwrap()).unwrap();
         assert_eq!(to.count(), 4);

@@ -43,26 +43,33 @@ pub struct Descriptor {
     pub kind: u8,
     /// Flags that the file service does not know ([`super::wasi::fdflags::SYNCS`]).
     pub syncs: u16,
+    /// Whether it is of the null device, whose bytes need no service.
+    pub is_null: bool,
 }
 
 impl Descriptor {
+    /// Makes a descriptor without rights.
+    const fn bare(object: Object, kind: u8) -> Descriptor {
+        Descriptor { object, rights: 0, inheriting: 0, kind, syncs: 0, is_null: false }
+    }
+
     /// Makes a descriptor of a file of this kind, with the rights that apply to the kind.
     pub fn new(handle: u64, kind: u8, base: u64, inheriting: u64) -> Descriptor {
         let (most, passed) = rights::of_kind(kind);
         let (rights, inheriting) = (base & most, inheriting & passed);
-        Descriptor { object: Object::File(handle), rights, inheriting, kind, syncs: 0 }
+        Descriptor { rights, inheriting, ..Descriptor::bare(Object::File(handle), kind) }
     }
 
     /// Makes a descriptor of a socket of this kind.
     pub fn of_socket(handle: u64, kind: u8, base: u64) -> Descriptor {
         let rights = base & rights::SOCKET;
-        Descriptor { object: Object::Socket(handle), rights, inheriting: 0, kind, syncs: 0 }
+        Descriptor { rights, ..Descriptor::bare(Object::Socket(handle), kind) }
     }
 
     /// Makes a descriptor of an end of a channel.
     pub fn of_end(handle: u64, base: u64) -> Descriptor {
-        let (rights, kind) = (base & rights::END, filetype::STREAM);
-        Descriptor { object: Object::End(handle), rights, inheriting: 0, kind, syncs: 0 }
+        let rights = base & rights::END;
+        Descriptor { rights, ..Descriptor::bare(Object::End(handle), filetype::STREAM) }
     }
 
     /// Makes a descriptor of an object with this `stat`.
@@ -79,7 +86,8 @@ impl Descriptor {
     pub fn of(handle: u64, stat: &Stat, base: u64, inheriting: u64) -> Descriptor {
         let is_device = stat.kind == filetype::CHARACTER && stat.device != 0;
         let rights = if is_device { filetype::FILE } else { stat.kind };
-        Descriptor { kind: stat.kind, ..Descriptor::new(handle, rights, base, inheriting) }
+        let is_null = stat.is_null();
+        Descriptor { kind: stat.kind, is_null, ..Descriptor::new(handle, rights, base, inheriting) }
     }
 
     /// Returns the handle of its file; [`Errno::INVAL`] for another object.
@@ -99,7 +107,8 @@ impl Descriptor {
     /// Returns what is neither a handle nor rights as a word.
     pub(crate) fn flags(&self) -> u32 {
         let realm = self.object.parts().1.flag(REALMS);
-        u32::from(self.kind) | u32::from(self.syncs) << 16 | realm
+        let null = if self.is_null { NULL } else { 0 };
+        u32::from(self.kind) | u32::from(self.syncs) << 16 | realm | null
     }
 
     /// Makes a descriptor of its words.
@@ -107,7 +116,8 @@ impl Descriptor {
     pub(crate) fn of_words(handle: u64, flags: u32, rights: u64, inheriting: u64) -> Descriptor {
         let object = Object::of_parts(handle, Realm::of_flags(flags, REALMS));
         let (kind, syncs) = (flags as u8, (flags >> 16) as u16);
-        Descriptor { object, rights, inheriting, kind, syncs }
+        let is_null = flags & NULL != 0;
+        Descriptor { object, rights, inheriting, kind, syncs, is_null }
     }
 
     pub fn has_positions(&self) -> bool {
@@ -124,6 +134,8 @@ impl Descriptor {
 
 /// Bits of [`Descriptor::flags`]: it is a socket, or an end of a channel.
 const REALMS: [u32; 2] = [1 << 9, 1 << 11];
+/// Bit of [`Descriptor::flags`]: [`Descriptor::is_null`].
+const NULL: u32 = 1 << 12;
 
 /// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
@@ -386,7 +398,8 @@ mod tests {
         let (kind, syncs) = (word as u8, word as u16);
         let realms = [Realm::Files, Realm::Sockets, Realm::Channels];
         let object = Object::of_parts(word, realms[word as usize % 3]);
-        Descriptor { object, rights: word, inheriting: word, kind, syncs }
+        let is_null = word & 16 != 0;
+        Descriptor { object, rights: word, inheriting: word, kind, syncs, is_null }
     }
 
     /// Three threads look up what another one changes: each finds all of a descriptor, or none.

@@ -207,6 +207,13 @@ fn vector(memory: &Bytes<'_>, list: u32, index: u32) -> Result<Piece, Errno> {
     Ok(Piece { at: both as u32, length: (both >> 32) as u32 })
 }
 
+/// Returns how many bytes the null device moves, which needs neither these nor a service.
+#[inline]
+pub(crate) fn by_null(memory: &Bytes<'_>, way: Way, list: u32, count: u32) -> Result<u32, Errno> {
+    let all = check_list(memory, list, count)?;
+    Ok(if way == Way::In { 0 } else { all.total })
+}
+
 /// Checks a list: it is inside the memory and not too long.
 #[inline]
 fn check_list(memory: &Bytes<'_>, list: u32, count: u32) -> Result<Buffers, Errno> {

@@ -6,10 +6,9 @@
 //! from it. The output is predictable with knowledge of the seed.
 
 use crate::filesystem::{Entry, FileSystem, Kind, Node, Result, Space, Special, Stop, Times};
-use abi::fs::{Errno, FIRST_COOKIE, Stat};
+use abi::fs::{Errno, FIRST_COOKIE, NULL, Stat};
 
 const ROOT: Node = 1;
-const NULL: Node = 2;
 const ZERO: Node = 3;
 const FULL: Node = 4;
 const RANDOM: Node = 5;

@@ -81,7 +81,7 @@ mod tests {
 
     fn directory(rights: u64) -> Descriptor {
         let object = Object::File(7);
-        Descriptor { object, rights, inheriting: 3, kind: 3, syncs: 0 }
+        Descriptor { object, rights, inheriting: 3, kind: 3, syncs: 0, is_null: false }
     }
 
     fn name(text: &[u8]) -> Name {

@@ -1,6 +1,7 @@
 //! Descriptor numbers, rights, flags, preopened directories.
 
 use crate::common::*;
+use abi::fs::Op;
 use abi::process::{Errno, Reply};
 use kernel_process::wasi::{filetype, rights};
 
@@ -253,5 +254,40 @@ fn a_terminal_is_distinguishable_from_other_devices() {
     }
     let closed = program.world.with(|c| c.close(screen).and(c.close(console)));
     closed.unwrap();
+    program.end();
+}
+
+#[test]
+fn the_null_device_needs_no_service() {
+    let mut program = Program::new();
+    let devices = program.world.with(|c| {
+        let root = c.root()?;
+        c.mount_devices(root, b"dev", b"seed")?;
+        c.close(root)
+    });
+    devices.unwrap();
+    let both = rights::FD_READ | rights::FD_WRITE | rights::FD_SEEK;
+    let null = program.open("dev/null", 0, both).unwrap();
+    let zero = program.open("dev/zero", 0, both).unwrap();
+    program.ok("dup", &[null, RESULT]);
+    let second = u64::from(program.u32(RESULT));
+    let read_only = program.open("dev/null", 0, rights::FD_READ).unwrap();
+    program.world.requests.clear();
+    for fd in [null, second] {
+        assert_eq!(program.write(fd, b"xyz"), Ok(3));
+        assert_eq!(program.read(fd, 3), Ok(vec![]));
+        let [list, count] = program.list(&[(BUFFER, 2), (BUFFER, 0), (BUFFER, 5)]);
+        program.ok("fd_pwrite", &[fd, list, count, 9, RESULT]);
+        assert_eq!(program.u32(RESULT), 7);
+        let [list, count] = program.list(&[(u64::from(u32::MAX), 2)]);
+        assert_eq!(program.call("fd_write", &[fd, list, count, RESULT]), 21, "FAULT");
+    }
+    assert_eq!(program.write(read_only, b"xyz"), Err(76), "NOTCAPABLE");
+    assert_eq!(program.world.requests, []);
+    assert_eq!(program.read(zero, 3), Ok(vec![0; 3]));
+    assert_eq!(program.asked(Op::Read), 1);
+    for fd in [null, second, read_only, zero] {
+        program.ok("fd_close", &[fd]);
+    }
     program.end();
 }

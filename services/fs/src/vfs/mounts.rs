@@ -114,7 +114,7 @@ impl Vfs {
     /// Returns the number that tells a mount's files from those of others ([`LASTING`]).
     pub(super) fn device_number(&self, mount: u32) -> u64 {
         match self.mounts.get(mount as usize).map_or(source::MEMORY, |mount| mount.source) {
-            source::MEMORY | source::DEVICES => u64::from(mount) + 1,
+            source::MEMORY => u64::from(mount) + 1,
             from => LASTING + from,
         }
     }
