@@ -59,19 +59,25 @@ impl<T> Exclusion<T> {
         }
     }
 
-    fn run_alone(&self, work: &mut dyn FnMut(&mut T)) {
-        let Some(between) = &self.between else { return self.run_exclusively(work) };
-        let _guard = between.acquire();
-        let held = HELD.get_held();
-        HELD.set_held(held | 1 << between.number());
-        self.run_exclusively(work);
-        HELD.set_held(held);
+    #[inline]
+    fn run_alone<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let between = self.between.as_ref().map(|between| {
+            let (guard, held) = (between.acquire(), HELD.get_held());
+            HELD.set_held(held | 1 << between.number());
+            (guard, held)
+        });
+        let result = self.run_exclusively(work);
+        if let Some((_guard, held)) = between {
+            HELD.set_held(held);
+        }
+        result
     }
 
-    fn run_exclusively(&self, work: &mut dyn FnMut(&mut T)) {
+    #[inline]
+    fn run_exclusively<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
         // the lock excludes other kernels; the ranks keep this core from getting here twice.
-        work(unsafe { &mut *self.value.get() });
+        work(unsafe { &mut *self.value.get() })
     }
 }
 
@@ -84,7 +90,8 @@ pub fn held() -> u64 {
 }
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
-    fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
+    #[inline]
+    fn exclusively<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         debug_assert!(hold::is_held(), "a step must not be preempted");
         order::assert_may_wait();
         order::note_acquire(self.rank);
@@ -92,9 +99,10 @@ impl<T> base::port::Exclusive<T> for Exclusion<T> {
         if self.serving.load(Ordering::Acquire) != ticket {
             self.wait_for(ticket);
         }
-        self.run_alone(work);
+        let result = self.run_alone(work);
         self.serving.store(ticket.wrapping_add(1), Ordering::Release);
         order::note_release(self.rank);
+        result
     }
 }
 
@@ -122,7 +130,7 @@ mod tests {
             thread::spawn(move || {
                 for _ in 0..1000 {
                     hold::begin();
-                    exclusion.exclusively(&mut |()| {
+                    exclusion.exclusively(|()| {
                         let seen = shared[0].load(Ordering::Relaxed);
                         thread::yield_now();
                         shared[0].store(seen + 1, Ordering::Relaxed);

@@ -57,6 +57,7 @@ pub fn heap() -> usize {
 }
 
 /// Selects a heap, within unpreempted work. Returns the previous one, to be restored.
+#[inline]
 pub fn set_heap(heap: usize) -> usize {
     STATE.with(|state| {
         debug_assert!(state.depth > 0, "a heap is selected within unpreempted work");

@@ -85,6 +85,6 @@ pub trait Stacks {
 
 /// A value with mutual exclusion, in this kernel or among all kernels.
 pub trait Exclusive<T> {
-    /// Runs `work` once with exclusive access to the value, waiting for its turn.
-    fn exclusively(&self, work: &mut dyn FnMut(&mut T));
+    /// Runs `work` with exclusive access to the value, waiting for its turn.
+    fn exclusively<R>(&self, work: impl FnOnce(&mut T) -> R) -> R;
 }

@@ -40,7 +40,7 @@ pub trait Custody: Exclusive<Arena> {
     fn mend(&self) {}
 
     /// Runs `work`. If it touches lost memory, aborts it at that instruction and returns false.
-    fn attempt(&self, work: &mut dyn FnMut()) -> bool {
+    fn attempt(&self, work: impl FnOnce()) -> bool {
         work();
         true
     }

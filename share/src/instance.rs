@@ -106,25 +106,19 @@ where
         &self.arena
     }
 
-    fn with<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> Option<R> {
-        let (mut work, mut result) = (Some(work), None);
-        self.arena.exclusively(&mut |arena| result = work.take().map(|work| work(arena)));
-        result
-    }
-
     /// Starts or restarts the service, discarding what the arena held. Returns the new life.
     pub fn start(&self) -> Result<u32, StepError> {
-        let started = self.with(|arena| {
+        self.arena.exclusively(|arena| {
             let before = match self.arena.enter() {
                 Some(known) => known.life,
                 None => arena.lives(Self::TAG).unwrap_or(0).max(self.arena.before()),
             };
             self.restart(arena, before)
-        });
-        started.unwrap_or(Err(StepError::Absent))
+        })
     }
 
     /// Handles one event. `effects` must not lie in the arena.
+    #[inline]
     pub fn step(
         &self,
         now: u64,
@@ -132,10 +126,11 @@ where
         effects: &mut dyn Effects,
     ) -> Result<Answer<S::Reply>, StepError> {
         let mut work = Work { now, event: Some(event), effects, answer: Err(StepError::Absent) };
-        let stepped = self.with(|arena| self.step_in(arena, &mut work));
-        stepped.unwrap_or(Err(StepError::Absent)).and(work.answer)
+        self.arena.exclusively(|arena| self.step_in(arena, &mut work))?;
+        work.answer
     }
 
+    #[inline]
     fn step_in(&self, arena: &mut Arena, work: &mut Work<'_, S>) -> Result<(), StepError> {
         let known = self.arena.enter();
         let is_good = known.is_none_or(|known| known.broken < known.life) && self.arena.is_whole();
@@ -156,9 +151,10 @@ where
 
     /// Does the work if the service has a state, in life `lives` if that is given. Returns false
     /// if memory was lost.
+    #[inline]
     fn attempt(&self, arena: &mut Arena, lives: Option<u32>, work: &mut Work<'_, S>) -> bool {
         let _within = HeapGuard::<C>::new(arena);
-        self.arena.attempt(&mut || {
+        self.arena.attempt(|| {
             let is_alive = lives.is_none() || arena.living(Self::TAG) == lives;
             if is_alive
                 && let Some(state) = arena.state::<S>(Self::TAG)
@@ -194,7 +190,7 @@ where
             self.arena.mend();
             let mut has_room = false;
             let within = HeapGuard::<C>::new(arena);
-            let whole = self.arena.attempt(&mut || {
+            let whole = self.arena.attempt(|| {
                 arena.format(Self::TAG, lives);
                 has_room = arena.set_state::<S>(lives);
             });
@@ -212,12 +208,11 @@ where
             Some(lives) => Usage { lives, used: arena.used(), bytes: arena.bytes() as u64 },
             None => Usage { bytes: arena.bytes() as u64, ..Usage::default() },
         };
-        let look = |arena: &mut Arena| {
+        self.arena.exclusively(|arena| {
             let mut found = Usage { bytes: arena.bytes() as u64, ..Usage::default() };
-            self.arena.attempt(&mut || found = read(arena));
+            self.arena.attempt(|| found = read(arena));
             found
-        };
-        self.with(look).unwrap_or_default()
+        })
     }
 }
 

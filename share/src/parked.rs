@@ -175,7 +175,15 @@ impl<K: Copy + Ord> Parked<K> {
     }
 
     /// Removes all waits of `token`.
+    #[inline]
     pub fn forget(&mut self, token: Token) {
+        // The token of a new request is usually the greatest.
+        if self.waits.last().is_some_and(|last| token <= last.token) {
+            self.forget_waits(token);
+        }
+    }
+
+    fn forget_waits(&mut self, token: Token) {
         let from = self.place(token);
         let own = self.waits[from..].iter().take_while(|wait| wait.token == token).count();
         match own {

@@ -65,8 +65,8 @@ impl Service for Keeper {
 struct Alone(RefCell<Arena>);
 
 impl Exclusive<Arena> for Alone {
-    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
-        work(&mut self.0.borrow_mut());
+    fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
+        work(&mut self.0.borrow_mut())
     }
 }
 

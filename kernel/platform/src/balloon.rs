@@ -399,7 +399,7 @@ impl Machine for Hardware<'_> {
     }
 
     fn alone(&self, act: &mut dyn FnMut()) {
-        self.node.scheduler.unpreempted(|| self.lock.exclusively(&mut |()| act()));
+        self.node.scheduler.unpreempted(|| self.lock.exclusively(|()| act()));
     }
 }
 

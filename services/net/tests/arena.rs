@@ -60,8 +60,8 @@ static ALLOCATOR: Routed<System, Thread> = Routed::new(System);
 struct Own(RefCell<Arena>);
 
 impl Exclusive<Arena> for Own {
-    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
-        work(&mut self.0.borrow_mut());
+    fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
+        work(&mut self.0.borrow_mut())
     }
 }
 

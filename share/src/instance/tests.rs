@@ -88,11 +88,12 @@ struct Kernel {
 }
 
 impl Exclusive<Arena> for Kernel {
-    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+    fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
         let word = &self.chip.words[self.me];
         word.set(word.get().attempt());
-        work(&mut self.chip.arena.borrow_mut());
+        let result = work(&mut self.chip.arena.borrow_mut());
         word.set(word.get().ended());
+        result
     }
 }
 
@@ -113,7 +114,7 @@ impl Custody for Kernel {
         self.whole.set(true);
         self.chip.mended.set(self.chip.mended.get() + 1);
     }
-    fn attempt(&self, work: &mut dyn FnMut()) -> bool {
+    fn attempt(&self, work: impl FnOnce()) -> bool {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(()) => true,
             Err(why) if why.is::<Lost>() => false,
@@ -233,8 +234,8 @@ struct Own {
 }
 
 impl Exclusive<Arena> for Own {
-    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
-        work(&mut self.arena.borrow_mut());
+    fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
+        work(&mut self.arena.borrow_mut())
     }
 }
 

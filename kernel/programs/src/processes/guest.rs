@@ -227,11 +227,13 @@ impl Guest {
         request: &fs::Request,
         bulk: &mut [u8],
     ) -> Result<Result<u64, FileError>, Interrupted> {
-        if ::fs::private::is_private(request.handle)
-            && touch(bulk)
-            && let Some(done) = self.by_pipe_alone(request, bulk)?
-        {
-            return Ok(done);
+        let is_ready = touch(bulk);
+        if ::fs::private::is_private(request.handle) {
+            if is_ready && let Some(done) = self.by_pipe_alone(request, bulk)? {
+                return Ok(done);
+            }
+        } else if is_ready && !self.is_shared() {
+            return Ok(moved(&self.carry(*request, bulk, None)?.ok_or(Interrupted)?));
         }
         Ok(moved(&self.files(*request, bulk)?))
     }

@@ -65,11 +65,10 @@ impl ArenaGuard {
 
 impl Exclusive<Arena> for ArenaGuard {
     #[inline]
-    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+    fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
         #[cfg(feature = "trials")]
-        let work: &mut dyn FnMut(&mut Arena) =
-            &mut |arena| super::longest::measured(|| work(arena));
-        self.arena.exclusively(work);
+        let work = |arena: &mut Arena| super::longest::measured(|| work(arena));
+        self.arena.exclusively(work)
     }
 }
 
@@ -109,12 +108,13 @@ impl Custody for ArenaGuard {
     }
 
     #[inline]
-    fn attempt(&self, work: &mut dyn FnMut()) -> bool {
+    fn attempt(&self, work: impl FnOnce()) -> bool {
         if self.shared.is_none() {
             // Local memory cannot be lost.
             work();
             return true;
         }
-        arch::rescue::attempt(work)
+        let mut work = Some(work);
+        arch::rescue::attempt(&mut || work.take().into_iter().for_each(|work| work()))
     }
 }

@@ -127,7 +127,7 @@ fn ask<S: Service + Shareable>(
     request: S::Request,
     polls: &mut [Poll],
 ) -> Result<Option<S::Reply>, ServiceFailure> {
-    match service.try_once(caller, (token, again), request, polls.as_mut_bytes())? {
+    match service.try_once(caller, (token, again), &request, polls.as_mut_bytes())? {
         Answer::Done(reply) => Ok(Some(reply)),
         Answer::Parked => Ok(None),
         Answer::NoReply => Err(ServiceFailure::Nonsense),

@@ -23,6 +23,7 @@ impl<S: Service + Shareable> Served<S> {
 
     /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
     /// the request is cancelled then.
+    #[inline]
     pub fn request_until(
         &self,
         caller: &Caller,
@@ -30,26 +31,43 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
         patience: &Patience<'_>,
     ) -> Result<Option<S::Reply>, ServiceFailure> {
+        let services = caller.services;
+        let token = services.token(caller.platform);
+        let all_woken = services.expect_wake(token);
+        match self.try_once(caller, (token, false), &request, bulk) {
+            Ok(Answer::Done(reply)) => Ok(Some(reply)),
+            first => self.repeat(caller, (token, all_woken), first, (&request, bulk), patience),
+        }
+    }
+
+    /// Repeats a request until its answer comes. The first attempt had none, or failed.
+    #[inline(never)]
+    fn repeat(
+        &self,
+        caller: &Caller,
+        (token, mut all_woken): (Token, u64),
+        mut answer: Result<Answer<S::Reply>, ServiceFailure>,
+        (request, bulk): (&S::Request, &mut [u8]),
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
         let (platform, services) = (caller.platform, caller.services);
-        let token = services.token(platform);
-        let mut again = false;
         loop {
-            let all_woken = services.expect_wake(token);
-            match self.try_once(caller, (token, again), request, bulk) {
+            match answer {
                 Ok(Answer::Done(reply)) => return Ok(Some(reply)),
                 Ok(Answer::Parked) => {}
                 Ok(Answer::NoReply) => return Err(ServiceFailure::Nonsense),
-                Err(why) => return Err(self.failed(caller, token, request, why)),
+                Err(why) => return Err(self.failed(caller, token, *request, why)),
             }
             services.sleep(platform, token, all_woken, patience);
             if let Some(length) = services.take_given(token, bulk) {
-                let reply = S::given(&request, length);
+                let reply = S::given(request, length);
                 return reply.map(Some).ok_or(ServiceFailure::Nonsense);
             }
             if patience.is_over() {
-                return self.cancel(caller, token, request).map(|()| None);
+                return self.cancel(caller, token, *request).map(|()| None);
             }
-            again = true;
+            all_woken = services.expect_wake(token);
+            answer = self.try_once(caller, (token, true), request, bulk);
         }
     }
 
@@ -59,27 +77,27 @@ impl<S: Service + Shareable> Served<S> {
         &self,
         caller: &Caller,
         (token, again): (Token, bool),
-        request: S::Request,
+        request: &S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let (platform, services) = (caller.platform, caller.services);
-        let sent = match self.route(services, platform, bulk.len()) {
-            Route::Local => None,
-            Route::Remote(home) => {
-                count(&self.away);
-                let answer = self.send(caller, home, (again, token), request, bulk);
-                Some(answer).filter(|answer| !self.is_left_to_caller(answer))
+        if let Route::Remote(home) = self.route(services, platform, bulk.len()) {
+            let answer = self.send(caller, home, (again, token), request, bulk);
+            if !self.is_left_to_caller(&answer) {
+                return self.noted(answer);
             }
-        };
-        let here = || {
-            count(&self.here);
-            self.step(services, platform, event(again, token, request, bulk))
-        };
-        let answer = sent.unwrap_or_else(here)?;
-        if matches!(answer, Answer::Parked) {
+        }
+        count(&self.here);
+        self.noted(self.step(services, platform, event(again, token, *request, bulk)))
+    }
+
+    /// Counts a request that is parked.
+    #[inline]
+    fn noted<E>(&self, answer: Result<Answer<S::Reply>, E>) -> Result<Answer<S::Reply>, E> {
+        if matches!(answer, Ok(Answer::Parked)) {
             count(&self.parked);
         }
-        Ok(answer)
+        answer
     }
 
     /// Returns whether the home of a shadowed service has not executed a request, and so the
@@ -149,18 +167,21 @@ impl<S: Service + Shareable> Served<S> {
         (result, failed)
     }
 
+    /// Has the home execute a request.
+    #[inline(never)]
     fn send(
         &self,
         caller: &Caller,
         home: DomainId,
         (again, token): (bool, Token),
-        request: S::Request,
+        request: &S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        count(&self.away);
         let kind = if again { codec::kind::AGAIN } else { codec::kind::REQUEST };
         let size = codec::size::<S>(bulk.len(), MAX_PAYLOAD);
         let mut message = zeroed(size).map_err(|_| ServiceFailure::NoMemory)?;
-        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
+        let bytes = codec::pack::<S>((self.index, kind, token), request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
         let mut back = zeroed(size).map_err(|_| ServiceFailure::NoMemory)?;
         let answered = caller.call(home, Procedure::Serve, &message[..bytes], &mut back);
