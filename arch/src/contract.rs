@@ -221,12 +221,12 @@ const _: fn(&mut imp::power::Resume, &mut dyn FnMut(u64)) = imp::power::suspend;
 const _: fn() -> ! = imp::power::cpu_off;
 
 // program: address of `C::call` for compiled code of programs, which calls it as an import, without
-// any code of wasmtime in between.
+// any code of wasmtime in between, unless it has no result.
 
 struct Nothing;
 impl DirectImport for Nothing {
-    extern "C" fn call(_: u64, _: u64, _: u64, _: u64) -> u64 {
-        0
+    extern "C" fn call(_: u64, _: u64, _: u64, _: u64, _: u64) -> Direct {
+        Direct { result: 0, next: 0 }
     }
 }
 const _: fn() -> u64 = imp::program::import_address::<Nothing>;

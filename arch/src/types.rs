@@ -20,7 +20,17 @@ pub enum Interrupt {
 pub trait DirectImport {
     /// Called with the context of the caller's instance and the program's arguments. Of a 32-bit
     /// argument or result only the lower half is defined.
-    extern "C" fn call(context: u64, first: u64, second: u64, third: u64) -> u64;
+    extern "C" fn call(context: u64, first: u64, second: u64, third: u64, fourth: u64) -> Direct;
+}
+
+/// What a [`DirectImport`] returns.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Direct {
+    pub result: u64,
+    /// If it is not 0, the call has no result: it continues at this address, for the same caller
+    /// but with any arguments.
+    pub next: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,16 +13,24 @@ pub fn import_address<C: DirectImport>() -> u64 {
 #[unsafe(naked)]
 unsafe extern "C" fn entry<C: DirectImport>() {
     naked_asm!(
-        "stp x29, x30, [sp, #-16]!",
+        "stp x29, x30, [sp, #-32]!",
         "mov x29, sp",
+        "stp x2, x3, [sp, #16]",
         "mov x0, x3",
         "mov x1, x4",
         "mov x2, x5",
         "mov x3, x6",
+        "mov x4, x7",
         "bl {call}",
+        "cbnz x1, 1f",
         "mov x2, x0",
-        "ldp x29, x30, [sp], #16",
+        "ldp x29, x30, [sp], #32",
         "ret",
+        "1:",
+        "mov x16, x1",
+        "ldp x2, x3, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "br x16",
         call = sym C::call,
     )
 }

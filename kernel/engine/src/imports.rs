@@ -16,6 +16,9 @@ fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
     work: impl Fn(&Process, &mut GuestMemory<'_>, &mut dyn System) -> Done,
 ) -> Result<i32> {
+    if let Some(stop) = caller.data_mut().left.take() {
+        return Err(Error::new(Stopped(stop)));
+    }
     pause(caller)?;
     if moving::before(caller)? {
         return Ok(0);

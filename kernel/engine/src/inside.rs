@@ -2,11 +2,12 @@
 
 use crate::guest::Guest;
 use crate::region::Region;
+use crate::slots::COUNT;
 use crate::unwound::Moving;
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use kernel_process::{Bytes, GuestMemory, Process, SCRATCH, System};
+use kernel_process::{Bytes, GuestMemory, Process, SCRATCH, Stop, System};
 use wasmtime::{Memory, ResourceLimiter, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,24 @@ pub struct Inside<G> {
     pub tables: u64,
     /// Set if the program can move to another kernel.
     pub moving: Option<Moving>,
+    /// Where calls continue that are made directly ([`crate::short`]) but must stop.
+    pub long: [u64; COUNT],
+    /// Why such a call has stopped that continues there.
+    pub left: Option<Stop>,
 }
 
 impl<G: System> Inside<G> {
+    pub fn new(
+        process: Arc<Process>,
+        guest: G,
+        region: Option<Arc<Region>>,
+        scratch: Box<[u8; SCRATCH]>,
+        limits: Limits,
+    ) -> Inside<G> {
+        let (memory, tables, moving, long, left) = (None, 0, None, [0; COUNT], None);
+        Inside { process, guest, memory, region, scratch, limits, tables, moving, long, left }
+    }
+
     /// Calls `work` with the process, its memory and its kernel. `own` are the bytes of a memory
     /// that is not shared.
     #[inline]

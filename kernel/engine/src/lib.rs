@@ -14,7 +14,7 @@
 //! - `context`: what compiled code finds in its instance
 //! - `stopped`: the end of a program, on its way through wasmtime
 //! - `platform`: what all this needs of the kernel
-//! - `short`: the clock, without wasmtime in between; `clock` says where it is called
+//! - `short`: calls without wasmtime in between; `slots` says where their addresses are
 //! - `raw`: trusting authenticated code
 //!
 //! wasmtime gets what else it needs of its platform (faults, thread-local words, locks) from
@@ -23,7 +23,6 @@
 
 extern crate alloc;
 
-mod clock;
 mod context;
 mod engine;
 mod guest;
@@ -38,6 +37,7 @@ mod region;
 mod run;
 mod settings;
 mod short;
+mod slots;
 mod stopped;
 mod threads;
 mod unwound;

@@ -1,11 +1,11 @@
 //! Loaded code, which any number of processes of this kernel can run.
 
-use crate::clock;
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::inside::Inside;
 use crate::moving;
 use crate::raw::{self, Loaded, Memory, Seal};
+use crate::slots;
 use abi::program::{LIGHT_SPAWN, MAX_TABLES, MODULE, THREADS, engine as abi_engine};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -42,8 +42,8 @@ pub struct Program<G: Guest> {
     /// It can move to another kernel while it runs.
     is_movable: bool,
     functions: Functions,
-    /// Offset in its contexts of the address of the clock ([`clock::clock_of`]).
-    pub(crate) clock: Option<u32>,
+    /// Offsets in its contexts of the addresses of functions that are called directly.
+    pub(crate) slots: [Option<u32>; slots::COUNT],
     /// The code to which the fields above refer; dropped last.
     loaded: Loaded,
 }
@@ -142,8 +142,8 @@ impl<G: Guest> Program<G> {
         let is_light = module.imports().any(|import| (import.module(), import.name()) == names);
         let is_movable = shared.is_none() && moving::is_movable(module);
         let functions = Functions::of(module)?;
-        let clock = clock::clock_of(module);
-        Ok((Program { ready, shared, is_light, is_movable, functions, clock, loaded }, found))
+        let slots = slots::slots_of(module);
+        Ok((Program { ready, shared, is_light, is_movable, functions, slots, loaded }, found))
     }
 
     /// Returns the type of the memory that its threads share; `None`: it has one thread.
