@@ -132,12 +132,18 @@ impl Net {
         if length > most || length > call.bulk.len() {
             return Err(Errno::Msgsize.into());
         }
+        let is_bound = self.udp(place).is_ok();
         let (datagram, port) = (&call.bulk[..length], self.port_of(place)?);
         if side == Side::Loopback {
             let to: Peer = (bytes_of(to.addr), to.port);
             let from = (self.udp(place)?.local.specific().unwrap_or(to.0), port);
-            if let Some(receiver) = self.handles.hears_datagram(to, from) {
-                receiver.inbox.push(from, datagram);
+            let receiver = self.handles.hears_datagram(to, from);
+            if let Some(place) = receiver {
+                self.udp(place)?.inbox.push(from, datagram);
+            }
+            // A socket that was bound just now may have taken the room of a stream.
+            if is_bound {
+                (self.is_direct, self.reached) = (true, receiver);
             }
             return Ok(moved(length));
         }
@@ -152,6 +158,8 @@ impl Net {
 
     pub(crate) fn receive_datagram(&mut self, call: &mut Call<'_>, place: u32) -> Result<Reply> {
         let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
+        // What a part outside has waits for room in the inbox.
+        self.is_direct = self.udp(place).is_ok_and(|own| own.outside.is_none());
         self.port_of(place)?;
         let inbox = &mut self.udp(place)?.inbox;
         let found = inbox.peek(&mut call.bulk[..length]);

@@ -2,8 +2,8 @@
 //!
 //! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
 //! is malformed. After each event packets move until nothing moves, so what a caller sends has
-//! arrived when the next request comes, from whichever kernel. What must happen later is passed to
-//! [`Effects::timer`].
+//! arrived when the next request comes, from whichever kernel. Datagrams on loopback are no packets:
+//! they have arrived when they are sent. What must happen later is passed to [`Effects::timer`].
 
 use crate::addresses::Addresses;
 use crate::listener::Listener;
@@ -67,6 +67,10 @@ pub struct Net {
     pub(crate) parked: Parked<Key>,
     /// The socket of a handle that this step has closed.
     closed: Option<u32>,
+    /// Whether this step only moves a datagram on loopback, for which no packet moves.
+    pub(crate) is_direct: bool,
+    /// The socket that has got one so.
+    pub(crate) reached: Option<u32>,
     /// When the outside wants a step, as the last step that concerned it found, in ns.
     due_outside: u64,
 }
@@ -265,6 +269,8 @@ impl Service for Net {
             handles: Handles::new(lives),
             parked: Parked::new(WAITS),
             closed: None,
+            is_direct: false,
+            reached: None,
             due_outside: u64::MAX,
         }
     }
@@ -291,6 +297,11 @@ impl Service for Net {
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 let answer = self.answer(Call { token, request, bulk, again });
+                if core::mem::take(&mut self.is_direct) {
+                    let reached = self.reached.take();
+                    reached.into_iter().for_each(|at| self.parked.wake(Key::Readable(at), effects));
+                    return answer;
+                }
                 if is_quiet(&request) {
                     return answer;
                 }

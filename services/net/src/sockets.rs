@@ -330,16 +330,12 @@ impl Handles {
     }
 
     /// Returns the UDP socket that gets a datagram to `to` from `from`.
-    pub fn hears_datagram(&mut self, to: Peer, from: Peer) -> Option<&mut Datagrams> {
+    pub fn hears_datagram(&self, to: Peer, from: Peer) -> Option<u32> {
         let hears = |socket: &Socket| match &socket.kind {
             Kind::Udp(own) => own.hears(to, from, socket.peer),
             _ => false,
         };
-        let place = (0..self.places()).find(|&place| self.socket(place).is_some_and(hears))?;
-        match self.get_mut(place) {
-            Some(Kind::Udp(own)) => Some(own),
-            _ => None,
-        }
+        (0..self.places()).find(|&place| self.socket(place).is_some_and(hears))
     }
 
     /// Returns whether a UDP socket has this port, and hears what one at `local` would.
