@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, filetype, oflags, rights};
-use abi::fs::{Op, Request, Stat, flag, kind};
+use abi::fs::{Op, Reply, Request, Stat, flag, kind};
 use abi::program::terminal;
 
 /// Rights that require opening for reading.
@@ -94,20 +94,29 @@ impl Process {
         let flags = wanted.flags() | follow(lookup)?;
         let (bulk, name) = memory.path(path, length)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.file()?) };
-        let handle = self.ask_below(system, (fd, &directory), request, bulk)?.handle;
-        let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
-        let descriptor = Descriptor::of(handle, &stat, base, inheriting);
+        let found = self.ask_below(system, (fd, &directory), request, bulk)?;
+        let stat = self.stat_of(system, &found, how & oflags::DIRECTORY != 0)?;
+        let descriptor = Descriptor::of(found.handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wanted.flags & fdflags::SYNCS, ..descriptor };
         let number = self.enter(system, descriptor)?;
         memory.store_u32(opened, number)?;
         Ok(())
     }
 
-    /// Returns the metadata of a new handle; closes it on failure.
-    fn stat_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<Stat, Halt> {
+    /// Returns the metadata of what was opened; closes it on failure.
+    fn stat_of(
+        &self,
+        system: &mut dyn System,
+        opened: &Reply,
+        directory: bool,
+    ) -> Result<Stat, Halt> {
         if directory {
             return Ok(Stat { kind: filetype::DIRECTORY, ..Stat::default() });
         }
+        if opened.stat.kind != filetype::UNKNOWN {
+            return Ok(opened.stat);
+        }
+        let handle = opened.handle;
         let found = ask(system, Request::new(Op::Stat, handle), &mut []);
         if found.is_err() {
             let _ = system.files(Request::new(Op::Close, handle), &mut []);

@@ -183,7 +183,8 @@ impl Model {
             thing.what = What::File { bytes, pages, size: 0 };
             self.touch(id, now);
         }
-        Ok(self.give(Leads::Thing(id), r.flags))
+        let reply = self.give(Leads::Thing(id), r.flags);
+        Ok(Reply { stat: self.stat(id), ..reply })
     }
 
     /// Adds something new under a name that does not exist.

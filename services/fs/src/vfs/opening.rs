@@ -5,8 +5,9 @@ use super::handles::{Opening, Place, Target};
 use super::pipe::{PIPES, Pipe};
 use super::walk::{End, Found};
 use super::{Call, Halt, Key, Result, Vfs};
+use crate::any::AnyFs;
 use crate::filesystem::{FileSystem, Kind, Make, Special};
-use abi::fs::{Errno, Reply, flag};
+use abi::fs::{Errno, Reply, Stat, flag};
 
 /// Flags of Open.
 const OPEN: u16 = flag::READ
@@ -64,13 +65,25 @@ impl Vfs {
             // created.
             None => {
                 let place = self.create(&found, Make::File, call.time_of_day())?;
-                return self.give(call, place, flags);
+                return self.give_known(call, place, flags);
             }
         };
         if flags & flag::TRUNCATE != 0 {
             self.on(place, |fs, node| fs.set_size(node, 0, call.time_of_day()))?;
         }
-        self.give(call, place, flags)
+        self.give_known(call, place, flags)
+    }
+
+    /// Opens a handle of a node. The reply has the node's metadata, or a kind of 0 if they may have
+    /// to be waited for.
+    fn give_known(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
+        let reply = self.give(call, place, flags)?;
+        let stat = match self.mounts.get(place.mount as usize).map(|mount| &mount.fs) {
+            // That would begin a job of its server.
+            Some(AnyFs::Served(_)) | None => Stat::default(),
+            Some(_) => self.stat_of(place).unwrap_or_default(),
+        };
+        Ok(Reply { stat, ..reply })
     }
 
     /// Returns whether the node is the console, which has handles of its own.

@@ -9,12 +9,17 @@ use super::handles::Place;
 use super::{Result, Vfs};
 use crate::filesystem::{FileSystem, Kind};
 use abi::fs::{Errno, LINKS, NAME, PATH};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use smallvec::{SmallVec, smallvec};
 
 /// Maximum number of directories passed.
 pub const WAY: usize = 1024;
 /// Maximum bytes of a path and the texts of its links.
 pub const TEXT: usize = 16 * 1024;
+
+/// The name of an entry; a short one needs no memory of the arena.
+pub type Name = SmallVec<[u8; 32]>;
 
 /// What to do with a symbolic link as the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +38,7 @@ pub struct Found {
     /// The directory that holds the last component.
     pub directory: Place,
     /// The last component; empty if it is `.` or `..`.
-    pub name: Vec<u8>,
+    pub name: Name,
     /// The node of that name, if there is one.
     pub node: Option<Place>,
     /// Whether the path ends in a way that requires a directory.
@@ -41,13 +46,13 @@ pub struct Found {
 }
 
 /// The unresolved text: the path, and on top of it the links being followed.
-struct Ahead {
-    texts: Vec<(Vec<u8>, usize)>,
+struct Ahead<'a> {
+    texts: SmallVec<[(Cow<'a, [u8]>, usize); 2]>,
     bytes: usize,
 }
 
-impl Ahead {
-    fn push(&mut self, text: Vec<u8>) -> Result<()> {
+impl<'a> Ahead<'a> {
+    fn push(&mut self, text: Cow<'a, [u8]>) -> Result<()> {
         self.bytes += text.len();
         match text.first() {
             None => return Err(Errno::Noent.into()),
@@ -60,7 +65,7 @@ impl Ahead {
     }
 
     /// Returns whether there is a next component, which it copies to `into`.
-    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool> {
+    fn next(&mut self, into: &mut Name) -> Result<bool> {
         into.clear();
         while let Some((text, at)) = self.texts.last_mut() {
             let rest = &text[*at..];
@@ -102,10 +107,10 @@ impl Vfs {
         if path.contains(&0) {
             return Err(Errno::Inval.into());
         }
-        let mut ahead = Ahead { texts: Vec::new(), bytes: 0 };
-        ahead.push(path.to_vec())?;
-        let mut way = Vec::from([base]);
-        let (mut name, mut links) = (Vec::with_capacity(NAME), 0);
+        let mut ahead = Ahead { texts: SmallVec::new(), bytes: 0 };
+        ahead.push(Cow::Borrowed(path))?;
+        let mut way: SmallVec<[Place; 8]> = smallvec![base];
+        let (mut name, mut links) = (Name::new(), 0);
         loop {
             let Some(&directory) = way.last() else { return Err(Errno::Perm.into()) };
             if !ahead.next(&mut name)? {
@@ -114,8 +119,8 @@ impl Vfs {
                 return Ok(Found { directory, name, node, slash: true });
             }
             let (last, slash) = ahead.ends();
-            if name == b"." || name == b".." {
-                if name == b".." {
+            if matches!(&*name, b"." | b"..") {
+                if name.len() == 2 {
                     way.pop();
                 }
                 continue;
@@ -134,7 +139,7 @@ impl Vfs {
                 }
                 let mut text = Vec::new();
                 self.on(place, |fs, node| fs.read_link(node, &mut text))?;
-                ahead.push(text)?;
+                ahead.push(Cow::Owned(text))?;
             } else if last {
                 return Ok(Found { directory, name, node, slash });
             } else if kind != Kind::Directory {
