@@ -4,6 +4,7 @@
 ;;   env       its environment, a line each        exit N   ends with code N
 ;;   spin      a loop that calls nothing           zzz      sleeps for an hour
 ;;   fill      fills its memory, for ever: almost all of that is the engine's
+;;   reads     reads from a pipe that nothing is written to
 ;;   bad       the traps: bad unreachable, memory, division, stack, null, table
 ;;   grow      grows its memory until it cannot, touches all of it, says how many pages it had
 ;;   put F     its input into the file F           type F   the file F to its output
@@ -34,6 +35,7 @@
     (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
   (import "wasi_snapshot_preview1" "fd_sync" (func $fd_sync (param i32) (result i32)))
+  (import "penumbra" "pipe" (func $pipe (param i32) (result i32)))
   (import "penumbra" "self" (func $self (param i32) (result i32)))
   (import "penumbra" "spawn" (func $spawn (param i32 i32) (result i32)))
   (import "penumbra" "wait" (func $wait (param i32 i32 i32) (result i32)))
@@ -141,6 +143,9 @@
     (loop $for_ever
       (memory.fill (i32.const 65536) (i32.const 1) (i32.const 4194304))
       (br $for_ever)))
+  (func $reads
+    (call $check (call $pipe (i32.const 72)))
+    (call $copy (i32.load (i32.const 72)) (i32.const 1)))
   (func $sleep
     (i64.store (i32.const 200) (i64.const 0))
     (i32.store (i32.const 208) (i32.const 0))
@@ -267,6 +272,7 @@
           (then (call $spin))
           (else (call $identity)))))
     (if (call $is (i32.const 102)) (then (call $fill)))
+    (if (call $is (i32.const 114)) (then (call $reads)))
     (if (call $is (i32.const 122)) (then (call $sleep)))
     (if (call $is (i32.const 98)) (then (call $bad)))
     (if (call $is (i32.const 103)) (then (call $grow)))

@@ -244,7 +244,7 @@ pub(super) fn pid_of(rig: &mut Rig, kernel: &str, program: &str) -> Result<Strin
 pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     for (kernel, from) in [("main", "on shadow "), ("shadow", ""), ("shadow", "on shadow ")] {
-        for what in ["zzz", "spin", "fill"] {
+        for what in ["zzz", "reads", "spin", "fill"] {
             let running = Running::begin(&rig.instance, kernel, &[what], b"");
             let pid = pid_on(rig, kernel)?;
             rig.ask("main", &format!("{from}kill {pid} INT"), PATIENCE)?;
