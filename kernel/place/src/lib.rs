@@ -235,7 +235,8 @@ pub fn choose(
 /// Returns whether the program's preferences leave several kernels, so that their load must be
 /// known to choose one.
 pub fn needs_load(preferences: &Preferences, kernels: &[Facts]) -> bool {
-    by_preferences(preferences, kernels).is_ok_and(|narrowing| narrowing.left.count() > 1)
+    kernels.len() > 1
+        && by_preferences(preferences, kernels).is_ok_and(|narrowing| narrowing.left.count() > 1)
 }
 
 /// The steps before the load of the kernels matters. Keeps at least one.

@@ -23,7 +23,9 @@ pub fn padded(text: &[u8]) -> [u8; NAME] {
     }
     // U+0080 to U+009F are control characters too, encoded in two bytes.
     let is_control = |pair: &[u8]| matches!(pair, [0xc2, 0x80..=0x9f]);
-    while let Some(at) = name.windows(2).position(is_control) {
+    while name.contains(&0xc2)
+        && let Some(at) = name.windows(2).position(is_control)
+    {
         name.iter_mut().skip(at).take(2).for_each(|byte| *byte = b'?');
     }
     name

@@ -21,6 +21,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::port::Trace as _;
+use fs::client::Client;
 use kernel_engine::{
     Engine, EngineError, Guest, Lent, Limits, LoadError, Program, Ran, Region, Seal, Start,
 };
@@ -81,7 +82,7 @@ pub struct Loaded<G: Guest> {
 }
 
 /// Identifies the version of a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     device: u64,
     node: u64,
@@ -91,9 +92,13 @@ struct Known {
 }
 
 impl Known {
-    fn of(stat: &Stat) -> Known {
+    /// Fails if it cannot be an image.
+    fn of(stat: &Stat) -> Result<Known, Errno> {
         let Stat { device, node, size, modified, changed, .. } = *stat;
-        Known { device, node, size, modified, changed }
+        match stat.kind == kind::FILE && size <= IMAGE_BYTES {
+            true => Ok(Known { device, node, size, modified, changed }),
+            false => Err(Errno::Noexec),
+        }
     }
 }
 
@@ -164,7 +169,11 @@ impl<G: Guest> Programs<G> {
         directory: Option<u64>,
         path: &[u8],
     ) -> Result<Arc<Loaded<G>>, Errno> {
-        self.load_image(session, Image::open(session, directory, path)?, path)
+        let named = Named::new(arch::cpu::ISA, session, directory, path);
+        match self.find(named.look()?) {
+            Some(known) => Ok(known),
+            None => self.load_image(session, named.open()?, path),
+        }
     }
 
     /// Returns the program in another kernel's open file, called `name`.
@@ -209,10 +218,11 @@ impl<G: Guest> Programs<G> {
         directory: Option<u64>,
         path: &[u8],
     ) -> Result<Arc<Preferences>, Errno> {
-        let file = Image::open(session, directory, path)?;
-        match these.and_then(|these| these.find(file.known)) {
+        let named = Named::new(arch::cpu::ISA, session, directory, path);
+        let known = named.look()?;
+        match these.and_then(|these| these.find(known)) {
             Some(loaded) => Ok(loaded.manifest.preferences.clone()),
-            None => file.preferences().map(Arc::new),
+            None => named.open()?.preferences().map(Arc::new),
         }
     }
 
@@ -341,7 +351,7 @@ pub fn open_image(
     directory: Option<u64>,
     path: &[u8],
 ) -> Result<u64, Errno> {
-    let image = Image::open_for(isa, session, directory, path)?;
+    let image = Named::new(isa, session, directory, path).open()?;
     let handle = image.handle;
     // The handle stays open.
     core::mem::forget(image);
@@ -353,7 +363,7 @@ pub fn open_image(
 /// again.
 #[cold]
 pub fn refusal(session: &Session, path: &[u8], isa: u32) -> Option<&'static str> {
-    let mut bytes = match Image::open_for(isa, session, None, path) {
+    let mut bytes = match Named::new(isa, session, None, path).open() {
         Ok(file) => file.read().ok()?,
         // A directory, or larger than any image.
         Err(Errno::Noexec) => return Some(Refused::Size.text()),
@@ -381,41 +391,53 @@ fn errno(why: FileError) -> Errno {
     }
 }
 
-impl<'a> Image<'a> {
-    /// Opens the image for this kernel's ISA.
-    fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
-        Image::open_for(arch::cpu::ISA, session, directory, path)
-    }
+/// An image by its path.
+struct Named<'a> {
+    session: &'a Session,
+    /// Where the path starts; `None`: at the root.
+    directory: Option<u64>,
+    path: Vec<u8>,
+}
 
-    fn open_for(
-        isa: u32,
-        session: &'a Session,
-        directory: Option<u64>,
-        path: &[u8],
-    ) -> Result<Image<'a>, Errno> {
+impl<'a> Named<'a> {
+    /// The image of the program `path` for ISA `isa`.
+    fn new(isa: u32, session: &'a Session, directory: Option<u64>, path: &[u8]) -> Named<'a> {
         let named = [path, b".", isa::name(isa).as_bytes()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
-        let relative = if directory.is_none() { &named[from..] } else { &named[..] };
-        let opened = with_files(session, |client| {
-            let root = match directory {
-                Some(handle) => client.dup(handle)?,
-                None => client.root()?,
-            };
-            let handle = client.open(root, relative, flag::READ | flag::FOLLOW);
-            client.close(root)?;
-            handle
-        });
-        Image::of(session, opened.map_err(errno)?)
+        let path = if directory.is_none() { named[from..].to_vec() } else { named };
+        Named { session, directory, path }
     }
 
+    /// Returns the version of the file, without opening it.
+    fn look(&self) -> Result<Known, Errno> {
+        let stat = self.ask(|client, from| client.stat_path(from, &self.path, flag::FOLLOW))?;
+        Known::of(&stat)
+    }
+
+    fn open(&self) -> Result<Image<'a>, Errno> {
+        let how = flag::READ | flag::FOLLOW;
+        Image::of(self.session, self.ask(|client, from| client.open(from, &self.path, how))?)
+    }
+
+    /// Asks the file service something about the path from a directory.
+    fn ask<R>(
+        &self,
+        what: impl FnOnce(&mut Client<'_>, u64) -> Result<R, FileError>,
+    ) -> Result<R, Errno> {
+        let asked = with_files(self.session, |client| match self.directory {
+            Some(directory) => what(client, directory),
+            None => client.at_root(what),
+        });
+        asked.map_err(errno)
+    }
+}
+
+impl<'a> Image<'a> {
     /// Returns the image in an open file, whose handle it takes.
     fn of(session: &'a Session, handle: u64) -> Result<Image<'a>, Errno> {
-        let mut image = Image { session, handle, known: Known::of(&Stat::default()) };
+        let mut image = Image { session, handle, known: Known::default() };
         let stat = with_files(session, |client| client.stat(handle)).map_err(errno)?;
-        if stat.kind != kind::FILE || stat.size > IMAGE_BYTES {
-            return Err(Errno::Noexec);
-        }
-        image.known = Known::of(&stat);
+        image.known = Known::of(&stat)?;
         Ok(image)
     }
 
