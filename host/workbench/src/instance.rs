@@ -68,8 +68,8 @@ pub enum InstanceError {
     /// The command line wants a disk in memory that the board does not have.
     #[error("ram={0}: the board has no disk \"{0}\"; its board file names its devices")]
     NoSuchDisk(String),
-    /// It gives the console to a domain that the board does not have: that name, and those it has.
-    #[error("console={0}: the board has no domain \"{0}\"; it has {1}")]
+    /// It gives the console to no domain that starts with the board: that name, and those that do.
+    #[error("console={0}: no domain \"{0}\" starts with the board; these do: {1}")]
     NoSuchDomain(String, String),
     /// It wants a disk in memory that is too large: its name, its size and the most, in MiB.
     #[error("ram={0}: the disk has {1} MiB; here it can have {2}, half of the global memory")]

@@ -5,7 +5,7 @@ use crate::machine::{self, Options};
 use crate::model::{self, Choice};
 use crate::prepare::SPIN;
 use crate::run_files::{CONSOLE, KEY_FILE};
-use board::{Board, DeviceKind, Isa};
+use board::{Board, DeviceKind, Isa, Start};
 use builds::image;
 use builds::kernels::Built;
 use lab::model::Lab;
@@ -247,11 +247,13 @@ impl Instance {
     }
 }
 
-/// Refuses a command line that gives the console to no domain of the board.
+/// Refuses a command line that gives the console to no domain that starts with the board: what is
+/// typed would not be read before another one is needed.
 fn check_console(board: &Board) -> Outcome<()> {
     let mut options = abi::boot::options(&board.arguments);
     let Some(name) = options.find_map(|word| word.strip_prefix("console=")) else { return Ok(()) };
-    let known: Vec<&str> = board.domains.iter().map(|domain| domain.name.as_str()).collect();
+    let starts = board.domains.iter().filter(|domain| domain.start == Start::AtOnce);
+    let known: Vec<&str> = starts.map(|domain| domain.name.as_str()).collect();
     if known.contains(&name) {
         return Ok(());
     }
@@ -267,5 +269,26 @@ fn keep(built: &Built, folder: &Path) -> std::io::Result<()> {
     match std::fs::hard_link(&built.kernel, &kept) {
         Ok(()) => Ok(()),
         Err(_) => std::fs::copy(&built.kernel, &kept).map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_domain_that_starts_with_the_board_can_have_the_console() {
+        let boards = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards");
+        for (name, domain, is_right) in [
+            ("duo", "shadow", true),
+            ("duo", "other", false),
+            ("duo-on-demand", "main", true),
+            ("duo-on-demand", "shadow", false),
+        ] {
+            let mut board = board::read(&boards.join(format!("{name}.toml"))).unwrap();
+            assert!(check_console(&board).is_ok());
+            board.arguments = format!("console={domain}");
+            assert_eq!(check_console(&board).is_ok(), is_right, "{domain} of {name}");
+        }
     }
 }

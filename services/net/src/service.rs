@@ -2,8 +2,9 @@
 //!
 //! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
 //! is malformed. After each event packets move until nothing moves, so what a caller sends has
-//! arrived when the next request comes, from whichever kernel. Datagrams on loopback are no packets:
-//! they have arrived when they are sent. What must happen later is passed to [`Effects::timer`].
+//! arrived when the next request comes, from whichever kernel. Datagrams on loopback are no
+//! packets: they have arrived when they are sent. What must happen later is passed to
+//! [`Effects::timer`].
 
 use crate::addresses::Addresses;
 use crate::listener::Listener;

@@ -3,7 +3,7 @@
 //! Contract: a hole reads as zeros and takes no memory. There is no chunk after `size`, and the
 //! last one holds zeros after it.
 
-use super::memory::{CHUNK, Chunks, Memory};
+use super::memory::{CHUNK, Chunk, Chunks, Memory};
 use abi::fs::Errno;
 use alloc::collections::btree_map::Entry;
 
@@ -50,25 +50,24 @@ impl Content {
         while done < length {
             let (index, at) = place(offset + done as u64);
             let part = (CHUNK - at).min(length - done);
-            match self.ensure(index, memory) {
-                Ok(()) => {}
+            let chunk = match self.ensure(index, memory) {
+                Ok(chunk) => chunk,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
-            }
-            if let Some(chunk) = self.chunks.get_mut(&index) {
-                chunk[at..at + part].copy_from_slice(&from[done..done + part]);
-            }
+            };
+            chunk[at..at + part].copy_from_slice(&from[done..done + part]);
             done += part;
         }
         self.size = self.size.max(offset + done as u64);
         Ok(done)
     }
 
-    fn ensure(&mut self, index: u64, memory: &mut Memory) -> Result<(), Errno> {
-        if let Entry::Vacant(hole) = self.chunks.entry(index) {
-            hole.insert(memory.chunk()?);
+    /// Returns a chunk, which is of zeros if there was a hole.
+    fn ensure(&mut self, index: u64, memory: &mut Memory) -> Result<&mut Chunk, Errno> {
+        match self.chunks.entry(index) {
+            Entry::Occupied(chunk) => Ok(chunk.into_mut()),
+            Entry::Vacant(hole) => Ok(hole.insert(memory.chunk()?)),
         }
-        Ok(())
     }
 
     pub fn set_size(&mut self, size: u64, memory: &mut Memory) -> Result<(), Errno> {
@@ -103,7 +102,7 @@ impl Content {
         while done < length {
             let (index, at) = place(offset + done);
             match self.ensure(index, memory) {
-                Ok(()) => done += ((CHUNK - at) as u64).min(length - done),
+                Ok(_) => done += ((CHUNK - at) as u64).min(length - done),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
