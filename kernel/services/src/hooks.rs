@@ -4,6 +4,7 @@ use crate::hangs;
 use crate::kernel::{self, Kernel};
 use abi::boot::Blob;
 use arch::attend::Waits;
+use arch::hold::HandlerScope;
 use base::id::Vector;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::shootdown;
@@ -64,6 +65,8 @@ fn poll_after_release() {
         && kernel.peers.are_served()
         && must_look(kernel)
     {
+        // The lock may have been one in the step of a service, whose heap a request would outlive.
+        let _own = HandlerScope::new();
         kernel.peers.poll(kernel);
     }
     look_at_memory();

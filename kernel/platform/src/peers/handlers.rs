@@ -90,6 +90,7 @@ impl Handlers {
 
     /// Takes a peer's blockable requests, at most one ring's worth, and gives them to handlers.
     pub fn arrived(&self, node: &Node, peers: &Peers, peer: &Peer) {
+        debug_assert!(arch::hold::heap() == 0, "a request outlives the step of a service");
         for _ in 0..LAYOUT.blockable_slots {
             let mut payload = Vec::new();
             if payload.try_reserve_exact(MAX_PAYLOAD).is_err() {
