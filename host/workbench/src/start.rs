@@ -248,7 +248,7 @@ impl Instance {
 }
 
 /// Refuses a command line that gives the console to no domain that starts with the board: what is
-/// typed would not be read before another one is needed.
+/// executed once after a start (`/etc/rc`) would wait for that domain.
 fn check_console(board: &Board) -> Outcome<()> {
     let mut options = abi::boot::options(&board.arguments);
     let Some(name) = options.find_map(|word| word.strip_prefix("console=")) else { return Ok(()) };

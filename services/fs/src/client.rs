@@ -69,6 +69,17 @@ impl Client<'_> {
         Ok(self.named(Op::Open, directory, path, flags)?.handle)
     }
 
+    /// The same, with the file's metadata if the answer has them.
+    pub fn open_known(
+        &mut self,
+        directory: u64,
+        path: &[u8],
+        flags: u16,
+    ) -> Result<(u64, Option<Stat>)> {
+        let reply = self.named(Op::Open, directory, path, flags)?;
+        Ok((reply.handle, Some(reply.stat).filter(|stat| stat.kind != 0)))
+    }
+
     pub fn close(&mut self, handle: u64) -> Result<()> {
         self.ask(Request::new(Op::Close, handle), &mut []).map(|_| ())
     }

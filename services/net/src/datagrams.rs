@@ -158,8 +158,7 @@ impl Net {
 
     pub(crate) fn receive_datagram(&mut self, call: &mut Call<'_>, place: u32) -> Result<Reply> {
         let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
-        // What a part outside has waits for room in the inbox.
-        self.is_direct = self.udp(place).is_ok_and(|own| own.outside.is_none());
+        self.is_direct = self.udp(place).is_ok();
         self.port_of(place)?;
         let inbox = &mut self.udp(place)?.inbox;
         let found = inbox.peek(&mut call.bulk[..length]);

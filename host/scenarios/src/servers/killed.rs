@@ -73,13 +73,13 @@ fn serves(rig: &Rig, serving: &Serving) -> Result<(), Failure> {
     client.gets("/index.html", &[], "200", &site_file("site/index.html")?)
 }
 
-/// Waits until connections of both wrks have reached the chip.
-fn connected(rig: &mut Rig) -> Result<(), Failure> {
+/// Waits until the connections of both wrks on the chip, main's and shadow's, are as `wanted`.
+fn until_open(rig: &mut Rig, wanted: impl Fn(usize, usize) -> bool) -> Result<(), Failure> {
     let late = |said: String| wrong("connections of wrk", said);
     awaited(PATIENCE, late, || {
         let said = rig.ask("main", "sockets", PATIENCE)?;
         let open = |port: u16| said.matches(&format!("10.0.2.15:{port} ")).count();
-        let is_so = open(PORT) > 0 && open(WEAK_PORT) > 0;
+        let is_so = wanted(open(PORT), open(WEAK_PORT));
         Ok((said, is_so))
     })
     .map(|_| ())
@@ -119,10 +119,12 @@ impl Pair {
         let epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
         let strong = Load::start(self.strong.host_port, SECONDS)?;
         let weak = Load::start(self.weak.host_port, SECONDS)?;
-        connected(rig)?;
+        until_open(rig, |main, shadow| main > 0 && shadow > 0)?;
         std::thread::sleep(Duration::from_millis(round * 377 % 1_500));
         rig.kill("shadow")?;
         wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
+        // Its connections have been reset, and nothing listens there.
+        until_open(rig, |_, shadow| shadow == 0)?;
         std::thread::sleep(AFTERWARDS);
         let (strong, weak) = (strong.stop()?, weak.stop()?);
         if weak.errors == 0 {

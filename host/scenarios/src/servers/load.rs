@@ -6,7 +6,6 @@ use crate::disk::off_and_clean;
 use crate::programs::wrong;
 use crate::{Failure, Rig};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::Read;
 use std::process::{Child, Command, Stdio};
 
 /// Connections of one wrk, which stay open.
@@ -28,7 +27,7 @@ pub struct Report {
 }
 
 /// A wrk that asks. Ends with this value.
-pub struct Load(Child);
+pub struct Load(Option<Child>);
 
 impl Load {
     /// Starts wrk for a server at this port of the host, for at most so many seconds.
@@ -38,31 +37,33 @@ impl Load {
         wrk.args(["--timeout", "60s", "--duration", &format!("{seconds}s")]);
         wrk.arg(format!("http://127.0.0.1:{port}{PAGE}"));
         wrk.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Load(wrk.spawn()?))
+        Ok(Load(Some(wrk.spawn()?)))
     }
 
     /// Lets it stop now. Returns what it reports.
     pub fn stop(self) -> Result<Report, Failure> {
-        kill_process(Pid::from_child(&self.0), Signal::INT).map_err(std::io::Error::from)?;
+        if let Some(wrk) = &self.0 {
+            kill_process(Pid::from_child(wrk), Signal::INT).map_err(std::io::Error::from)?;
+        }
         self.report()
     }
 
     /// Waits for its end. Returns what it reports.
     pub fn report(mut self) -> Result<Report, Failure> {
-        let (mut said, mut complaints) = (String::new(), String::new());
-        let pipes = (self.0.stdout.take(), self.0.stderr.take());
-        pipes.0.map(|mut it| it.read_to_string(&mut said)).transpose()?;
-        pipes.1.map(|mut it| it.read_to_string(&mut complaints)).transpose()?;
-        let status = self.0.wait()?;
-        let found = parsed(&said).filter(|_| status.success());
-        found.ok_or_else(|| wrong("wrk", (said, complaints)))
+        let wrk = self.0.take().ok_or_else(|| wrong("wrk", "not started"))?;
+        let output = wrk.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let found = parsed(&said).filter(|_| output.status.success());
+        found.ok_or_else(|| wrong("wrk", (&said, String::from_utf8_lossy(&output.stderr))))
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if let Some(mut wrk) = self.0.take() {
+            let _ = wrk.kill();
+            let _ = wrk.wait();
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const SPAWN: u64 = 0x5000;
 const FILES: u64 = 0x5100;
 
 /// A spawn of `bin/ls` with two arguments and no file.
-fn spawn(program: &mut Program) -> Spawn {
+pub fn spawn(program: &mut Program) -> Spawn {
     let [path, length] = program.path("bin/ls");
     program.put(BUFFER, b"ls\0-l\0A=1\0/sub");
     Spawn {
@@ -28,7 +28,7 @@ fn spawn(program: &mut Program) -> Spawn {
     }
 }
 
-fn run(program: &mut Program, what: Spawn, files: &[InheritedFile]) -> u16 {
+pub fn run(program: &mut Program, what: Spawn, files: &[InheritedFile]) -> u16 {
     program.put(FILES, files.as_bytes());
     let what = Spawn { files: [FILES as u32, files.len() as u32], ..what };
     program.put(SPAWN, what.as_bytes());

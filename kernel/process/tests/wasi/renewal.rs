@@ -1,5 +1,6 @@
 //! Preopened directories after the file service has restarted without its state.
 
+use crate::children::{run, spawn};
 use crate::common::*;
 use abi::fs::flag;
 use fs::Vfs;
@@ -107,6 +108,17 @@ fn nothing_else_stays_open() {
     assert_eq!([DIR, HOME].map(|fd| stat(&mut program, fd, ".")), [0, 0]);
     program.process.close_all(&mut program.world);
     assert_eq!(program.world.vfs.census(), before);
+}
+
+#[test]
+fn a_spawn_opens_the_directory_of_its_program() {
+    let mut program = program();
+    restart(&mut program, 4);
+    let what = spawn(&mut program);
+    assert_eq!(run(&mut program, what, &[]), 0);
+    let (_, bulk) = program.world.asked.pop().unwrap();
+    let directory = decode(&bulk).unwrap().directory().unwrap();
+    assert!(program.world.with(|c| c.stat(directory)).is_ok());
 }
 
 #[test]

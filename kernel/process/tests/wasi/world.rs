@@ -380,10 +380,13 @@ impl System for World {
     fn place(
         &mut self,
         requested: u32,
-        _directory: u64,
+        directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, process::Errno>, Interrupted> {
         assert!(!path.is_empty());
+        if self.with(|c| c.stat(directory)) == Err(abi::fs::Errno::Restarted) {
+            return Ok(Err(process::Errno::Restarted));
+        }
         Ok(match requested {
             abi::program::ANY_KERNEL => Ok(1),
             0 | 1 => Ok(requested as u16),

@@ -41,8 +41,12 @@ pub fn place(
     let mut board = Board::of(kernel);
     let mut preferences = Arc::<Preferences>::default();
     if requested.is_none() {
-        // The kernel that starts the program reports what is wrong with it.
-        preferences = preferences_of(session, directory, path).unwrap_or_default();
+        preferences = match preferences_of(session, directory, path) {
+            // The caller's directory is not valid, or not any more.
+            Err(why @ (Errno::Restarted | Errno::Badf)) if directory.is_some() => return Err(why),
+            // The kernel that starts the program reports what is wrong with it.
+            found => found.unwrap_or_default(),
+        };
         board.add_servers(session, &preferences);
         if needs_load(&preferences.kernel, board.facts()) {
             board.add_load(session);

@@ -219,11 +219,12 @@ impl<G: Guest> Programs<G> {
         path: &[u8],
     ) -> Result<Arc<Preferences>, Errno> {
         let named = Named::new(arch::cpu::ISA, session, directory, path);
-        let known = named.look()?;
-        match these.and_then(|these| these.find(known)) {
-            Some(loaded) => Ok(loaded.manifest.preferences.clone()),
-            None => named.open()?.preferences().map(Arc::new),
+        if let Some(these) = these
+            && let Some(loaded) = these.find(named.look()?)
+        {
+            return Ok(loaded.manifest.preferences.clone());
         }
+        named.open()?.preferences().map(Arc::new)
     }
 
     fn find(&self, known: Known) -> Option<Arc<Loaded<G>>> {
@@ -387,6 +388,7 @@ fn errno(why: FileError) -> Errno {
         FileError::Nomem => Errno::Nomem,
         FileError::Nfile => Errno::Nfile,
         FileError::Badf => Errno::Badf,
+        FileError::Restarted => Errno::Restarted,
         _ => Errno::Io,
     }
 }
@@ -416,7 +418,8 @@ impl<'a> Named<'a> {
 
     fn open(&self) -> Result<Image<'a>, Errno> {
         let how = flag::READ | flag::FOLLOW;
-        Image::of(self.session, self.ask(|client, from| client.open(from, &self.path, how))?)
+        let (handle, stat) = self.ask(|client, from| client.open_known(from, &self.path, how))?;
+        Image::known(self.session, handle, stat)
     }
 
     /// Asks the file service something about the path from a directory.
@@ -435,8 +438,16 @@ impl<'a> Named<'a> {
 impl<'a> Image<'a> {
     /// Returns the image in an open file, whose handle it takes.
     fn of(session: &'a Session, handle: u64) -> Result<Image<'a>, Errno> {
+        Image::known(session, handle, None)
+    }
+
+    /// The same, with the file's metadata if they are known.
+    fn known(session: &'a Session, handle: u64, stat: Option<Stat>) -> Result<Image<'a>, Errno> {
         let mut image = Image { session, handle, known: Known::default() };
-        let stat = with_files(session, |client| client.stat(handle)).map_err(errno)?;
+        let stat = match stat {
+            Some(stat) => stat,
+            None => with_files(session, |client| client.stat(handle)).map_err(errno)?,
+        };
         image.known = Known::of(&stat)?;
         Ok(image)
     }
