@@ -461,6 +461,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Returns the metadata in the reply to Open, if they are known.
+    pub fn opened(&self) -> Option<Stat> {
+        (self.stat.kind != 0).then_some(self.stat)
+    }
+
     /// Leaves the other fields 0.
     #[inline]
     pub fn error(error: Errno) -> Reply {

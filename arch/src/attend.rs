@@ -62,8 +62,9 @@ pub fn install(hook: fn(Waits)) {
 }
 
 /// Installs the hook that runs when a core releases its outermost lock, with interrupts masked; it
-/// polls for messages. It may lock, and is not entered recursively. Called once, before a second
-/// core runs.
+/// polls for messages. It may lock, and is not entered recursively. It allocates from the heap of
+/// the code that had the lock, which may be a step's ([`hold`]). Called once, before a second core
+/// runs.
 pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
 }

@@ -66,18 +66,13 @@ impl<T> Exclusion<T> {
             HELD.set_held(held | 1 << between.number());
             (guard, held)
         });
-        let result = self.run_exclusively(work);
+        // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
+        // the lock excludes other kernels; the ranks keep this core from getting here twice.
+        let result = work(unsafe { &mut *self.value.get() });
         if let Some((_guard, held)) = between {
             HELD.set_held(held);
         }
         result
-    }
-
-    #[inline]
-    fn run_exclusively<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
-        // the lock excludes other kernels; the ranks keep this core from getting here twice.
-        work(unsafe { &mut *self.value.get() })
     }
 }
 

@@ -38,17 +38,6 @@ pub struct Inside<G> {
 }
 
 impl<G: System> Inside<G> {
-    pub fn new(
-        process: Arc<Process>,
-        guest: G,
-        region: Option<Arc<Region>>,
-        scratch: Box<[u8; SCRATCH]>,
-        limits: Limits,
-    ) -> Inside<G> {
-        let (memory, tables, moving, long, left) = (None, 0, None, [0; COUNT], None);
-        Inside { process, guest, memory, region, scratch, limits, tables, moving, long, left }
-    }
-
     /// Calls `work` with the process, its memory and its kernel. `own` are the bytes of a memory
     /// that is not shared.
     #[inline]

@@ -125,8 +125,18 @@ impl<G: Guest> Engine<G> {
         work: impl FnOnce(&mut Store<Inside<G>>, &Instance) -> wasmtime::Result<()>,
     ) -> Ran<G> {
         let Some(scratch) = scratch() else { return Ran { end: no_room(), guest } };
-        let mut inside = Inside::new(process, guest, region, scratch, limits);
-        inside.moving = program.is_movable().then(Moving::default);
+        let inside = Inside {
+            process,
+            guest,
+            memory: None,
+            region,
+            scratch,
+            limits,
+            tables: 0,
+            moving: program.is_movable().then(Moving::default),
+            long: Default::default(),
+            left: None,
+        };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
         let done = match store.data().guest.stop_signal() {

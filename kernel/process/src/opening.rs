@@ -113,8 +113,8 @@ impl Process {
         if directory {
             return Ok(Stat { kind: filetype::DIRECTORY, ..Stat::default() });
         }
-        if opened.stat.kind != filetype::UNKNOWN {
-            return Ok(opened.stat);
+        if let Some(stat) = opened.opened() {
+            return Ok(stat);
         }
         let handle = opened.handle;
         let found = ask(system, Request::new(Op::Stat, handle), &mut []);

@@ -149,7 +149,6 @@ pub mod rights {
 
 /// File types; `abi::fs::kind` has the same numbers.
 pub mod filetype {
-    pub const UNKNOWN: u8 = 0;
     pub const BLOCK: u8 = 1;
     pub const CHARACTER: u8 = 2;
     pub const DIRECTORY: u8 = abi::fs::kind::DIRECTORY;

@@ -77,7 +77,7 @@ impl Client<'_> {
         flags: u16,
     ) -> Result<(u64, Option<Stat>)> {
         let reply = self.named(Op::Open, directory, path, flags)?;
-        Ok((reply.handle, Some(reply.stat).filter(|stat| stat.kind != 0)))
+        Ok((reply.handle, reply.opened()))
     }
 
     pub fn close(&mut self, handle: u64) -> Result<()> {

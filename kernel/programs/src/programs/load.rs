@@ -184,7 +184,7 @@ impl<G: Guest> Programs<G> {
         name: &[u8],
     ) -> Result<Arc<Loaded<G>>, Errno> {
         let own = with_files(session, |client| client.dup(handle)).map_err(errno)?;
-        self.load_image(session, Image::of(session, own)?, name)
+        self.load_image(session, Image::of(session, own, None)?, name)
     }
 
     fn load_image(
@@ -404,9 +404,9 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     /// The image of the program `path` for ISA `isa`.
     fn new(isa: u32, session: &'a Session, directory: Option<u64>, path: &[u8]) -> Named<'a> {
-        let named = [path, b".", isa::name(isa).as_bytes()].concat();
-        let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
-        let path = if directory.is_none() { named[from..].to_vec() } else { named };
+        let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
+        let relative = if directory.is_none() { &path[slashes..] } else { path };
+        let path = [relative, b".", isa::name(isa).as_bytes()].concat();
         Named { session, directory, path }
     }
 
@@ -419,7 +419,7 @@ impl<'a> Named<'a> {
     fn open(&self) -> Result<Image<'a>, Errno> {
         let how = flag::READ | flag::FOLLOW;
         let (handle, stat) = self.ask(|client, from| client.open_known(from, &self.path, how))?;
-        Image::known(self.session, handle, stat)
+        Image::of(self.session, handle, stat)
     }
 
     /// Asks the file service something about the path from a directory.
@@ -436,13 +436,9 @@ impl<'a> Named<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Returns the image in an open file, whose handle it takes.
-    fn of(session: &'a Session, handle: u64) -> Result<Image<'a>, Errno> {
-        Image::known(session, handle, None)
-    }
-
-    /// The same, with the file's metadata if they are known.
-    fn known(session: &'a Session, handle: u64, stat: Option<Stat>) -> Result<Image<'a>, Errno> {
+    /// Returns the image in an open file, whose handle it takes, with the file's metadata if they
+    /// are known.
+    fn of(session: &'a Session, handle: u64, stat: Option<Stat>) -> Result<Image<'a>, Errno> {
         let mut image = Image { session, handle, known: Known::default() };
         let stat = match stat {
             Some(stat) => stat,
