@@ -6,7 +6,8 @@
 //!   all of the service;
 //! - it reads and writes only blocks that its superblock counts, and writes nothing if it is
 //!   mounted read-only;
-//! - an image that is not damaged answers like the model, and what is written is what is read.
+//! - an image that is not damaged answers like the model, and what is written is what is read. What
+//!   is in free blocks is never seen, and a changed byte of a file's data changes nothing else.
 
 mod disk;
 mod images;
@@ -31,7 +32,7 @@ pub const TARGET: Target = Target {
     seed: |seed| {
         let mut prng = Prng::new(seed);
         let mut bytes = mutate::noise(&mut prng, 30, 500);
-        if seed.is_multiple_of(50) {
+        if seed.is_multiple_of(20) {
             bytes[1] = 0; // not damaged
         }
         bytes
@@ -53,6 +54,8 @@ pub const TARGET: Target = Target {
 /// Bytes of an input that is used.
 const LONGEST: usize = 2048;
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
+/// Bytes of a file that are read at a time.
+const PIECE: usize = 50_000;
 /// Operations of the comparison with the model.
 const OPERATIONS: u64 = 150;
 
@@ -64,15 +67,38 @@ fn judge(bytes: &[u8], meddle: Meddle<'_>) -> u64 {
     let base = &images::ALL[input.below(images::ALL.len())];
     let mut image = base.bytes.clone();
     let damages = input.below(24);
+    let changed = (damages == 0).then(|| base.litter(&mut image, &mut input));
     (0..damages).for_each(|_| base.damage(&mut image, &mut input));
-    let Some(mut mounted) = Mounted::new(image) else { return 1 };
+    let Some(mut mounted) = Mounted::new(image) else {
+        assert!(changed.is_none(), "an intact image is refused");
+        return 1;
+    };
     let before = mounted.outcomes();
-    let all = match damages {
-        0 => compare(&mut mounted, input.u64(), base.block, meddle),
-        _ => rummage(&mut mounted, &mut input),
+    let all = match changed {
+        Some(changed) => {
+            look_for(&mut mounted, base.block, changed);
+            compare(&mut mounted, input.u64(), base.block, meddle)
+        }
+        None => rummage(&mut mounted, &mut input),
     };
     mounted.end();
     before | all | mounted.outcomes()
+}
+
+/// The byte of [`images::FILLED`] that was changed is read, and all others are as they were.
+fn look_for(mounted: &mut Mounted, block: usize, (at, value): (usize, u8)) {
+    let root = mounted.directory;
+    let (name, byte, length) = images::FILLED;
+    let handle = mounted.with(|c| c.open(root, name, flag::READ)).expect("it is there");
+    let mut bytes = vec![0; length];
+    for (piece, into) in bytes.chunks_mut(PIECE).enumerate() {
+        let read = mounted.with(|c| c.read_at(handle, (piece * PIECE) as u64, into));
+        assert_eq!(read, Ok(into.len()));
+    }
+    let changed = bytes.iter().enumerate().filter(|(_, it)| **it != byte);
+    let changed: Vec<_> = changed.map(|(at, it)| (at % block, *it)).collect();
+    assert_eq!(changed, [(at, value)]);
+    mounted.with(|c| c.close(handle)).expect("it is open");
 }
 
 /// Compares an intact image with the model.

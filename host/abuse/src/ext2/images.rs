@@ -21,12 +21,18 @@ pub const PATHS: [&[u8]; 12] = [
     b"d/file",
 ];
 
+/// A file of one byte again and again, which is in no other file: its name, the byte, its length.
+pub const FILLED: (&[u8], u8, usize) = (b"big", 3, 400_000);
+
 /// A valid image.
 pub struct Base {
     pub block: usize,
     pub bytes: Vec<u8>,
     /// Blocks that hold something.
     used: Vec<usize>,
+    /// Blocks that are free, and those that hold nothing but [`FILLED`].
+    free: Vec<usize>,
+    filled: Vec<usize>,
     /// Offset of the first table of inodes.
     inodes: usize,
 }
@@ -46,7 +52,7 @@ fn fill(folder: &Path) -> std::io::Result<()> {
         std::fs::write(folder.join(format!("many/name-{number}")), vec![1; number * 7])?;
     }
     std::fs::write(folder.join("d/file"), vec![2; 5000])?;
-    std::fs::write(folder.join("big"), vec![3; 400_000])?;
+    std::fs::write(folder.join("big"), vec![FILLED.1; FILLED.2])?;
     // Through one, two and three levels of pointers.
     let sparse = std::fs::File::create(folder.join("sparse"))?;
     for offset in [0, 20_000, 300_000, 70_000_000] {
@@ -72,9 +78,28 @@ impl Base {
         let bytes = std::fs::read(path).unwrap();
         let holds = |at: &usize| bytes[at * block..][..block].iter().any(|byte| *byte != 0);
         let used = (0..bytes.len() / block).filter(holds).collect();
+        let is_filled = |at: &usize| bytes[at * block..][..block].iter().all(|it| *it == FILLED.1);
+        let filled: Vec<usize> = (0..bytes.len() / block).filter(is_filled).collect();
         let groups = if block == 1024 { 2048 } else { block };
-        let table = u32::from_le_bytes(bytes[groups + 8..][..4].try_into().unwrap());
-        Base { block, used, inodes: table as usize * block, bytes }
+        let word = |at: usize| u32::from_le_bytes(bytes[at..][..4].try_into().unwrap()) as usize;
+        // All blocks are of one group, whose bitmap begins with the block of the superblock.
+        let (bitmap, first) = (word(groups) * block, usize::from(block == 1024));
+        let is_free = |at: &usize| bytes[bitmap + (at - first) / 8] >> ((at - first) % 8) & 1 == 0;
+        let free: Vec<usize> = (first..bytes.len() / block).filter(is_free).collect();
+        assert!(!free.is_empty() && !filled.is_empty(), "there is room, and the file");
+        Base { block, used, free, filled, inodes: word(groups + 8) * block, bytes }
+    }
+
+    /// Changes what damages nothing: free blocks get junk, and a byte of [`FILLED`] becomes
+    /// another one. Returns that byte's place in its block, and the byte.
+    pub fn litter(&self, image: &mut [u8], input: &mut Bytes<'_>) -> (usize, u8) {
+        let junk = input.byte() | 0x80;
+        for block in &self.free {
+            image[block * self.block..][..self.block].fill(junk);
+        }
+        let (at, value) = (input.below(self.block), FILLED.1 ^ (input.byte() | 1));
+        image[self.filled[input.below(self.filled.len())] * self.block + at] = value;
+        (at, value)
     }
 
     /// Damages one place of an image: a number becomes another one, a block becomes a copy of
