@@ -14,7 +14,8 @@
 //! - `channels`: programs that talk by contracts
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
-//! - `outside`, `servers`: the network, with the host as the other side; `floods`: with strangers
+//! - `outside`, `servers`: the network, with the host as the other side; `linux`: with its stack at
+//!   the other end of the cable; `floods`: with strangers
 //! - `watts`: what kernels say of their power
 //! - `system`, `alone`, `left`, `found`: the board as a person starts it, and the rest
 //!
@@ -48,6 +49,7 @@ mod host;
 mod hostile;
 mod left;
 mod light;
+mod linux;
 mod lives;
 mod machine;
 mod moves;
@@ -133,6 +135,7 @@ const TRIO_PNG: &str = "what `servers.png` shows daily, on three kernels";
 const LIVES: &str = "200 kills instead of 5; the number so far is in `target/lives`, so an \
                      interrupted run continues and each run makes others";
 const LIVES_TRIO: &str = "what `lives` does daily, on three kernels";
+const LINUX: &str = "needs network namespaces and `/dev/net/tun`, which a container may not have";
 const FLOODS: &str = "its server makes room by dropping the connection that was idle for longest, \
                       which on a loaded host can be the fetching host's";
 const BROWSER: &str = "needs Chromium, 100 MB to fetch, which `./pen setup browser` installs";
@@ -324,6 +327,7 @@ pub const ALL: &[Scenario] = &[
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
     attached("net.outside", "duo", outside::both_ways),
+    attached_nightly("net.linux", "duo", LINUX, linux::interoperates),
     attached_nightly("net.floods", "duo", FLOODS, floods::floods),
     attached("servers.lighttpd", "duo", servers::lighttpd),
     attached("servers.go", "duo", servers::files_of_go),

@@ -8,8 +8,7 @@ use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use deploy::exec::Line;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 use workbench::network::Forward;
@@ -59,28 +58,10 @@ fn forward(host: SocketAddr, port: u16) -> Forward {
     format!("{host}:{port}").parse().expect("an address and two ports")
 }
 
-fn pattern() -> Vec<u8> {
-    (0..BYTES as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
-
-/// Sends a pattern to an echo at a port of the host, and compares what comes back. Fails if there
-/// is no server: the gateway accepts a connection before it asks the chip.
+/// Talks to an echo at a port of the host. Fails if there is no server: the gateway accepts a
+/// connection before it asks the chip.
 fn talk(host: SocketAddr) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut sending = stream.try_clone()?;
-    let sender = thread::spawn(move || {
-        sending.write_all(&pattern())?;
-        sending.shutdown(std::net::Shutdown::Write)
-    });
-    let mut back = Vec::new();
-    let read = stream.read_to_end(&mut back);
-    let sent = sender.join().expect("it does not panic");
-    read.and(sent)?;
-    match back == pattern() {
-        true => Ok(()),
-        false => Err(ErrorKind::InvalidData.into()),
-    }
+    tap::talk(host, BYTES, PATIENCE)
 }
 
 /// The same as soon as there is a server.
@@ -116,23 +97,12 @@ fn serves(rig: &Rig, kernel: &str, (program, echo): (&str, &str)) -> Result<(), 
     if is_good { Ok(()) } else { Err(wrong(&format!("{program} on {kernel}"), found)) }
 }
 
-/// Sends back what a client sends.
-fn echo(mut stream: TcpStream) -> std::io::Result<()> {
-    let mut bytes = [0; 4096];
-    loop {
-        match stream.read(&mut bytes)? {
-            0 => return Ok(()),
-            some => stream.write_all(&bytes[..some])?,
-        }
-    }
-}
-
 /// A client of this kernel for a server at an address of the host, which the chip calls `name`.
 fn connects(rig: &Rig, kernel: &str, program: &str, host: (IpAddr, &str)) -> Result<(), Failure> {
     let (address, name) = host;
     let listener = TcpListener::bind((address, 0))?;
     let port = listener.local_addr()?.port().to_string();
-    let server = thread::spawn(move || echo(listener.accept()?.0));
+    let server = thread::spawn(move || tap::echo(listener.accept()?.0));
     let bytes = BYTES.to_string();
     let line = Line::on(kernel, program, &["client", &port, &bytes, name]);
     let found = Running::of(&rig.instance, line, b"").end()?;

@@ -11,7 +11,7 @@
 //! ([`Attachment::next_event`]) and calls again then.
 
 pub mod answers;
-mod cable;
+pub mod cable;
 mod client;
 pub mod script;
 mod stack;
