@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <wasi/api.h>
 
+#include "timeouts.h"
+
 #define WEAK __attribute__((weak))
 
 /* Returns 0, or -1 with errno. */
@@ -27,7 +29,10 @@ static int done(int error)
 WEAK int dup(int fd)
 {
     uint32_t new;
-    return done(penumbra_dup((uint32_t)fd, &new)) ? -1 : (int)new;
+    if (done(penumbra_dup((uint32_t)fd, &new)))
+        return -1;
+    timeouts_copy(fd, (int)new);
+    return (int)new;
 }
 
 /* `to` must be open, as WASI demands: programs replace their input and outputs with it. */
@@ -42,6 +47,8 @@ WEAK int dup2(int fd, int to)
     __wasi_errno_t error = __wasi_fd_renumber((__wasi_fd_t)new, (__wasi_fd_t)to);
     if (error)
         close(new);
+    else
+        timeouts_copy(fd, to);
     return done(error) ? -1 : to;
 }
 

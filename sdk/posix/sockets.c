@@ -4,10 +4,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <penumbra_sockets.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <wasi/api.h>
+
+#include "timeouts.h"
 
 #define WEAK __attribute__((weak))
 
@@ -75,7 +78,10 @@ WEAK int socket(int family, int type, int protocol)
         return done(EPROTONOSUPPORT);
     uint32_t flags = type & SOCK_NONBLOCK ? PENUMBRA_NONBLOCK : 0, new;
     int error = penumbra_socket((uint32_t)family, (uint32_t)kind, flags, &new);
-    return done(error) ? -1 : (int)new;
+    if (done(error))
+        return -1;
+    timeouts_begin((int)new);
+    return (int)new;
 }
 
 WEAK int bind(int fd, const struct sockaddr *address, socklen_t bytes)
@@ -102,8 +108,13 @@ WEAK int accept4(int fd, struct sockaddr *__restrict address, socklen_t *__restr
     struct penumbra_address from;
     uint32_t new;
     uint32_t how = flags & SOCK_NONBLOCK ? PENUMBRA_NONBLOCK : 0;
+    struct timeout limit = timeouts_start(fd, POLLIN, 0);
+    timeouts_wait(&limit);
+    if (limit.until < 0)
+        return done(EAGAIN);
     if (done(penumbra_accept((uint32_t)fd, how, &from, &new)))
         return -1;
+    timeouts_begin((int)new);
     from_penumbra(&from, address, bytes);
     return (int)new;
 }
@@ -155,8 +166,13 @@ WEAK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
             return done(error);
         address = &to;
     }
-    int error = penumbra_send_to((uint32_t)fd, (const void *)message->msg_iov,
+    struct timeout limit = timeouts_start(fd, POLLOUT, sends & PENUMBRA_DONTWAIT);
+    sends |= limit.until ? PENUMBRA_DONTWAIT : 0;
+    int error;
+    do {
+        error = penumbra_send_to((uint32_t)fd, (const void *)message->msg_iov,
                                  (uint32_t)message->msg_iovlen, (uint32_t)sends, address, &sent);
+    } while (error == EAGAIN && timeouts_wait(&limit));
     return done(error) ? -1 : (ssize_t)sent;
 }
 
@@ -168,11 +184,17 @@ WEAK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     uint16_t found;
     if (receives < 0)
         return done(EOPNOTSUPP);
+    struct timeout limit = timeouts_start(fd, POLLIN, receives & PENUMBRA_DONTWAIT);
+    if (limit.until)
+        receives = (receives & ~MSG_WAITALL) | PENUMBRA_DONTWAIT;
     /* The peer of a stream is asked for only if it is wanted. */
     struct penumbra_address *address = message->msg_name ? &from : NULL;
-    int error = penumbra_recv_from((uint32_t)fd, (const void *)message->msg_iov,
+    int error;
+    do {
+        error = penumbra_recv_from((uint32_t)fd, (const void *)message->msg_iov,
                                    (uint32_t)message->msg_iovlen, (uint32_t)receives, address,
                                    &received, &found);
+    } while (error == EAGAIN && timeouts_wait(&limit));
     if (done(error))
         return -1;
     if (address)
@@ -244,6 +266,9 @@ static uint32_t option_of(int level, int name)
 WEAK int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 {
     uint32_t number = 0;
+    int error = timeouts_set(fd, level, name, value, bytes);
+    if (error >= 0)
+        return done(error);
     if (bytes < sizeof number)
         return done(EINVAL);
     memcpy(&number, value, sizeof number);
@@ -254,6 +279,9 @@ WEAK int getsockopt(int fd, int level, int name, void *__restrict value,
                     socklen_t *__restrict bytes)
 {
     uint32_t number;
+    int error = timeouts_get(fd, level, name, value, bytes);
+    if (error >= 0)
+        return done(error);
     if (*bytes < sizeof number)
         return done(EINVAL);
     if (level == SOL_SOCKET && (name == SO_TYPE || name == SO_DOMAIN || name == SO_PROTOCOL)) {

@@ -102,6 +102,9 @@ pub enum Source {
         /// With threads, for wasi-threads.
         #[serde(default)]
         threads: bool,
+        /// With the sockets of std.
+        #[serde(default)]
+        sockets: bool,
     },
     /// A crate of others, with the versions that its own lock file has.
     Crate {
@@ -117,6 +120,9 @@ pub enum Source {
         applets_are_features: bool,
         /// Its program, where that is called otherwise.
         bin: Option<String>,
+        /// With the sockets of std.
+        #[serde(default)]
+        sockets: bool,
     },
     /// C that a crate of others ships, with what ours it takes to make a program of it.
     Published(Published),
@@ -150,6 +156,14 @@ impl Source {
     /// Returns whether it is C, which is compiled with `sdk/posix`.
     fn is_c(&self) -> bool {
         matches!(self, Source::C { .. } | Source::Published(_) | Source::Debian(_))
+    }
+
+    /// Returns whether it is Rust whose std has sockets: those of `sdk/posix`.
+    fn has_sockets(&self) -> bool {
+        let (Source::Rust { sockets, .. } | Source::Crate { sockets, .. }) = self else {
+            return false;
+        };
+        *sockets
     }
 }
 
@@ -228,6 +242,12 @@ pub enum AppError {
     /// The C library with threads cannot be had.
     #[error("the C library with threads: {0}")]
     Library(String),
+    /// Its entry asks for what no target of Rust has together.
+    #[error("{0}: `threads` and `sockets` exclude each other: std has one or the other on WASI")]
+    ThreadsAndSockets(String),
+    /// The linked module is not as it should be.
+    #[error("{0}: {1}")]
+    Module(String, String),
     /// A file cannot be read or written.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
@@ -337,11 +357,18 @@ fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError>
     let step = Step::begin_stage(&app.name, &format!("building the program {}", app.name));
     let made = compile::compile(place, tools, app, &step)?;
     let bytes = std::fs::read(&made).map_err(|e| AppError::File(made, e))?;
+    let bytes = if app.source.has_sockets() { bound(app, bytes)? } else { bytes };
     let kept = if app.names { None } else { strip::without_custom(&bytes) };
     write(&wasm, &kept.unwrap_or(bytes))?;
     write(&key_file, key.as_bytes())?;
     step.done();
     Ok(built)
+}
+
+/// Without the imports that the module fulfils itself.
+fn bound(app: &App, bytes: Vec<u8>) -> Result<Vec<u8>, AppError> {
+    let bound = passes::bound(&bytes).map_err(|why| AppError::Module(app.name.clone(), why))?;
+    Ok(bound.unwrap_or(bytes))
 }
 
 /// Beside the program, where `pen install` looks for it.
@@ -431,6 +458,7 @@ mod tests {
             "sockets",
             "posix",
             "sockets-rust",
+            "std-net",
             "listener-rust",
             "threads",
             "threads-rust",

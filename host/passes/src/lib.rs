@@ -8,6 +8,7 @@
 //! -> pack
 //! ```
 //! Programs that can move while they run go through [`with_points`] and [`exposed`] before that.
+//! [`bound`] is for programs that use the sockets of Rust's std, when they are built.
 //! Unsupported features are rejected first ([`Unsupported`]), and then versions of functions that
 //! do not fit together ([`WrongVersion`]). `threads` and `stop` refuse a module that they do not
 //! understand; the others leave such a function unchanged. An invalid function reaches the
@@ -15,6 +16,7 @@
 
 mod added;
 mod check;
+mod imports;
 mod moves;
 mod names;
 mod pack;
@@ -25,6 +27,7 @@ mod versions;
 mod wide;
 
 pub use check::{Unsupported, unsupported, used};
+pub use imports::bound;
 pub use moves::{exposed, with_points};
 pub use pack::packed;
 pub use plain::without_simd;

@@ -22,15 +22,25 @@ pub fn chosen(
     section: NameSectionReader<'_>,
     wanted: impl Fn(u32) -> bool,
 ) -> Result<NameSection, Error<Infallible>> {
-    written(functions(section).filter(|(_, index)| wanted(*index)).map(Ok))
+    moved(section, wanted, Ok)
 }
 
 /// Returns the names to keep, of functions with new indices. `index` keeps their order.
 pub fn renumbered(
     section: NameSectionReader<'_>,
+    index: impl FnMut(u32) -> Result<u32, Error<Infallible>>,
+) -> Result<NameSection, Error<Infallible>> {
+    moved(section, |_| true, index)
+}
+
+/// Returns the names to keep of the functions that are `wanted`, which get new indices.
+pub fn moved(
+    section: NameSectionReader<'_>,
+    wanted: impl Fn(u32) -> bool,
     mut index: impl FnMut(u32) -> Result<u32, Error<Infallible>>,
 ) -> Result<NameSection, Error<Infallible>> {
-    written(functions(section).map(|(name, function)| Ok((name, index(function)?))))
+    let wanted = functions(section).filter(|(_, function)| wanted(*function));
+    written(wanted.map(|(name, function)| Ok((name, index(function)?))))
 }
 
 /// Returns the functions of a section with their indices.

@@ -12,11 +12,13 @@ use tree::place::Place;
 /// Programs of apps/corpus.toml.
 const IN_C: &str = "sockets";
 const IN_RUST: &str = "sockets-rust";
-const WITH_STD: &str = "listener-rust";
+const WITH_STD: &str = "std-net";
+const INHERITS: &str = "listener-rust";
 /// What `sockets all` prints.
 const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options\nok families\n\
     ok names\nok polls\n";
 const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
+const ALL_STD: &str = "ok streams\nok datagrams\nok streams\nok datagrams\nok limits\nok others\n";
 /// What a tree of processes gets when no other one has sockets.
 const FULL: &str = "960 sockets, then ENFILE\n";
 /// What the kernel's log says then.
@@ -50,16 +52,21 @@ fn runs(
     says(begin(rig, kernel, program, arguments), &what, wanted)
 }
 
-/// A server in C and one in Rust on kernel `server`, for clients in C and Rust on `client`; every
-/// byte is compared.
+/// Servers in C, in Rust with the SDK and in Rust with std on kernel `server`, for clients in C and
+/// Rust on `client`; every byte is compared.
 fn talk(rig: &Rig, server: &str, client: &str) -> Result<(), Failure> {
     let bytes = if rig.watched { 2_000 } else { 40_000 };
     let (sent, back) = (bytes.to_string(), format!("{bytes} of {bytes} bytes came back\n"));
-    for (program, port, start) in [(IN_C, "7", LISTENING), (IN_RUST, "8", "")] {
+    let servers = [
+        (IN_C, "7", LISTENING, IN_RUST),
+        (IN_RUST, "8", "", WITH_STD),
+        (WITH_STD, "10", "", WITH_STD),
+    ];
+    for (program, port, start, in_rust) in servers {
         let serving = begin(rig, server, program, &["echo", port, "3"]);
         // Two at a time, as far as the server allows.
         let one = begin(rig, client, IN_C, &["client", port, &sent]);
-        let other = begin(rig, client, IN_RUST, &["client", port, &sent]);
+        let other = begin(rig, client, in_rust, &["client", port, &sent]);
         says(one, "a client in C", &back)?;
         says(other, "a client in Rust", &back)?;
         // A client that exits without closing: its end of the connection is closed for it.
@@ -76,9 +83,11 @@ fn programs(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     put(rig, IN_C)?;
     put(rig, IN_RUST)?;
+    put(rig, WITH_STD)?;
     for kernel in kernels {
         runs(rig, kernel, IN_C, &["all"], ALL)?;
         runs(rig, kernel, IN_RUST, &[], ALL_RUST)?;
+        runs(rig, kernel, WITH_STD, &[], ALL_STD)?;
     }
     for server in kernels {
         kernels.iter().try_for_each(|client| talk(rig, server, client))?;
@@ -146,8 +155,8 @@ pub fn allowed(rig: &mut Rig) -> Result<(), Failure> {
         let serving = begin(rig, kernel, IN_C, &["inherited", "0", "1"]);
         runs(rig, kernel, IN_RUST, &["client", "80", "5000"], BACK)?;
         says(serving, "a listener of a manifest", &format!("{LISTENING}{ENDED}"))?;
-        put_with(rig, WITH_STD, Some(&rig.instance.path("sockets.toml")))?;
-        let serving = begin(rig, kernel, WITH_STD, &["2"]);
+        put_with(rig, INHERITS, Some(&rig.instance.path("sockets.toml")))?;
+        let serving = begin(rig, kernel, INHERITS, &["2"]);
         for _ in 0..2 {
             runs(rig, kernel, IN_RUST, &["client", "80", "5000"], BACK)?;
         }
@@ -159,7 +168,7 @@ pub fn allowed(rig: &mut Rig) -> Result<(), Failure> {
 
 /// A program in a file gets a listener by `pen exec --listen`.
 fn listening_file(rig: &mut Rig, kernel: &str) -> Result<(), Failure> {
-    let built = apps::build_for_test(&Place::find()?, WITH_STD);
+    let built = apps::build_for_test(&Place::find()?, INHERITS);
     let built = built.map_err(|why| wrong("build", format!("{why:#}")))?;
     let none = rig.instance.path("none.toml");
     std::fs::write(&none, "net = []\n")?;

@@ -141,6 +141,45 @@ static void listeners(void)
     puts("ok listeners");
 }
 
+static long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Calls that wait no longer than their descriptor says, and a new one that says nothing. */
+static void timeouts(void)
+{
+    static char data[1 << 16];
+    const struct timeval limit = {0, 40000}, improper = {0, 1000000};
+    struct timeval found = {0, 0};
+    socklen_t bytes = sizeof found;
+    int ends[2], again;
+    connection(ends);
+    CHECK(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK((again = dup(ends[0])) >= 0);
+    CHECK(getsockopt(again, SOL_SOCKET, SO_RCVTIMEO, &found, &bytes) == 0);
+    CHECK(found.tv_sec == 0 && found.tv_usec == 40000 && bytes == sizeof found);
+    const long began = milliseconds();
+    CHECK(recv(again, data, 1, 0) < 0 && errno == EAGAIN && milliseconds() - began >= 39);
+    CHECK(send(ends[1], "x", 1, 0) == 1 && recv(ends[0], data, 2, MSG_WAITALL) == 1);
+    CHECK(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
+    while (send(ends[0], data, sizeof data, 0) > 0)
+        continue;
+    CHECK(errno == EAGAIN);
+    CHECK(setsockopt(again, SOL_SOCKET, SO_RCVTIMEO, &improper, sizeof limit) < 0 && errno == EDOM);
+    CHECK(setsockopt(again, SOL_SOCKET, SO_RCVTIMEO, &limit, 4) < 0 && errno == EINVAL);
+    close(again);
+    CHECK(setsockopt(again, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 && errno == EBADF);
+    close(ends[0]);
+    close(ends[1]);
+    connection(ends);
+    CHECK(getsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &found, &bytes) == 0 && found.tv_usec == 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void options(void)
 {
     int ends[2], value = 0;
@@ -157,6 +196,7 @@ static void options(void)
     CHECK(setsockopt(ends[0], SOL_SOCKET, 12345, &value, sizeof value) < 0 && errno == ENOPROTOOPT);
     close(ends[0]);
     close(ends[1]);
+    timeouts();
     puts("ok options");
 }
 
@@ -285,13 +325,6 @@ static void names(void)
                       NI_NUMERICHOST) == 0 && strcmp(host, "fec0::2") == 0);
     freeaddrinfo(found);
     puts("ok names");
-}
-
-static long milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* One poll over a pipe, two sockets and a time. */

@@ -13,6 +13,9 @@ use tree::progress::{self, Step};
 
 /// The target of all programs, as rustc calls it.
 const TRIPLE: &str = "wasm32-wasip1";
+/// The same of programs that use the sockets of std, which only this std of WASI has. It calls the
+/// C library for them, and ours has them ([`POSIX`]).
+const TRIPLE_SOCKETS: &str = "wasm32-wasip2";
 /// The same of programs with threads.
 const TRIPLE_THREADS: &str = "wasm32-wasip1-threads";
 /// As Debian's clang calls it.
@@ -40,6 +43,8 @@ const CLANG_SETTINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isd
 
 /// Where the headers and functions of POSIX are that WASI's C library lacks.
 pub const POSIX: &str = "sdk/posix";
+/// Where the functions are that this std expects of a component's surroundings.
+pub const STD: &str = "sdk/std";
 /// What C of a program is compiled with in addition, so that it finds them.
 const CLANG_POSIX: &[&str] = &["-Isdk/posix/include", "-Isdk/posix"];
 
@@ -73,6 +78,8 @@ const LINKS_NAMELESS: &[&str] = &["-s"];
 
 /// What `sdk/c/start.c` does in libc's place.
 const WRAPPED: &str = "--wrap=linkat";
+/// What `sdk/std` does between std and the C library.
+const WRAPPED_FOR_STD: &[&str] = &["--wrap=recv", "--wrap=recvfrom"];
 
 const fn links(app: &App) -> &'static [&'static str] {
     if app.names { LINKS } else { LINKS_NAMELESS }
@@ -83,6 +90,7 @@ pub fn settings(app: &App) -> String {
     let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
     let all = all.chain(CLANG_THREADS).chain(LINKS_THREADS);
     let all = all.chain(links(app)).chain(&[WRAPPED, MOST_MEMORY]);
+    let all = all.chain(WRAPPED_FOR_STD.iter().filter(|_| app.source.has_sockets()));
     let all = all.chain(CLANG_POSIX.iter().filter(|_| app.source.is_c()));
     all.copied().collect::<Vec<&str>>().join(" ")
 }
@@ -145,8 +153,13 @@ fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
 /// Builds a program; where it is then.
 pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
     match &app.source {
-        Source::Rust { package, folder, threads } => {
-            let target = if *threads { threaded_target(place, tools)? } else { target(tools) };
+        Source::Rust { package, folder, threads, sockets } => {
+            let target = match (threads, sockets) {
+                (true, true) => return Err(AppError::ThreadsAndSockets(app.name.clone())),
+                (true, false) => threaded_target(place, tools)?,
+                (false, true) => target_with_sockets(place, tools)?,
+                (false, false) => target(tools),
+            };
             let mut cargo = cargo(place, &target, "build");
             cargo.args(["--bin", package]);
             let folder = super::crate_folder(package, folder.as_deref());
@@ -158,10 +171,11 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
             let folder = place.target.join(target.triple).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))
         }
-        Source::Crate { package, version, bin, .. } => {
+        Source::Crate { package, version, bin, sockets, .. } => {
+            let target = if *sockets { target_with_sockets(place, tools)? } else { target(tools) };
             let bin = bin.as_ref().unwrap_or(package);
             let root = place.target.join("apps").join(format!("{package}-{version}"));
-            let mut cargo = cargo(place, &target(tools), "install");
+            let mut cargo = cargo(place, &target, "install");
             cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
             cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
             cargo.args(["--features", &app.features().join(",")]).arg("--root").arg(&root);
@@ -240,20 +254,31 @@ fn plain(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
 
 /// Makes a library of the functions of [`POSIX`].
 fn posix(place: &Place, name: &str, flags: &[OsString]) -> Result<PathBuf, AppError> {
-    let folder = place.target.join("apps").join(format!("{name}.objects"));
-    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
-    let library = folder.join("libposix.a");
+    let objects = objects(place, POSIX, name, flags)?;
+    let library = place.target.join("apps").join(format!("{name}.objects/libposix.a"));
     let mut archive = Command::new("ar");
-    archive.arg("rcs").arg(&library);
-    for file in c_files(&place.root.join(POSIX))? {
-        let object = folder.join(file.with_extension("o").file_name().unwrap_or_default());
-        let mut clang = clang(place);
-        clang.args(CLANG_POSIX).args(flags).arg("-c").arg(&file).arg("-o").arg(&object);
-        run(clang, POSIX)?;
-        archive.arg(object);
-    }
+    archive.arg("rcs").arg(&library).args(objects);
     run(archive, POSIX)?;
     Ok(library)
+}
+
+/// Compiles the C of a folder of the SDK.
+fn objects(
+    place: &Place,
+    folder: &str,
+    name: &str,
+    flags: &[OsString],
+) -> Result<Vec<PathBuf>, AppError> {
+    let into = place.target.join("apps").join(format!("{name}.objects"));
+    std::fs::create_dir_all(&into).map_err(|e| AppError::File(into.clone(), e))?;
+    let files = c_files(&place.root.join(folder))?.into_iter();
+    let compiled = files.map(|file| {
+        let object = into.join(file.with_extension("o").file_name().unwrap_or_default());
+        let mut clang = clang(place);
+        clang.args(CLANG_POSIX).args(flags).arg("-c").arg(&file).arg("-o").arg(&object);
+        run(clang, folder).map(|()| object)
+    });
+    compiled.collect()
 }
 
 fn with_threads(place: &Place, tools: &Tools) -> Result<Variant, AppError> {
@@ -327,7 +352,8 @@ fn clang(place: &Place) -> Command {
 /// What Rust is compiled for, and what it is linked with.
 struct Target {
     triple: &'static str,
-    /// Of the linker.
+    /// Of the linker: what comes before the program and its libraries, and the rest.
+    before: Vec<String>,
     links: Vec<String>,
     /// Where the libc is, for a toolchain that brings none.
     libc: PathBuf,
@@ -335,14 +361,24 @@ struct Target {
 
 fn target(tools: &Tools) -> Target {
     let links = vec![WRAPPED.to_string(), tools.start.display().to_string()];
-    Target { triple: TRIPLE, links, libc: LIBC.into() }
+    Target { triple: TRIPLE, before: Vec::new(), links, libc: LIBC.into() }
+}
+
+/// The C library's own `accept` and others would be found first, if ours came after it.
+fn target_with_sockets(place: &Place, tools: &Tools) -> Result<Target, AppError> {
+    let mut first = objects(place, STD, "std", &[])?;
+    first.push(plain(place, tools)?.posix);
+    let before = first.iter().map(|file| file.display().to_string()).collect();
+    let mut target = Target { triple: TRIPLE_SOCKETS, before, ..target(tools) };
+    target.links.extend(WRAPPED_FOR_STD.iter().map(|link| (*link).to_string()));
+    Ok(target)
 }
 
 fn threaded_target(place: &Place, tools: &Tools) -> Result<Target, AppError> {
     let start = with_threads(place, tools)?.start.display().to_string();
     let libc = libc::sysroot(place, CLANG, &tools.clang)?.join(libc::LIBRARIES);
     let links = vec![WRAPPED.to_string(), start, MOST_MEMORY.to_string()];
-    Ok(Target { triple: TRIPLE_THREADS, links, libc })
+    Ok(Target { triple: TRIPLE_THREADS, before: Vec::new(), links, libc })
 }
 
 fn cargo(place: &Place, target: &Target, verb: &str) -> Command {
@@ -351,11 +387,16 @@ fn cargo(place: &Place, target: &Target, verb: &str) -> Command {
     for setting in PROFILE_SETTINGS {
         cargo.args(["--config", setting]);
     }
-    let mut flags: Vec<String> =
-        target.links.iter().map(|what| format!("-Clink-arg={what}")).collect();
+    let before = target.before.iter().map(|what| format!("-Zpre-link-arg={what}"));
+    let links = target.links.iter().map(|what| format!("-Clink-arg={what}"));
+    let mut flags: Vec<String> = before.chain(links).collect();
     if place.build_std {
+        cargo.arg("-Zbuild-std=std,panic_abort");
+    }
+    // A toolchain's own linker for wasm32-wasip2 makes components.
+    if place.build_std || target.triple == TRIPLE_SOCKETS {
         let libc = target.libc.display();
-        cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
+        cargo.env("RUSTC_BOOTSTRAP", "1");
         flags.push(format!("-Clinker={LINKER}"));
         flags.push("-Clinker-flavor=wasm-ld".to_string());
         flags.push("-Clink-self-contained=no".to_string());

@@ -8,6 +8,8 @@ use tree::place::Place;
 
 /// Folders and files that count for every program of the tree.
 const COMMON: &[&str] = &["sdk/c"];
+/// The same for those with the sockets of std: what the linked module goes through.
+const SOCKETS: &[&str] = &[super::compile::STD, "host/passes/src/imports.rs"];
 /// The same for those in Rust.
 const RUST: &[&str] = &["Cargo.toml", "Cargo.lock", "sdk/rust"];
 
@@ -37,10 +39,14 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     };
     let threads =
         matches!(app.source, Source::Rust { threads: true, .. } | Source::C { threads: true, .. });
-    let posix = app.source.is_c().then(|| PathBuf::from(super::compile::POSIX));
+    let has_sockets = app.source.has_sockets();
+    let has_posix = app.source.is_c() || has_sockets;
+    let posix = has_posix.then(|| PathBuf::from(super::compile::POSIX));
+    let std = SOCKETS.iter().filter(|_| has_sockets).map(PathBuf::from);
     let port = threads.then(|| PathBuf::from(super::libc::PORT));
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);
-    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(posix).chain(own);
+    let roots =
+        COMMON.iter().chain(also).map(PathBuf::from).chain(port).chain(posix).chain(std).chain(own);
     Ok(text + &sums(place, roots)?)
 }
