@@ -8,17 +8,18 @@
 //!   spare --transmit--> queue --receive--> being read --> used --> spare
 //! ```
 
+use crate::budget::LARGEST;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Maximum size of a packet: a segment of a page, and the headers of IPv6 and TCP. Each packet
-/// costs the same, whatever its size.
-pub const MTU: usize = 4096 + 40 + 20;
+/// Maximum size of a packet: a segment that fills a stream's buffer, and the headers of IPv6 and
+/// TCP. Each packet costs the same, whatever its size.
+pub const MTU: usize = LARGEST + 40 + 20;
 /// Number of packet buffers.
-pub const PACKETS: usize = 12;
+pub const PACKETS: usize = 5;
 
 /// A packet buffer, filled up to `length`.
 #[derive(Debug)]
