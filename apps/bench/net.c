@@ -1,18 +1,19 @@
-/* `records net`: what a KiB costs from one socket to another of the same process. */
+/* `records net`: what a KiB costs from one socket to another of the same process, and what a
+ * connection costs. */
 #include "bench.h"
+#include "streams.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum { KIB = 1024, PIECE = 4 * KIB, ROUNDS = 500 };
+enum { KIB = 1024, ROUNDS = 500 };
 
-/* Returns a socket with a port of this chip. */
-static int bound(int type, struct sockaddr_in *at)
+/* Returns a UDP socket with a port of this chip. */
+static int bound(struct sockaddr_in *at)
 {
     socklen_t bytes = sizeof *at;
-    int fd = socket(AF_INET, type, 0);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
     must(fd < 0, "socket");
     *at = (struct sockaddr_in){.sin_family = AF_INET};
     at->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -21,34 +22,53 @@ static int bound(int type, struct sockaddr_in *at)
     return fd;
 }
 
-/* Sends `bytes` bytes and receives them, `ROUNDS` times; time of all. */
-static uint64_t rounds(int from, int to, size_t bytes)
+static void hold(const char *failed)
 {
-    static char data[PIECE];
+    if (failed)
+        must(1, failed);
+}
+
+/* A case of streams: a few rounds, then `ROUNDS` that count; time of each. */
+enum stream_case { PASSES, CONNECTS };
+
+static double stream_rounds(enum stream_case what, int listener, const int ends[2])
+{
     uint64_t began = 0;
     for (int i = -ROUNDS / 4; i < ROUNDS; i++) {
         if (i == 0)
             began = now();
-        must(send(from, data, bytes, 0) != (ssize_t)bytes, "send");
-        for (size_t received = 0; received < bytes;) {
-            ssize_t some = recv(to, data, bytes - received, 0);
-            must(some <= 0, "recv");
-            received += (size_t)some;
-        }
+        hold(what == PASSES ? stream_pass(ends) : stream_connect_close(listener));
     }
-    return now() - began;
+    return (double)(now() - began) / ROUNDS;
+}
+
+static void streams(void)
+{
+    int ends[2], listener = stream_listener();
+    must(listener < 0, "listen");
+    hold(stream_connect(listener, ends));
+    record("tcp.loopback_kib", stream_rounds(PASSES, listener, ends) / (STREAM_PIECE / KIB));
+    record("tcp.connect_close", stream_rounds(CONNECTS, listener, ends));
+}
+
+static void datagrams(void)
+{
+    static char data[KIB];
+    struct sockaddr_in at, other;
+    int from = bound(&other), to = bound(&at);
+    must(connect(from, (struct sockaddr *)&at, sizeof at), "connect");
+    uint64_t began = 0;
+    for (int i = -ROUNDS / 4; i < ROUNDS; i++) {
+        if (i == 0)
+            began = now();
+        must(send(from, data, sizeof data, 0) != sizeof data, "send");
+        must(recv(to, data, sizeof data, 0) != sizeof data, "recv");
+    }
+    record("udp.loopback_kib", (double)(now() - began) / ROUNDS);
 }
 
 void sockets(void)
 {
-    struct sockaddr_in at, other;
-    int listener = bound(SOCK_STREAM, &at), near = socket(AF_INET, SOCK_STREAM, 0);
-    must(listen(listener, 1), "listen");
-    must(connect(near, (struct sockaddr *)&at, sizeof at), "connect");
-    int far = accept(listener, NULL, NULL);
-    must(far < 0, "accept");
-    record("tcp.loopback_kib", (double)rounds(near, far, PIECE) / (ROUNDS * (PIECE / KIB)));
-    int from = bound(SOCK_DGRAM, &other), to = bound(SOCK_DGRAM, &at);
-    must(connect(from, (struct sockaddr *)&at, sizeof at), "connect");
-    record("udp.loopback_kib", (double)rounds(from, to, KIB) / ROUNDS);
+    streams();
+    datagrams();
 }

@@ -28,8 +28,8 @@
 #define SETTLE 3
 
 static const struct bench *const groups[] = {
-    call_cases, process_cases, futex_cases, thread_cases, udp_cases, http_cases,
-    ext2_cases, dma_cases,
+    call_cases, process_cases, futex_cases, thread_cases, udp_cases, tcp_cases,
+    http_cases, ext2_cases, dma_cases,
 };
 
 static struct {

@@ -39,7 +39,7 @@ struct bench {
 };
 
 extern const struct bench call_cases[], process_cases[], futex_cases[], thread_cases[];
-extern const struct bench udp_cases[], http_cases[], ext2_cases[], dma_cases[];
+extern const struct bench udp_cases[], tcp_cases[], http_cases[], ext2_cases[], dma_cases[];
 
 /* Ends the program with "failed CASE: ..." and the meaning of errno. */
 void fail(const char *what) __attribute__((noreturn));

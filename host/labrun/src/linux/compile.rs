@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of the benchmark.
-const BENCH: [&str; 13] = [
+const BENCH: [&str; 15] = [
     "bench",
     "call",
     "process",
     "futex",
     "thread",
     "udp",
+    "tcp",
     "http",
     "ext2",
     "dma",
@@ -22,6 +23,7 @@ const BENCH: [&str; 13] = [
     "../../apps/light/eight",
     "../../apps/light/datagrams",
     "../../apps/light/web",
+    "../../apps/bench/streams",
 ];
 /// Compiler options for all programs.
 const FLAGS: [&str; 4] = ["-O2", "-static", "-Wall", "-Wextra"];
