@@ -69,6 +69,6 @@ static void datagrams(void)
 
 void sockets(void)
 {
-    streams();
     datagrams();
+    streams();
 }
