@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Time for which it is off.
 const NAP_MS: u64 = 40;
+/// A kernel with something to do rests for less.
+const RESTS: Duration = Duration::from_secs(2);
 /// Number of random operations of an exercise.
 pub const OPERATIONS: u64 = 2000;
 
@@ -198,7 +200,7 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         let [main, shadow] = begin_both(rig, round)?;
         let (at, other) = if round % 2 == 0 { (shadow, main) } else { (main, shadow) };
         std::thread::sleep(Duration::from_millis(round * 37 % 100));
-        rig.power(at.0, "inactive")?;
+        stop(rig, at.0)?;
         ended(rig, other)?;
         let states = rig.instance.states(&rig.instance.board()?);
         woken += u64::from(states[usize::from(at == shadow)].1 != state::INACTIVE);
@@ -211,6 +213,28 @@ pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Wrong(format!("the other kernel woke only {woken} of {times}"))),
     }
+}
+
+/// Makes a kernel INACTIVE. The soc refuses that while the kernel rests, so it is tried again until
+/// the kernel is awake; one that rests on has nothing to be stopped at.
+fn stop(rig: &Rig, kernel: &str) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        match rig.power(kernel, "inactive") {
+            Err(Failure::Wrong(_)) if start.elapsed() < RESTS => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Failure::Wrong(_)) if is_resting(rig, kernel)? => return Ok(()),
+            result => return result,
+        }
+    }
+}
+
+fn is_resting(rig: &Rig, kernel: &str) -> Result<bool, Failure> {
+    let board = rig.instance.board()?;
+    let number = board.domains.iter().position(|domain| domain.name == kernel);
+    let states = rig.instance.states(&board);
+    Ok(number.is_some_and(|number| states[number].1 == state::RESTING))
 }
 
 /// A kernel, and the seed of its exercise.
