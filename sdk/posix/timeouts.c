@@ -16,6 +16,7 @@ enum direction { RECEIVES, SENDS };
 
 /* In ms; 0: none. */
 static _Atomic int limits[2][DESCRIPTORS];
+_Atomic int timeouts_exist;
 
 static int is_known(int fd)
 {
@@ -62,6 +63,7 @@ int timeouts_set(int fd, int level, int name, const void *value, socklen_t bytes
     memcpy(&time, value, sizeof time);
     if (time.tv_sec < 0 || time.tv_usec < 0 || time.tv_usec >= 1000000)
         return EDOM;
+    timeouts_exist = 1;
     /* Rounded up: a limit of less than a millisecond is one. */
     int is_long = time.tv_sec >= INT_MAX / 1000;
     *limit = is_long ? INT_MAX : (int)(time.tv_sec * 1000 + (time.tv_usec + 999) / 1000);
@@ -96,7 +98,7 @@ static int is_nonblocking(int fd)
            stat.fs_flags & __WASI_FDFLAGS_NONBLOCK;
 }
 
-struct timeout timeouts_start(int fd, short events, int must_not_wait)
+struct timeout timeouts_of(int fd, short events, int must_not_wait)
 {
     struct timeout limit = {.fd = fd, .events = events};
     if (must_not_wait || !is_known(fd))

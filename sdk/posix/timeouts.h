@@ -22,8 +22,16 @@ void timeouts_copy(int from, int to);
 int timeouts_set(int fd, int level, int name, const void *value, socklen_t bytes);
 int timeouts_get(int fd, int level, int name, void *value, socklen_t *bytes);
 
+/* Whether any descriptor has had a limit. */
+extern _Atomic int timeouts_exist;
+
+struct timeout timeouts_of(int fd, short events, int must_not_wait);
+
 /* The limit of a call that waits for `events`. A call that does not wait in any case has none. */
-struct timeout timeouts_start(int fd, short events, int must_not_wait);
+static inline struct timeout timeouts_start(int fd, short events, int must_not_wait)
+{
+    return timeouts_exist ? timeouts_of(fd, events, must_not_wait) : (struct timeout){0};
+}
 
 /* Waits for the events, within the limit. Returns whether to try the call (again): after the limit
  * once more, then not. Without a limit, 0. */
