@@ -6,6 +6,7 @@ mod attack;
 mod hosts;
 
 use super::machine::{demand, until};
+use super::outside::{cable, join};
 use super::programs::{Running, pid_of, wrong};
 use super::services::line_of;
 use super::threads::put;
@@ -14,7 +15,6 @@ use attack::{Attack, PORT};
 use deploy::exec::Line;
 use hosts::Hosts;
 use std::time::{Duration, Instant};
-use workbench::network::Network;
 
 const PROGRAM: &str = "sockets";
 /// Bytes of a fetch.
@@ -36,24 +36,14 @@ const ATTACKS: [Attack; 5] =
 const KERNELS: [&str; 2] = ["main", "shadow"];
 
 pub fn floods(rig: &mut Rig) -> Result<(), Failure> {
-    // Beside the run folder, from which a start removes what it does not know.
-    let path = rig.instance.folder.with_extension("strangers");
-    let mut hosts = None;
-    rig.set_network(Network::Socket(path.clone()));
-    rig.restart(|_| {
-        // What an earlier run has left.
-        let _ = std::fs::remove_file(&path);
-        hosts = Some(Hosts::at(&path)?);
-        Ok(())
-    })?;
-    let hosts = hosts.ok_or_else(|| wrong("the network", "it did not begin"))?;
+    let hosts = join(rig, Hosts::at)?;
     rig.expect("main> ", PATIENCE)?;
     put(rig, PROGRAM)?;
     until(rig, "network", "link      up")?;
     for kernel in KERNELS {
         attacked(rig, &hosts, kernel)?;
     }
-    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(cable(rig));
     match hosts.stop()? {
         0..2000 => Err(wrong("the strangers", "they sent nearly nothing")),
         _ => Ok(()),

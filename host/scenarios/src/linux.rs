@@ -5,6 +5,7 @@
 //! between that and the board.
 
 use super::machine::until;
+use super::outside::{BYTES, asks, cable, has_served, join};
 use super::programs::{Running, wrong};
 use super::threads::put;
 use super::{Failure, PATIENCE, Rig};
@@ -17,14 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use tree::place::Place;
-use workbench::network::Network;
 
 const PROGRAM: &str = "sockets";
 const KERNELS: [&str; 2] = ["main", "shadow"];
 /// Port of an echo, on both sides.
 const PORT: u16 = 7;
-/// Bytes of a connection, in each direction.
-const BYTES: &str = "100000";
 /// Clients at the same time, of each family.
 const CLIENTS: usize = 4;
 /// Seeds of the cable; 0 is a good one.
@@ -75,7 +73,7 @@ impl Linux {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.process.id().to_string()]);
         command.args(["--user", "--net", "--preserve-credentials"]).arg(&self.tap);
-        let output = command.args(["talk", &server.to_string(), BYTES]).output()?;
+        let output = command.args(["talk", &server.to_string(), &BYTES.to_string()]).output()?;
         match output.status.success() {
             true => Ok(()),
             false => Err(wrong(&format!("a client of {server}"), output)),
@@ -104,18 +102,8 @@ pub fn interoperates(rig: &mut Rig) -> Result<(), Failure> {
     let own = [format!("{}/{}", v4.gateway, v4.prefix), format!("{}/{}", v6.gateway, v6.prefix)];
     let chip = [(v4.address, PORT).into(), (v6.address, PORT).into()];
     let peer = [v4.gateway.to_string(), v6.gateway.to_string()];
-    // Beside the run folder, from which a start removes what it does not know.
-    let socket = rig.instance.folder.with_added_extension("cable");
-    rig.set_network(Network::Socket(socket.clone()));
     for seed in SEEDS {
-        let mut linux = None;
-        rig.restart(|_| {
-            // What an earlier one has left.
-            let _ = std::fs::remove_file(&socket);
-            linux = Some(Linux::at(&socket, seed, &own)?);
-            Ok(())
-        })?;
-        let linux = linux.ok_or_else(|| wrong("the network", "it did not begin"))?;
+        let linux = join(rig, |socket| Linux::at(socket, seed, &own))?;
         rig.expect("main> ", PATIENCE)?;
         put(rig, PROGRAM)?;
         for on in ["", "on shadow "] {
@@ -123,11 +111,11 @@ pub fn interoperates(rig: &mut Rig) -> Result<(), Failure> {
         }
         for kernel in KERNELS {
             serves(rig, &linux, kernel, chip)?;
-            peer.iter().try_for_each(|host| connects(rig, kernel, host))?;
+            peer.iter().try_for_each(|host| asks(rig, kernel, PROGRAM, PORT, host))?;
             rig.counted.add(2 * CLIENTS as u64 + 2, "connections");
         }
     }
-    let _ = std::fs::remove_file(&socket);
+    let _ = std::fs::remove_file(cable(rig));
     Ok(())
 }
 
@@ -147,18 +135,5 @@ fn serves(
         let all: Vec<_> = clients.map(|server| scope.spawn(move || linux.talk(server))).collect();
         all.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
     })?;
-    let found = serving.end()?;
-    let is_good = found.code == 0 && found.out.ends_with(b"all connections have ended\n");
-    if is_good { Ok(()) } else { Err(wrong(&format!("the server on {kernel}"), found)) }
-}
-
-/// A client of this kernel for Linux's echo.
-fn connects(rig: &Rig, kernel: &str, host: &str) -> Result<(), Failure> {
-    let line = Line::on(kernel, PROGRAM, &["client", &PORT.to_string(), BYTES, host]);
-    let found = Running::of(&rig.instance, line, b"").end()?;
-    let wanted = format!("{BYTES} of {BYTES} bytes came back\n");
-    match found.code == 0 && found.out == wanted.as_bytes() {
-        true => Ok(()),
-        false => Err(wrong(&format!("a client on {kernel} of {host}"), found)),
-    }
+    has_served(serving, &format!("the server on {kernel}"))
 }

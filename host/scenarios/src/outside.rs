@@ -9,9 +9,10 @@ use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use deploy::exec::Line;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
-use workbench::network::Forward;
+use workbench::network::{Forward, Network};
 
 /// The addresses of the host's loopback, and what the chip calls them.
 const HOSTS: [(IpAddr, &str); 2] = [(LOCAL, "10.0.2.2"), (LOCAL6, "fec0::2")];
@@ -21,7 +22,7 @@ pub(super) const LOCAL6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const PROGRAMS: [(&str, &str); 2] = [("sockets", "echo6"), ("sockets-rust", "echo")];
 const KERNELS: [&str; 2] = ["main", "shadow"];
 /// Bytes of a connection, in each direction.
-const BYTES: usize = 100_000;
+pub(super) const BYTES: usize = 100_000;
 /// Port of the server that continues.
 const PORT: u16 = 80;
 
@@ -91,26 +92,64 @@ fn serves(rig: &Rig, kernel: &str, (program, echo): (&str, &str)) -> Result<(), 
     let other = thread::spawn(move || talk(first));
     talk(last)?;
     other.join().expect("it does not panic")?;
+    has_served(serving, &format!("{program} on {kernel}"))?;
+    hosts.iter().try_for_each(|host| unpublish_at(rig, *host, 7))
+}
+
+/// Waits for the end of an echo of these programs, which must have served all its connections.
+pub(super) fn has_served(serving: Running, what: &str) -> Result<(), Failure> {
     let found = serving.end()?;
-    hosts.iter().try_for_each(|host| unpublish_at(rig, *host, 7))?;
     let is_good = found.code == 0 && found.out.ends_with(b"all connections have ended\n");
-    if is_good { Ok(()) } else { Err(wrong(&format!("{program} on {kernel}"), found)) }
+    if is_good { Ok(()) } else { Err(wrong(what, found)) }
 }
 
 /// A client of this kernel for a server at an address of the host, which the chip calls `name`.
 fn connects(rig: &Rig, kernel: &str, program: &str, host: (IpAddr, &str)) -> Result<(), Failure> {
     let (address, name) = host;
     let listener = TcpListener::bind((address, 0))?;
-    let port = listener.local_addr()?.port().to_string();
+    let port = listener.local_addr()?.port();
     let server = thread::spawn(move || tap::echo(listener.accept()?.0));
-    let bytes = BYTES.to_string();
-    let line = Line::on(kernel, program, &["client", &port, &bytes, name]);
+    asks(rig, kernel, program, port, name)?;
+    server.join().expect("it does not panic").map_err(Failure::Host)
+}
+
+/// A client of this kernel for an echo at a port of a host.
+pub(super) fn asks(
+    rig: &Rig,
+    kernel: &str,
+    program: &str,
+    port: u16,
+    host: &str,
+) -> Result<(), Failure> {
+    let line = Line::on(kernel, program, &["client", &port.to_string(), &BYTES.to_string(), host]);
     let found = Running::of(&rig.instance, line, b"").end()?;
     let wanted = format!("{BYTES} of {BYTES} bytes came back\n");
-    if found.code != 0 || found.out != wanted.as_bytes() {
-        return Err(wrong(&format!("{program} on {kernel}, to {name}"), found));
+    match found.code == 0 && found.out == wanted.as_bytes() {
+        true => Ok(()),
+        false => Err(wrong(&format!("{program} on {kernel}, to {host}"), found)),
     }
-    server.join().expect("it does not panic").map_err(Failure::Host)
+}
+
+/// Starts the board again with its cable in a socket, where `network` waits for it. Returns the
+/// network; the socket is at [`cable`].
+pub(super) fn join<T>(
+    rig: &mut Rig,
+    network: impl FnOnce(&Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let (socket, mut joined) = (cable(rig), None);
+    rig.set_network(Network::Socket(socket.clone()));
+    rig.restart(|_| {
+        // What an earlier one has left.
+        let _ = std::fs::remove_file(&socket);
+        joined = Some(network(&socket)?);
+        Ok(())
+    })?;
+    joined.ok_or_else(|| wrong("the network", "it did not begin"))
+}
+
+/// Where that is: beside the run folder, from which a start removes what it does not know.
+pub(super) fn cable(rig: &Rig) -> PathBuf {
+    rig.instance.folder.with_added_extension("cable")
 }
 
 /// Programs in C and Rust on each kernel, both ways. Then a server on the weak kernel continues

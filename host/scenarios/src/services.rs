@@ -195,46 +195,41 @@ pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
 pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
-    let mut woken = 0;
+    let board = rig.instance.board()?;
+    let (mut stopped, mut woken) = (0, 0);
     for round in 0..times {
         let [main, shadow] = begin_both(rig, round)?;
         let (at, other) = if round % 2 == 0 { (shadow, main) } else { (main, shadow) };
+        let state_of = |rig: &Rig| rig.instance.states(&board)[usize::from(at == shadow)].1;
         std::thread::sleep(Duration::from_millis(round * 37 % 100));
-        stop(rig, at.0)?;
+        let is_stopped = stop(rig, at.0, state_of)?;
         ended(rig, other)?;
-        let states = rig.instance.states(&rig.instance.board()?);
-        woken += u64::from(states[usize::from(at == shadow)].1 != state::INACTIVE);
+        stopped += u64::from(is_stopped);
+        woken += u64::from(is_stopped && state_of(rig) != state::INACTIVE);
         rig.power(at.0, "wake")?;
         ended(rig, at)?;
         whole(rig)?;
         rig.counted.add(1, "rounds");
     }
-    match woken > times / 2 {
+    match woken > stopped / 2 {
         true => Ok(()),
-        false => Err(Failure::Wrong(format!("the other kernel woke only {woken} of {times}"))),
+        false => Err(Failure::Wrong(format!("the other kernel woke only {woken} of {stopped}"))),
     }
 }
 
 /// Makes a kernel INACTIVE. The soc refuses that while the kernel rests, so it is tried again until
-/// the kernel is awake; one that rests on has nothing to be stopped at.
-fn stop(rig: &Rig, kernel: &str) -> Result<(), Failure> {
+/// the kernel is awake. Returns false if it rests on: its exercise was over before.
+fn stop(rig: &Rig, kernel: &str, state_of: impl Fn(&Rig) -> u64) -> Result<bool, Failure> {
     let start = Instant::now();
     loop {
         match rig.power(kernel, "inactive") {
             Err(Failure::Wrong(_)) if start.elapsed() < RESTS => {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Err(Failure::Wrong(_)) if is_resting(rig, kernel)? => return Ok(()),
-            result => return result,
+            Err(Failure::Wrong(_)) if state_of(rig) == state::RESTING => return Ok(false),
+            result => return result.map(|()| true),
         }
     }
-}
-
-fn is_resting(rig: &Rig, kernel: &str) -> Result<bool, Failure> {
-    let board = rig.instance.board()?;
-    let number = board.domains.iter().position(|domain| domain.name == kernel);
-    let states = rig.instance.states(&board);
-    Ok(number.is_some_and(|number| states[number].1 == state::RESTING))
 }
 
 /// A kernel, and the seed of its exercise.
