@@ -37,6 +37,11 @@ const START: u64 = 600;
 /// Longest pause, in ns.
 const PAUSE: u64 = 300_000;
 
+/// How long the peer may take to be missed, boot and answer, in ns, on a slow host.
+const PATIENCE: u64 = 30_000_000_000;
+/// Time between two attempts to call it, in ns.
+const AGAIN: u64 = 500_000;
+
 /// Number of rounds that have one of each kind, and some several times.
 pub const KINDS_OF_ROUNDS: u64 = 12;
 
@@ -102,6 +107,22 @@ pub fn run(session: &Session, seed: u64, rounds: u64) -> Checked<String> {
 /// Returns how often kernels have died.
 pub fn deaths(kernel: &Kernel) -> u64 {
     (0..kernel.blob.domains().len() as u8).map(|d| kernel.soc.deaths(DomainId(d))).sum()
+}
+
+/// Waits until the peer answers a call. Returns how often it had died before that call.
+pub fn answers(session: &Session, peer: DomainId) -> Result<u64, String> {
+    let kernel = session.kernel;
+    let until = arch::time::soc_time() + PATIENCE;
+    loop {
+        let died = kernel.soc.deaths(peer);
+        match session.call(peer, Procedure::Echo, &[1; 8], &mut [0; 8]) {
+            Ok(_) => return Ok(died),
+            Err(why) if arch::time::soc_time() > until => {
+                return Err(format!("it has not come back: {}", why.text()));
+            }
+            Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AGAIN),
+        }
+    }
 }
 
 /// Returns how often the services have started. One that another kernel executes starts again with
@@ -353,8 +374,12 @@ impl Caller {
                 // It has not booted yet, or died.
                 Err(why) => {
                     let called = self.called[peer.index()] == Some(epoch);
-                    let answers = state == abi::soc::state::RUNNING && called;
-                    if answers && deaths(kernel) == before {
+                    let answered = state == abi::soc::state::RUNNING && called;
+                    if answered && deaths(kernel) == before {
+                        // One that hangs is silent at once, and reset when another waits for it.
+                        answers(&self.session, peer)?;
+                    }
+                    if answered && deaths(kernel) == before {
                         return Err(format!("a call, though no kernel died: {}", why.text()));
                     }
                 }

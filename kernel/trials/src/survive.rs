@@ -2,13 +2,12 @@
 //! may die and be stopped at any moment. Afterwards both must serve again. `there`: a command on
 //! the peer, in such circumstances.
 
-use super::mixed::{self, KINDS_OF_ROUNDS, deaths};
+use super::mixed::{self, KINDS_OF_ROUNDS, answers, deaths};
 use super::{Command, Failure, Outcome, Session, buffer, first_peer, joined, number};
 use abi::msg::MAX_PAYLOAD;
 use alloc::format;
 use alloc::string::String;
 use arch::lock::Lock;
-use base::id::DomainId;
 use core::fmt::Write;
 use kernel_msg::Level;
 use kernel_platform::peers::Procedure;
@@ -28,11 +27,6 @@ pub const COMMANDS: &[Command] = &[
         run: there,
     },
 ];
-
-/// How long the peer may take to boot and answer, in ns.
-const PATIENCE: u64 = 2_000_000_000;
-/// Time between two attempts to call it, in ns.
-const AGAIN: u64 = 500_000;
 
 /// The peer's part: what to do, then what it has answered.
 static FAR: Lock<Option<(u64, u64)>> = Lock::new(kernel_node::ranks::TEST, None);
@@ -107,24 +101,13 @@ fn work_there(session: &Session, line: &[u8]) -> Result<String, String> {
                 let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("no text");
                 return Ok(text.trim().into());
             }
-            Err(_) if kernel.soc.deaths(peer) != died => {}
-            Err(why) => return Err(format!("lost, though it has not died: {}", why.text())),
-        }
-    }
-}
-
-/// Waits until the peer answers a call. Returns how often it had died before that call.
-fn answers(session: &Session, peer: DomainId) -> Result<u64, String> {
-    let kernel = session.kernel;
-    let until = arch::time::soc_time() + PATIENCE;
-    loop {
-        let died = kernel.soc.deaths(peer);
-        match session.call(peer, Procedure::Echo, &[1; 8], &mut [0; 8]) {
-            Ok(_) => return Ok(died),
-            Err(why) if arch::time::soc_time() > until => {
-                return Err(format!("it has not come back: {}", why.text()));
+            Err(why) => {
+                // One that hangs is silent at once, and reset when another kernel waits for it.
+                answers(session, peer)?;
+                if kernel.soc.deaths(peer) == died {
+                    return Err(format!("lost, though it has not died: {}", why.text()));
+                }
             }
-            Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AGAIN),
         }
     }
 }

@@ -155,12 +155,16 @@ impl Stack {
     /// something to send now.
     fn reap_outside(&mut self) -> bool {
         let (now, mut news) = (self.now, false);
+        // A reset is sent once, when there is a buffer: its peer may wait, and never send.
+        let is_full = self.outside.nic.full_until(now).is_some();
         for _ in 0..self.ending[1].len() {
             let Some(mut ending) = self.ending[1].pop_front() else { break };
             let socket = self.stream(ending.handle);
-            // A reset is sent once at most, and not again if it cannot be.
             if socket.state() == tcp::State::Closed {
-                self.drop_socket(ending.handle);
+                match is_full && socket.remote_endpoint().is_some() {
+                    true => self.ending[1].push_back(ending),
+                    false => self.drop_socket(ending.handle),
+                }
                 continue;
             }
             news |= finish_closed(socket);
@@ -175,7 +179,7 @@ impl Stack {
             }
             self.ending[1].push_back(ending);
         }
-        if !news {
+        if !news && !is_full {
             for (_, socket) in self.sockets[1].iter_mut() {
                 if let Socket::Tcp(socket) = socket {
                     silence(socket);

@@ -125,6 +125,10 @@ impl Pair {
         wait_for(rig, "came back", |next, now| next == epoch + 1 && now == state::RUNNING)?;
         // Its connections have been reset, and nothing listens there.
         until_open(rig, |_, shadow| shadow == 0)?;
+        let client = Client::new(rig, self.weak.host_port)?;
+        if let Ok(found) = client.get("/index.html", &[]) {
+            return Err(wrong("a server that is dead answers", found.0));
+        }
         std::thread::sleep(AFTERWARDS);
         let (strong, weak) = (strong.stop()?, weak.stop()?);
         if weak.errors == 0 {
