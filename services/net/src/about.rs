@@ -1,7 +1,7 @@
 //! The operations of the network service that are about a socket: its state, its names, its
 //! options, and whether it is ready.
 
-use crate::addresses::Side;
+use crate::pairs::Seen;
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Kind, Socket, is_connecting};
 use crate::stack::ns;
@@ -34,6 +34,10 @@ impl Net {
             Kind::Udp(own) => (State::Datagrams, own.port),
             Kind::Listener(of) => (State::Listening, of.port),
             Kind::Ended(of) => (if of.reset { State::Reset } else { State::Ended }, of.port),
+            Kind::Loopback(near) => match self.stack.pairs.see(near.end) {
+                Some(it) => (pair_state(it), it.own.name.1),
+                None => (State::Ended, near.bound),
+            },
             &Kind::Stream(stream) => {
                 let of = self.stack.see_stream(stream.socket);
                 let port = of.local_endpoint().map_or(stream.bound, |own| own.port);
@@ -104,9 +108,7 @@ impl Net {
                 if call.request.value != 0 {
                     socket.options |= bit;
                 }
-                if let (option::NODELAY, &Kind::Stream(stream)) = (kept, &socket.kind)
-                    && stream.socket.side == Side::Outside
-                {
+                if let (option::NODELAY, &Kind::Stream(stream)) = (kept, &socket.kind) {
                     let socket = self.stack.stream(stream.socket);
                     socket.set_nagle_enabled(call.request.value == 0);
                 }
@@ -218,6 +220,16 @@ impl Net {
             }
             _ => Errno::Again,
         }
+    }
+}
+
+fn pair_state(seen: Seen<'_>) -> State {
+    match (seen.own.has_ended, seen.other.has_ended) {
+        _ if seen.own.is_reset => State::Reset,
+        (true, true) => State::Ended,
+        (true, false) => State::Shut,
+        (false, true) => State::Ending,
+        (false, false) => State::Connected,
     }
 }
 

@@ -7,8 +7,8 @@ use crate::addresses::{Local, Peer, Side, bytes_of, to_ip};
 use crate::operations::{at_port, filled, moved};
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Datagrams, Kind, Socket};
-use crate::stack::SocketHandle;
 use abi::net::{ANY, DATAGRAM, Errno, Reply, flag};
+use smoltcp::iface::SocketHandle;
 use smoltcp::socket::udp;
 use smoltcp::wire::IpListenEndpoint;
 
@@ -78,7 +78,7 @@ impl Net {
         // One that hears both addresses is bound to neither.
         let addr = if heard.next().is_some() { None } else { Some(to_ip(first)) };
         let (at, leaves) = (IpListenEndpoint { addr, port }, self.leaves(place));
-        let socket = self.stack.add_udp(Side::Outside, at, leaves)?;
+        let socket = self.stack.add_udp(at, leaves)?;
         self.udp(place)?.outside = Some(socket);
         Ok(socket)
     }
@@ -148,7 +148,7 @@ impl Net {
             return Ok(moved(length));
         }
         let socket = self.part_outside(place)?;
-        self.stack.touch(socket);
+        self.stack.touch();
         match self.stack.datagrams(socket).send_slice(datagram, to) {
             Ok(()) => Ok(moved(length)),
             Err(udp::SendError::BufferFull) => Err(Halt::Park(Key::Writable(place))),

@@ -4,7 +4,7 @@
 //! at once continues, so that a flood does not hold the service's lock. Where there is no device,
 //! or it is not open, nothing here does anything.
 
-use crate::addresses::{Side, bytes_of};
+use crate::addresses::bytes_of;
 use crate::ethernet::Frame;
 use crate::outside::FRAMES;
 use crate::service::Net;
@@ -79,7 +79,7 @@ impl Net {
     /// Makes a socket for a connection that begins, if a listener hears it. Returns false if the
     /// SYN is to be ignored, so that the peer sends it again.
     fn admit(&mut self, from: IpEndpoint, to: IpEndpoint) -> bool {
-        if let Some(twin) = self.stack.twin(Side::Outside, to.port, from) {
+        if let Some(twin) = self.stack.twin(to.port, from) {
             let is_over = self.stack.see_stream(twin).state() == tcp::State::TimeWait;
             if !is_over || !self.stack.is_ending(twin) {
                 return true;
@@ -89,7 +89,7 @@ impl Net {
         }
         let address = bytes_of(to.addr);
         match self.handles.listener(to.port, address) {
-            Some(listener) => listener.admit(&mut self.stack, Side::Outside, address).is_some(),
+            Some(listener) => listener.admit(&mut self.stack, address).is_some(),
             // smoltcp refuses it.
             None => true,
         }

@@ -1,13 +1,12 @@
-//! The network service: UDP and TCP sockets on smoltcp, over loopback and Ethernet.
+//! The network service: UDP and TCP sockets, on smoltcp over Ethernet, and over loopback.
 //! `docs/design/net.md` describes it; `abi::net` defines the requests.
 //!
-//! - [`device`]   the loopback device
 //! - [`nic`]      the driver of the network device; [`addresses`]: what it says about the network;
 //!   [`neighbours`]: the hosts on it; `discovery`: how they are found
-//! - [`stack`]    smoltcp's sockets, and its interface to loopback; [`budget`]: how many
-//!   sockets, with how much memory
-//! - [`ethernet`] its interface to the outside; [`outside`]: the sockets there; `patience`: how
-//!   long their connections wait
+//! - [`stack`]    the sockets of both sides; [`pairs`]: connections on loopback; [`budget`]: how
+//!   many sockets, with how much memory
+//! - [`ethernet`] smoltcp's interface to the outside; [`outside`]: the sockets there; `patience`:
+//!   how long their connections wait
 //! - [`sockets`]  handles and what they refer to; `owners`: their kernels; `readiness`: what they
 //!   are ready for; [`listener`]: listening ports; [`inbox`]: received datagrams
 //! - [`service`]  the state machine: requests and waiting callers; `operations`, `datagrams`,
@@ -26,7 +25,6 @@ pub mod budget;
 pub mod check;
 pub mod client;
 mod datagrams;
-pub mod device;
 mod discovery;
 pub mod ethernet;
 mod exchange;
@@ -38,6 +36,7 @@ pub mod nic;
 mod operations;
 pub mod outside;
 mod owners;
+pub mod pairs;
 mod patience;
 mod readiness;
 pub mod service;

@@ -1,14 +1,16 @@
 //! Listening ports, and the connections that wait there.
 //!
-//! No socket of smoltcp listens between two steps. One is made for each connection when it begins:
-//! on loopback by a connect (`operations.rs`), outside by a SYN (`exchange.rs`). It listens at the
-//! address that the connection goes to, so smoltcp finds no other for it.
+//! On loopback a connection is complete when it begins (`operations.rs`). Outside it begins with a
+//! SYN (`exchange.rs`), for which a socket of smoltcp is made. That listens at the address that the
+//! connection goes to, so smoltcp finds no other for it, and none listens between two steps.
 
 use crate::addresses::{Local, Side, to_ip};
 use crate::budget::{OUTSIDE, SOCKETS};
-use crate::stack::{SocketHandle, Stack, ns};
+use crate::pairs::End;
+use crate::stack::{Stack, ns};
 use abi::net::Address;
 use alloc::collections::VecDeque;
+use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
 
 /// Handles, and sockets, that trees get only as long as they have fewer than `SMALL` handles.
@@ -23,12 +25,19 @@ const HALF_OPEN_TIME: u64 = 500_000_000;
 /// Time in which one that is near completes it.
 const NEAR_TIME: u64 = 50_000_000;
 
-/// A connection that has begun.
+/// A connection outside that has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
     pub socket: SocketHandle,
     /// When it began, in ns.
     began: u64,
+}
+
+/// A connection to be accepted.
+#[derive(Clone, Copy, Debug)]
+pub enum Ready {
+    Loopback(End),
+    Outside(SocketHandle),
 }
 
 /// A listening port.
@@ -41,11 +50,10 @@ pub struct Listener {
     pub local: Local,
     /// Maximum number of connections that wait to be accepted.
     pub backlog: usize,
-    /// Connections that have begun and are not complete, the oldest first. On loopback they are
-    /// complete in the step in which they begin.
+    /// Connections outside that have begun and are not complete, the oldest first.
     pub coming: VecDeque<Coming>,
     /// Connections to be accepted, in order of arrival.
-    pub ready: VecDeque<SocketHandle>,
+    pub ready: VecDeque<Ready>,
 }
 
 impl Listener {
@@ -57,19 +65,13 @@ impl Listener {
             match stack.see_stream(coming.socket).state() {
                 tcp::State::SynReceived => self.coming.push_back(coming),
                 tcp::State::Listen | tcp::State::Closed => stack.drop_socket(coming.socket),
-                _ => self.ready.push_back(coming.socket),
+                _ => self.ready.push_back(Ready::Outside(coming.socket)),
             }
         }
     }
 
-    /// Makes a socket for a connection to `address` that begins. Returns `None` if there is no room
-    /// for it: on loopback it is refused, outside its peer sends the SYN again.
-    pub fn admit(
-        &mut self,
-        stack: &mut Stack,
-        side: Side,
-        address: Address,
-    ) -> Option<SocketHandle> {
+    /// Returns whether a further connection may wait to be accepted, and makes room for it.
+    pub fn has_room(&mut self, stack: &mut Stack, side: Side) -> bool {
         self.settle(stack);
         // The last places are not for connections that nothing accepts.
         let most = match side {
@@ -77,11 +79,17 @@ impl Listener {
             Side::Loopback => 1,
             Side::Outside => 0,
         };
-        if self.ready.len() >= most {
+        self.ready.len() < most && self.ready.try_reserve(self.coming.len() + 1).is_ok()
+    }
+
+    /// Makes a socket for a connection from outside to `address` that begins. Returns `None` if
+    /// there is no room for it, so its peer sends the SYN again.
+    pub fn admit(&mut self, stack: &mut Stack, address: Address) -> Option<SocketHandle> {
+        if !self.has_room(stack, Side::Outside) {
             return None;
         }
         let now = ns(stack.now);
-        if side == Side::Outside && self.coming.len() >= self.backlog.max(HALF_OPEN) {
+        if self.coming.len() >= self.backlog.max(HALF_OPEN) {
             let half = self.coming.len() / 2;
             let had = |at: usize, time: u64| {
                 self.coming.get(at).is_some_and(|it| now.saturating_sub(it.began) >= time)
@@ -93,8 +101,7 @@ impl Listener {
             stack.drop_socket(self.coming.remove(at)?.socket);
         }
         self.coming.try_reserve(1).ok()?;
-        self.ready.try_reserve(self.coming.len() + 1).ok()?;
-        let socket = stack.add_tcp(side).ok()?;
+        let socket = stack.add_tcp().ok()?;
         // Cannot fail: the socket is new, and the port of a listener is not 0.
         let _ = stack.stream(socket).listen((to_ip(address), self.port));
         self.coming.push_back(Coming { socket, began: now });

@@ -78,6 +78,7 @@ impl Net {
         let send = match &socket.kind {
             Kind::Stream(stream) => self.stack.see_stream(stream.socket).send_queue(),
             Kind::Udp(own) => own.outside.map_or(0, |it| self.stack.see_datagrams(it).send_queue()),
+            // On loopback nothing waits to be sent.
             _ => 0,
         };
         Entry {

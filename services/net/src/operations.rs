@@ -1,15 +1,15 @@
 //! The operations of the network service on streams and listeners.
 
-use crate::addresses::{Local, Side, bytes_of};
-use crate::listener::{Listener, is_scarce};
+use crate::addresses::{Local, Peer, Side, bytes_of};
+use crate::listener::{Listener, Ready, is_scarce};
+use crate::pairs::End;
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Ended, Kind, Owner, Stream, address_of, is_connecting};
+use crate::sockets::{Ended, Kind, Near, Owner, Stream, address_of, is_connecting};
 use crate::stack::ns;
 use abi::net::{ANY, Address, BACKLOG, Errno, LOCALHOST, LOCALHOST_V6, Reply};
 use abi::net::{flag, option, shut, to_v4};
 use alloc::collections::VecDeque;
 use smoltcp::socket::tcp::{self, RecvError};
-use smoltcp::wire::IpEndpoint;
 
 pub(crate) fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
@@ -124,24 +124,50 @@ impl Net {
         let Some(Kind::Listener(listener)) = self.handles.get_mut(place) else {
             return Err(Errno::Badf.into());
         };
-        let socket = listener.ready.pop_front().ok_or(Errno::Again)?;
-        let found = self.stack.stream(socket);
-        let (remote, local) = (found.remote_endpoint(), address_of(found));
-        let stream = Stream { socket, bound: 0, connected: true, shut: false, began: 0 };
+        let ready = listener.ready.pop_front().ok_or(Errno::Again)?;
+        let (kind, local, peer) = self.accepted(ready);
         let is_v6 = self.handles.socket(place).is_some_and(|socket| socket.is_v6);
-        let handle = self.handles.open(Net::owner(call), Kind::Stream(stream), is_v6)?;
-        let (address, port) = remote.map_or((ANY, 0), |of| (bytes_of(of.addr), of.port));
-        let made = self.handles.place(handle)?;
-        let made = self.handles.socket_mut(made).ok_or(Errno::Badf)?;
-        (made.address, made.peer) = (local, Some((address, port)));
+        let handle = self.handles.open(Net::owner(call), kind, is_v6)?;
+        let place = self.handles.place(handle)?;
+        let made = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
+        (made.address, made.peer) = (local, Some(peer));
+        if let Ready::Loopback(end) = ready {
+            self.stack.pairs.place(end, place);
+            let is_reset = self.stack.pairs.see(end).is_some_and(|it| it.own.is_reset);
+            made.error = is_reset.then_some(Errno::Connreset);
+        }
+        let (address, port) = peer;
         Ok(Reply { handle, address, port, flags: made.flags(), ..Reply::default() })
+    }
+
+    /// Returns what the socket of an accepted connection is, its address, and its peer.
+    fn accepted(&mut self, ready: Ready) -> (Kind, Address, Peer) {
+        match ready {
+            Ready::Loopback(end) => {
+                let names = self.stack.pairs.see(end).map(|it| (it.own.name.0, it.other.name));
+                let (local, peer) = names.unwrap_or((ANY, (ANY, 0)));
+                (Kind::Loopback(Near { end, bound: 0 }), local, peer)
+            }
+            Ready::Outside(socket) => {
+                // It may have ended while it waited.
+                self.stack.touch();
+                let found = self.stack.see_stream(socket);
+                let peer = found.remote_endpoint();
+                let peer = peer.map_or((ANY, 0), |of| (bytes_of(of.addr), of.port));
+                let stream = Stream { socket, bound: 0, connected: true, shut: false, began: 0 };
+                (Kind::Stream(stream), address_of(found), peer)
+            }
+        }
     }
 
     pub(crate) fn do_connect(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
             // Another caller knows already that it was refused.
             (_, Kind::Fresh(_)) if call.again => return Err(Errno::Connrefused.into()),
-            (place, &mut Kind::Fresh(bound)) => (place, self.begin(call, place, bound)?),
+            (place, &mut Kind::Fresh(bound)) => match self.begin(call, place, bound)? {
+                Begun::Complete(port) => return Ok(at_port(port)),
+                Begun::Under(stream) => (place, stream),
+            },
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (place, Kind::Udp(..) | Kind::FreshUdp) => return self.connect_udp(call, place),
             (_, Kind::Ended(Ended { reset: true, .. })) if call.again => {
@@ -172,8 +198,8 @@ impl Net {
         }
     }
 
-    /// Starts a connection. On loopback it is usually complete when this returns.
-    fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
+    /// Starts a connection.
+    fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Begun> {
         let own = self.handles.socket(place).ok_or(Errno::Badf)?;
         own.reaches(call.request.address)?;
         let (side, to) = self.stack.endpoint(call.request.address, call.request.port)?;
@@ -186,40 +212,52 @@ impl Net {
             return Err(Errno::Nobufs.into());
         }
         let from = if bound == 0 { self.port(0, false, local)? } else { bound };
-        let socket = self.stack.add_tcp(side)?;
+        if side == Side::Loopback {
+            let to: Peer = (bytes_of(to.addr), to.port);
+            let is_like_to = |own: &Address| to_v4(*own).is_some() == to_v4(to.0).is_some();
+            let own = local.specific().filter(is_like_to).unwrap_or(to.0);
+            return self.meet(place, bound, [(own, from), to]);
+        }
+        let socket = self.stack.add_tcp()?;
         if let Err(why) = self.stack.connect(socket, to, from) {
             self.stack.remove_tcp(socket, true);
             return Err(why.into());
         }
         let local = address_of(self.stack.see_stream(socket));
-        match side {
-            Side::Loopback => self.meet(to),
-            Side::Outside => self.stack.stream(socket).set_nagle_enabled(waits),
-        }
+        self.stack.stream(socket).set_nagle_enabled(waits);
         let began = ns(self.stack.now);
         let stream = Stream { socket, bound, connected: false, shut: false, began };
         if let Some(socket) = self.handles.socket_mut(place) {
             (socket.kind, socket.address) = (Kind::Stream(stream), local);
             socket.peer = Some((bytes_of(to.addr), to.port));
         }
-        Ok(stream)
+        Ok(Begun::Under(stream))
     }
 
-    /// Completes a connection on loopback that has begun, if a listener hears it.
-    fn meet(&mut self, to: IpEndpoint) {
-        let address = bytes_of(to.addr);
-        if let Some(listener) = self.handles.listener(to.port, address) {
-            listener.admit(&mut self.stack, Side::Loopback, address);
+    /// Connects the first of two names with the second on loopback, if a listener hears it there.
+    fn meet(&mut self, place: u32, bound: u16, names: [Peer; 2]) -> Result<Begun> {
+        let [from, to] = names;
+        if self.stack.pairs.has(from.1, to) {
+            return Err(Errno::Addrnotavail.into());
         }
-        self.stack.settle();
-        if let Some(listener) = self.handles.listener(to.port, address) {
-            listener.settle(&mut self.stack);
+        let listener = self.handles.listener(to.1, to.0).ok_or(Errno::Connrefused)?;
+        if !listener.has_room(&mut self.stack, Side::Loopback) {
+            return Err(Errno::Connrefused.into());
         }
+        let end = self.stack.pair(names)?;
+        listener.ready.push_back(Ready::Loopback(end.other()));
+        self.stack.pairs.place(end, place);
+        if let Some(socket) = self.handles.socket_mut(place) {
+            (socket.kind, socket.address) = (Kind::Loopback(Near { end, bound }), from.0);
+            socket.peer = Some(to);
+        }
+        Ok(Begun::Complete(from.1))
     }
 
     pub(crate) fn do_send(&mut self, call: &Call<'_>) -> Result<Reply> {
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.send_datagram(call, place),
+            (place, &mut Kind::Loopback(near)) => return self.send_near(call, place, near),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             (place, Kind::Ended(_)) => {
                 return Err(self.handles.pending(place).unwrap_or(Errno::Pipe).into());
@@ -236,7 +274,7 @@ impl Net {
         }
         let bytes = &call.bulk[..call.length()];
         let sent = socket.send_slice(bytes);
-        self.stack.touch(stream.socket);
+        self.stack.touch();
         match sent {
             Ok(0) if !bytes.is_empty() => Err(Halt::Park(Key::Writable(place))),
             Ok(sent) => Ok(moved(sent)),
@@ -254,12 +292,15 @@ impl Net {
             (_, Kind::Ended(ended)) => {
                 return ended.receive(&mut call.bulk[..length], peeks, error);
             }
+            (place, &mut Kind::Loopback(near)) => {
+                return self.receive_near(call, (place, near), peeks, error);
+            }
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
         let ends = self.handles.socket(place).is_some_and(|socket| socket.shut_read);
         // Reading may open the window again.
-        self.stack.touch(stream.socket);
+        self.stack.touch();
         let socket = self.stack.stream(stream.socket);
         if is_connecting(socket) || !stream.connected {
             return Err(Errno::Notconn.into());
@@ -287,9 +328,9 @@ impl Net {
         match kind {
             Kind::Stream(stream) if stream.connected => {
                 stream.shut |= how & shut::WRITE != 0;
-                let socket = stream.socket;
-                self.stack.touch(socket);
+                self.stack.touch();
             }
+            &mut Kind::Loopback(near) => self.shut_near(near, how)?,
             Kind::Ended(ended) if !ended.reset => {}
             Kind::Listener(_) => return self.shut_listener(place, how),
             Kind::Udp(..) | Kind::FreshUdp => return Err(Errno::Notsup.into()),
@@ -301,6 +342,79 @@ impl Net {
             socket.shut_read = true;
         }
         Ok(Reply::default())
+    }
+}
+
+/// A connection that was started.
+enum Begun {
+    /// It is complete, from this port.
+    Complete(u16),
+    /// It is under way.
+    Under(Stream),
+}
+
+/// Streams on loopback.
+impl Net {
+    fn send_near(&mut self, call: &Call<'_>, place: u32, near: Near) -> Result<Reply> {
+        let seen = self.stack.pairs.see(near.end).ok_or(Errno::Pipe)?;
+        if seen.has_sent_all() {
+            return Err(self.handles.pending(place).unwrap_or(Errno::Pipe).into());
+        }
+        let (bytes, reached) = (&call.bulk[..call.length()], seen.other.socket);
+        self.is_direct = seen.other.is_open;
+        match self.stack.pairs.send(near.end, bytes) {
+            0 if !bytes.is_empty() => Err(Halt::Park(Key::Writable(place))),
+            sent => {
+                self.reached = reached;
+                Ok(moved(sent))
+            }
+        }
+    }
+
+    fn receive_near(
+        &mut self,
+        call: &mut Call<'_>,
+        (place, near): (u32, Near),
+        peeks: bool,
+        error: Option<Errno>,
+    ) -> Result<Reply> {
+        let length = call.length();
+        let seen = self.stack.pairs.see(near.end).ok_or(Errno::Badf)?;
+        let (is_readable, reached) = (seen.is_readable(), seen.other.socket);
+        let shut = self.handles.socket(place).is_some_and(|socket| socket.shut_read);
+        self.is_direct = true;
+        match self.stack.pairs.receive(near.end, &mut call.bulk[..length], peeks) {
+            0 if length > 0 && !is_readable && !shut => Err(Halt::Park(Key::Readable(place))),
+            0 if length > 0
+                && let Some(error) = error =>
+            {
+                Err(error.into())
+            }
+            received => {
+                self.reached = reached;
+                Ok(filled(received))
+            }
+        }
+    }
+
+    fn shut_near(&mut self, near: Near, how: u32) -> Result<()> {
+        let seen = self.stack.pairs.see(near.end).ok_or(Errno::Notconn)?;
+        if seen.own.is_reset {
+            return Err(Errno::Notconn.into());
+        }
+        if how & shut::WRITE != 0 {
+            self.stack.pairs.shut(near.end);
+        }
+        Ok(())
+    }
+
+    /// Closes an end; `lost`: with the kernel that had it.
+    pub(crate) fn close_near(&mut self, end: End, lost: bool) {
+        if let Some(reset) = self.stack.close_end(end, lost)
+            && let Some(socket) = self.handles.socket_mut(reset)
+        {
+            socket.error = Some(Errno::Connreset);
+        }
     }
 }
 

@@ -71,17 +71,15 @@ impl Stack {
             // Has room for both.
             list.extend([addresses.v4, addresses.v6].iter().flatten().map(Network::cidr));
         });
-        self.sockets[1] = SocketSet::new(Vec::with_capacity(OUTSIDE));
-        self.ending[1] = VecDeque::with_capacity(OUTSIDE);
-        // Connections to this address stay on the chip.
-        addresses.own().for_each(|own| self.take_address(own));
+        self.sockets = SocketSet::new(Vec::with_capacity(OUTSIDE));
+        self.ending = VecDeque::with_capacity(OUTSIDE);
         self.outside.attached =
             Some(Box::new(Attached { interface, addresses: *addresses, neighbours, random }));
     }
 
     /// The device has failed: nothing is answered any more.
     fn lose_outside(&mut self) {
-        for (_, socket) in self.sockets[1].iter_mut() {
+        for (_, socket) in self.sockets.iter_mut() {
             if let Socket::Tcp(socket) = socket {
                 socket.abort();
                 silence(socket);
@@ -106,7 +104,7 @@ impl Stack {
     pub fn take(&mut self, device: &Device<'_>) {
         let now = self.now;
         self.outside.with_port(now, device, |interface, port| {
-            interface.poll_ingress_single(now, port, &mut self.sockets[1]);
+            interface.poll_ingress_single(now, port, &mut self.sockets);
         });
     }
 
@@ -139,7 +137,7 @@ impl Stack {
     /// Sends what the sockets have to send, as far as there are buffers. Returns whether closed
     /// streams have more to send now.
     pub fn send(&mut self, device: &Device<'_>) -> bool {
-        let (now, sockets) = (self.now, &mut self.sockets[1]);
+        let (now, sockets) = (self.now, &mut self.sockets);
         self.outside.stalls.look(now, sockets);
         self.outside.with_port(now, device, |interface, port| {
             let mut sends = || interface.poll_egress(now, port, sockets);
@@ -157,12 +155,12 @@ impl Stack {
         let (now, mut news) = (self.now, false);
         // A reset is sent once, when there is a buffer: its peer may wait, and never send.
         let is_full = self.outside.nic.full_until(now).is_some();
-        for _ in 0..self.ending[1].len() {
-            let Some(mut ending) = self.ending[1].pop_front() else { break };
+        for _ in 0..self.ending.len() {
+            let Some(mut ending) = self.ending.pop_front() else { break };
             let socket = self.stream(ending.handle);
             if socket.state() == tcp::State::Closed {
                 match is_full && socket.remote_endpoint().is_some() {
-                    true => self.ending[1].push_back(ending),
+                    true => self.ending.push_back(ending),
                     false => self.drop_socket(ending.handle),
                 }
                 continue;
@@ -177,10 +175,10 @@ impl Stack {
             } else {
                 ending.until = None;
             }
-            self.ending[1].push_back(ending);
+            self.ending.push_back(ending);
         }
         if !news && !is_full {
-            for (_, socket) in self.sockets[1].iter_mut() {
+            for (_, socket) in self.sockets.iter_mut() {
                 if let Socket::Tcp(socket) = socket {
                     silence(socket);
                 }
@@ -200,8 +198,8 @@ impl Stack {
             // Until then only the device can change anything: it rings.
             return ns(at);
         }
-        let ends = self.ending[1].iter().filter_map(|it| it.until).min();
-        let polls = attached.interface.poll_at(self.now, &self.sockets[1]);
+        let ends = self.ending.iter().filter_map(|it| it.until).min();
+        let polls = attached.interface.poll_at(self.now, &self.sockets);
         let (stalls, asks) = (stalls.due(self.now), attached.neighbours.due());
         match [ends, polls, stalls, asks].into_iter().flatten().min() {
             Some(at) if at > self.now => ns(at),

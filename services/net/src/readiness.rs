@@ -1,6 +1,7 @@
 //! What a socket is ready for, and how much it could transfer.
 
 use crate::budget::LARGEST;
+use crate::pairs::Seen;
 use crate::sockets::{Kind, is_connecting};
 use crate::stack::Stack;
 use abi::net::DATAGRAM;
@@ -15,6 +16,7 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 socket.can_recv() || !socket.may_recv() && !is_connecting(socket)
             }
+            Kind::Loopback(near) => stack.pairs.see(near.end).is_none_or(Seen::is_readable),
             Kind::FreshUdp => false,
             Kind::Fresh(_) | Kind::Ended(..) => true,
         }
@@ -32,6 +34,9 @@ impl Kind {
                 let is_roomy = 3 * self.space(stack) >= socket.send_capacity();
                 socket.can_send() && is_roomy || !socket.may_send() && !is_connecting(socket)
             }
+            Kind::Loopback(near) => stack.pairs.see(near.end).is_none_or(|it| {
+                it.has_sent_all() || it.space() != 0 && 3 * it.space() >= it.other.room
+            }),
             Kind::Listener(_) => false,
             Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(..) => true,
         }
@@ -44,6 +49,7 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 !is_connecting(socket) && !socket.may_recv() && (stream.shut || !socket.may_send())
             }
+            Kind::Loopback(near) => stack.pairs.see(near.end).is_none_or(Seen::is_over),
             Kind::Ended(_) => true,
             Kind::FreshUdp | Kind::Udp(_) | Kind::Fresh(_) | Kind::Listener(_) => false,
         }
@@ -56,6 +62,7 @@ impl Kind {
             Kind::Udp(own) => own.inbox.bytes(),
             Kind::Listener(listener) => listener.ready.len(),
             Kind::Stream(stream) => stack.see_stream(stream.socket).recv_queue(),
+            Kind::Loopback(near) => stack.pairs.see(near.end).map_or(0, |it| it.own.inbox.len()),
             Kind::Ended(ended) => ended.rest.len(),
         }
     }
@@ -68,6 +75,7 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 socket.send_capacity().saturating_sub(socket.send_queue())
             }
+            Kind::Loopback(near) => stack.pairs.see(near.end).map_or(0, Seen::space),
             Kind::Fresh(_) | Kind::Listener(_) | Kind::Ended(_) => 0,
         }
     }
@@ -79,6 +87,11 @@ impl Kind {
                 let socket = stack.see_stream(stream.socket);
                 (socket.recv_capacity(), socket.send_capacity())
             }
+            // Half of each inbox is for what the other end has sent and cannot be received yet.
+            Kind::Loopback(near) => match stack.pairs.see(near.end) {
+                Some(it) => (it.own.room / 2, it.other.room / 2),
+                None => (0, 0),
+            },
             _ => (LARGEST, LARGEST),
         }
     }

@@ -1,13 +1,12 @@
 //! The state machine of the network service: requests, waiting callers, ends.
 //!
 //! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
-//! is malformed. After each event packets move until nothing moves, so what a caller sends has
-//! arrived when the next request comes, from whichever kernel. Datagrams on loopback are no
-//! packets: they have arrived when they are sent. What must happen later is passed to
-//! [`Effects::timer`].
+//! is malformed. What is sent on loopback has arrived when the next request comes, from whichever
+//! kernel. An event that concerns the outside moves packets until nothing moves. What must happen
+//! later is passed to [`Effects::timer`].
 
-use crate::addresses::Addresses;
-use crate::listener::Listener;
+use crate::addresses::{Addresses, Side};
+use crate::listener::{Listener, Ready};
 use crate::nic::Counts;
 use crate::owners::Life;
 use crate::sockets::{Handles, Kind, Stream};
@@ -68,9 +67,9 @@ pub struct Net {
     pub(crate) parked: Parked<Key>,
     /// The socket of a handle that this step has closed.
     closed: Option<u32>,
-    /// Whether this step only moves a datagram on loopback, for which no packet moves.
+    /// Whether this step only moves data on loopback.
     pub(crate) is_direct: bool,
-    /// The socket that has got one so.
+    /// The socket at the other end, whose callers may continue.
     pub(crate) reached: Option<u32>,
     /// When the outside wants a step, as the last step that concerned it found, in ns.
     due_outside: u64,
@@ -180,12 +179,17 @@ impl Net {
                 self.stack.remove_inbox();
             }
             Some(Kind::Listener(Listener { coming, ready, .. })) => {
-                for socket in coming.into_iter().map(|it| it.socket).chain(ready) {
-                    self.stack.remove_tcp(socket, true);
+                coming.into_iter().for_each(|it| self.stack.remove_tcp(it.socket, true));
+                for connection in ready {
+                    match connection {
+                        Ready::Loopback(end) => self.close_near(end, true),
+                        Ready::Outside(socket) => self.stack.remove_tcp(socket, true),
+                    }
                 }
             }
+            Some(Kind::Loopback(near)) => self.close_near(near.end, lost),
             Some(Kind::Stream(Stream { socket, .. })) => self.stack.remove_tcp(socket, lost),
-            Some(Kind::Ended(ended)) => self.stack.budget.release(ended.side, ended.charged),
+            Some(Kind::Ended(ended)) => self.stack.budget.release(Side::Outside, ended.charged),
             Some(Kind::Fresh(_) | Kind::FreshUdp) | None => {}
         }
     }
@@ -213,39 +217,51 @@ impl Net {
                     }
                 }
                 Kind::Udp(own) => own.collect(stack, socket.peer),
-                Kind::FreshUdp | Kind::Fresh(_) | Kind::Ended(_) => {}
+                Kind::FreshUdp | Kind::Fresh(_) | Kind::Loopback(_) | Kind::Ended(_) => {}
             }
         }
         news
     }
 
-    /// Moves packets, updates the sockets, and wakes the callers that can continue. `outside`: also
-    /// on the outside; `looks`: because the device may have something.
+    /// Wakes the callers that can continue. `outside`: moves packets before, and updates the
+    /// sockets; `looks`: the device may have something.
     fn settle(&mut self, now: u64, (outside, looks): (bool, bool), effects: &mut dyn Effects) {
-        let more = outside && self.receive_frames(now, looks, effects);
-        for _ in 0..LOOKS {
-            self.stack.settle();
-            let sends = outside && self.send_frames(effects);
-            if !(self.look() | sends) {
-                break;
+        if outside {
+            let more = self.receive_frames(now, looks, effects);
+            for _ in 0..LOOKS {
+                let sends = self.send_frames(effects);
+                if !(self.look() | sends) {
+                    break;
+                }
             }
+            self.due_outside = if more { now } else { self.due_outside(now, effects) };
         }
         if let Some(place) = self.closed.take() {
             self.wake_all_at(place, effects);
         }
         let (handles, stack) = (&self.handles, &self.stack);
-        let ready = |key: Key| match key {
-            Key::Readable(place) => handles
-                .socket(place)
-                .is_none_or(|socket| socket.shut_read || socket.kind.readable(stack)),
-            Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
-            Key::Over(place) => handles.get(place).is_none_or(|kind| kind.is_over(stack)),
-        };
-        self.parked.wake_ready(ready, effects);
-        if outside {
-            self.due_outside = if more { now } else { self.due_outside(now, effects) };
+        self.parked.wake_ready(|key| is_ready(handles, stack, key), effects);
+        effects.timer(self.due_outside);
+    }
+
+    /// Wakes the callers that wait at a socket and can continue.
+    fn wake_at(&mut self, place: u32, effects: &mut dyn Effects) {
+        for key in [Key::Readable(place), Key::Writable(place)] {
+            if is_ready(&self.handles, &self.stack, key) {
+                self.parked.wake(key, effects);
+            }
         }
-        effects.timer(self.stack.due().min(self.due_outside));
+    }
+}
+
+/// Returns whether what a caller waits for has come.
+fn is_ready(handles: &Handles, stack: &Stack, key: Key) -> bool {
+    match key {
+        Key::Readable(place) => handles
+            .socket(place)
+            .is_none_or(|socket| socket.shut_read || socket.kind.readable(stack)),
+        Key::Writable(place) => handles.get(place).is_none_or(|kind| kind.writable(stack)),
+        Key::Over(place) => handles.get(place).is_none_or(|kind| kind.is_over(stack)),
     }
 }
 
@@ -266,7 +282,7 @@ impl Service for Net {
 
     fn start(lives: u32) -> Net {
         Net {
-            stack: Stack::new(lives.into()),
+            stack: Stack::default(),
             handles: Handles::new(lives),
             parked: Parked::new(WAITS),
             closed: None,
@@ -299,8 +315,9 @@ impl Service for Net {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 let answer = self.answer(Call { token, request, bulk, again });
                 if core::mem::take(&mut self.is_direct) {
-                    let reached = self.reached.take();
-                    reached.into_iter().for_each(|at| self.parked.wake(Key::Readable(at), effects));
+                    if let Some(place) = self.reached.take() {
+                        self.wake_at(place, effects);
+                    }
                     return answer;
                 }
                 if is_quiet(&request) {

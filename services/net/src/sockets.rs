@@ -9,6 +9,8 @@
 //!     +--------------+                          v
 //!                                           ended (or reset): data not read yet
 //! ```
+//! On loopback a connect is complete or refused at once, and its ends (Loopback) stay as they are.
+//!
 //! A socket has one or more handles, and ends with the last of them. A handle is owned by the
 //! kernel, in one of its lives, that opened it, and is closed when that life ends. Until then any
 //! kernel may use it ([`Owners`]). Handles are charged to the process tree that opened them.
@@ -18,18 +20,29 @@ use crate::budget::{LARGEST, SOCKETS};
 use crate::inbox::Inbox;
 use crate::listener::{Listener, RESERVED};
 use crate::owners::{Life, Owners};
+use crate::pairs::End;
 use crate::patience;
-use crate::stack::{SocketHandle, Stack};
+use crate::stack::Stack;
 use abi::net::{ANY, ANY_V4, Address, Errno, HANDLES, TREE_HANDLES, flag, option, to_v4};
 use alloc::collections::VecDeque;
 use share::{Stale, Table, Token, table};
+use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
 
 /// Maximum number of sockets with handles.
 const MOST: u32 = SOCKETS as u32;
 /// Handles that a tree can rely on while others use theirs.
 pub const SMALL: u32 = 16;
-/// One end of a connection.
+
+/// An end of a connection on loopback.
+#[derive(Clone, Copy, Debug)]
+pub struct Near {
+    pub end: End,
+    /// Its port, if it was bound explicitly; otherwise 0.
+    pub bound: u16,
+}
+
+/// One end of a connection outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     pub socket: SocketHandle,
@@ -57,14 +70,13 @@ pub struct Datagrams {
     pub outside: Option<SocketHandle>,
 }
 
-/// A connection that has ended. It has no socket any more.
+/// A connection outside that has ended. It has no socket any more.
 #[derive(Debug)]
 pub struct Ended {
     /// Received data that were not read yet.
     pub rest: VecDeque<u8>,
-    /// Memory for them, as the stack counts it, and the side that it was on.
+    /// Memory for them, as the stack counts it.
     pub charged: usize,
-    pub side: Side,
     pub port: u16,
     /// Whether it was reset.
     pub reset: bool,
@@ -79,8 +91,11 @@ pub enum Kind {
     /// A TCP handle that is neither connected nor listening, and its port; 0: not bound.
     Fresh(u16),
     Listener(Listener),
+    /// A connection on loopback, to its last handle.
+    Loopback(Near),
+    /// A connection outside.
     Stream(Stream),
-    /// A connection that has ended.
+    /// A connection outside that has ended.
     Ended(Ended),
 }
 
@@ -351,6 +366,7 @@ impl Handles {
         let has_port = |kind: &Kind| match kind {
             Kind::Fresh(taken) => *taken == port,
             Kind::Listener(listener) => listener.port == port,
+            Kind::Loopback(near) => near.bound == port,
             Kind::Stream(stream) => stream.bound == port,
             Kind::FreshUdp | Kind::Udp(_) | Kind::Ended(..) => false,
         };
@@ -435,9 +451,8 @@ impl Stream {
         let reset = state == tcp::State::Closed
             && socket.recv(|_| (0, ())) != Err(tcp::RecvError::Finished);
         stack.remove_tcp(self.socket, false);
-        let side = self.socket.side;
-        stack.budget.charge(side, charged);
-        Some(Ended { rest, charged, side, port, reset })
+        stack.budget.charge(Side::Outside, charged);
+        Some(Ended { rest, charged, port, reset })
     }
 }
 

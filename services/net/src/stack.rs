@@ -1,95 +1,68 @@
-//! smoltcp: the sockets of both interfaces, and the movement of packets on loopback.
+//! The sockets of both sides: those of smoltcp outside, pairs and inboxes on loopback.
 //!
-//! Contract: sockets and their buffers are bounded by a [`Budget`]. A closed stream with unsent
-//! data stays until the data are sent; when its slot is needed, the oldest of those is reset.
-//! Nothing here waits. Time is passed in and never runs backwards.
+//! Contract: sockets and their buffers are bounded by a [`Budget`]. A closed stream outside with
+//! unsent data stays until the data are sent; when its slot is needed, the oldest of those is
+//! reset. Nothing here waits. Time is passed in and never runs backwards.
 //!
-//! **Each interface has its own set of sockets.** smoltcp sends what any socket of a set has to
-//! send on the interface that is polled, wherever it is to go. So a connection belongs to the side
-//! that its peer's address is on, and a socket that hears both sides has a part in each.
+//! A connection belongs to the side that its peer's address is on, and a socket that hears both
+//! sides has a part in each.
 
-use crate::addresses::{Side, route, to_ip};
+use crate::addresses::{Peer, Side, route, to_ip};
 use crate::budget::{self, Budget, LARGEST, SOCKETS};
-use crate::device::{Loopback, PACKETS};
 use crate::ethernet::Outside;
 use crate::inbox::Inbox;
-use abi::net::{Address, Errno, LOCALHOST, LOCALHOST_V6, to_v4};
+use crate::pairs::{End, Pairs};
+use abi::net::{Address, Errno};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
+use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::{Socket, tcp, udp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, IpListenEndpoint};
+use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
-/// Maximum rounds of packets in one step; the rest moves in the next step.
-const ROUNDS: usize = 256;
-/// Delay of that step, in ns.
+/// Delay of a step that continues what one has begun, in ns.
 pub(crate) const SOON: u64 = 1_000_000;
 /// Ephemeral ports.
 const ANY: RangeInclusive<u16> = 49_152..=65_535;
 
-/// A socket of smoltcp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketHandle {
-    pub side: Side,
-    pub(crate) handle: smoltcp::iface::SocketHandle,
-}
-
-/// A closed stream whose connection has not ended.
+/// A closed stream outside whose connection has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
     pub handle: SocketHandle,
-    /// When it is reset, outside, because its peer does not end it; `None` while it has data to
-    /// send.
+    /// When it is reset because its peer does not end it; `None` while it has data to send.
     pub until: Option<Instant>,
 }
 
 pub struct Stack {
-    interface: Interface,
-    device: Loopback,
+    /// Connections on loopback.
+    pub(crate) pairs: Pairs,
     pub(crate) outside: Outside,
-    /// Of each side.
-    pub(crate) sockets: [SocketSet<'static>; 2],
-    /// Closed streams of each side that have not ended yet, the oldest first.
-    pub(crate) ending: [VecDeque<Ending>; 2],
+    /// Of the outside.
+    pub(crate) sockets: SocketSet<'static>,
+    /// Closed streams outside that have not ended yet, the oldest first.
+    pub(crate) ending: VecDeque<Ending>,
     pub(crate) budget: Budget,
     pub(crate) now: Instant,
     next_port: u16,
 }
 
-impl Stack {
-    /// Creates a stack without sockets, and without an interface to the outside. `seed` makes its
-    /// sequence numbers differ from those of other lives.
-    pub fn new(seed: u64) -> Stack {
-        let now = Instant::from_micros(0);
-        let mut device = Loopback::new();
-        let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = seed;
-        let interface = Interface::new(config, &mut device, now);
-        let mut stack = Stack {
-            interface,
-            device,
+impl Default for Stack {
+    /// A stack without sockets, and without an interface to the outside.
+    fn default() -> Stack {
+        Stack {
+            pairs: Pairs::new(SOCKETS as u32),
             outside: Outside::new(),
-            sockets: [SocketSet::new(Vec::with_capacity(SOCKETS)), SocketSet::new(Vec::new())],
-            ending: [VecDeque::with_capacity(SOCKETS), VecDeque::new()],
+            sockets: SocketSet::new(Vec::new()),
+            ending: VecDeque::new(),
             budget: Budget::default(),
-            now,
+            now: Instant::from_micros(0),
             next_port: *ANY.start(),
-        };
-        [LOCALHOST, LOCALHOST_V6].into_iter().for_each(|own| stack.take_address(own));
-        stack
+        }
     }
+}
 
-    /// Packets to this address go out and come in on loopback.
-    pub(crate) fn take_address(&mut self, address: Address) {
-        let bits = if to_v4(address).is_some() { 32 } else { 128 };
-        self.interface.update_ip_addrs(|list| {
-            // Cannot fail: the list has room for two of each family.
-            let _ = list.push(IpCidr::new(to_ip(address), bits));
-        });
-    }
-
+impl Stack {
     /// Advances the time to `now` (ns). It never goes back.
     pub fn at(&mut self, now: u64) {
         self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
@@ -97,7 +70,7 @@ impl Stack {
 
     /// Returns the number of sockets, and how many of them are closed but have not ended yet.
     pub fn census(&self) -> (usize, usize) {
-        (self.budget.count(), self.ending.iter().map(VecDeque::len).sum())
+        (self.budget.count(), self.ending.len())
     }
 
     /// Returns the number of sockets that are not about to end.
@@ -108,49 +81,25 @@ impl Stack {
 
     /// Returns the number of sockets outside that are not about to end.
     pub fn live_outside(&self) -> usize {
-        self.budget.count_outside() - self.ending[1].len()
+        self.budget.count_outside() - self.ending.len()
     }
 
     /// Frees a slot if there is none, by resetting the oldest closed stream.
     fn make_room(&mut self, side: Side) -> Result<(), Errno> {
-        if self.budget.has_room(side) {
-            return Ok(());
+        if !self.budget.has_room(side) {
+            let oldest = self.ending.pop_front().ok_or(Errno::Nobufs)?;
+            // Its peer learns of it when it sends next.
+            self.drop_socket(oldest.handle);
         }
-        let outside = self.ending[1].pop_front();
-        let oldest = outside.or_else(|| match side {
-            Side::Loopback => self.ending[0].pop_front(),
-            Side::Outside => None,
-        });
-        self.reset(oldest.ok_or(Errno::Nobufs)?.handle);
         Ok(())
     }
 
-    /// Resets a stream and drops its socket. A peer outside learns of it when it sends next.
-    pub(crate) fn reset(&mut self, handle: SocketHandle) {
-        if handle.side == Side::Loopback {
-            self.stream(handle).abort();
-            self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets[0]);
-        }
-        self.drop_socket(handle);
-    }
-
     pub(crate) fn drop_socket(&mut self, socket: SocketHandle) {
-        let side = socket.side;
-        let buffers = match self.sockets[side as usize].remove(socket.handle) {
+        let buffers = match self.sockets.remove(socket) {
             Socket::Tcp(socket) => socket.recv_capacity() + socket.send_capacity(),
             Socket::Udp(socket) => socket.payload_recv_capacity() + socket.payload_send_capacity(),
         };
-        self.budget.remove(side, buffers);
-    }
-
-    fn add(&mut self, side: Side, socket: Socket<'static>, bytes: usize) -> SocketHandle {
-        self.budget.add(side, bytes);
-        let sockets = &mut self.sockets[side as usize];
-        let handle = match socket {
-            Socket::Tcp(socket) => sockets.add(socket),
-            Socket::Udp(socket) => sockets.add(socket),
-        };
-        SocketHandle { side, handle }
+        self.budget.remove(Side::Outside, buffers);
     }
 
     /// Creates the inbox of a UDP socket, if there is memory for `leaves` further ones. It counts
@@ -168,74 +117,95 @@ impl Stack {
         self.budget.remove(Side::Loopback, LARGEST);
     }
 
-    /// Creates a UDP socket at a port, if there is memory for `leaves` further ones. Otherwise, or
-    /// if the memory is reserved for streams: [`Errno::Nobufs`].
-    pub fn add_udp(
-        &mut self,
-        side: Side,
-        at: IpListenEndpoint,
-        leaves: usize,
-    ) -> Result<SocketHandle, Errno> {
+    /// Creates a UDP socket outside at a port, if there is memory for `leaves` further ones.
+    /// Otherwise, or if the memory is reserved for streams: [`Errno::Nobufs`].
+    pub fn add_udp(&mut self, at: IpListenEndpoint, leaves: usize) -> Result<SocketHandle, Errno> {
+        let side = Side::Outside;
         self.make_room(side)?;
         let (receive, send) = self.budget.of_datagrams(side, leaves).ok_or(Errno::Nobufs)?;
         let mut socket = udp::Socket::new(budget::datagrams(receive)?, budget::datagrams(send)?);
         // Cannot fail: the socket is new, and the port not 0.
         let _ = socket.bind(at);
-        Ok(self.add(side, Socket::Udp(socket), receive + send))
+        self.budget.add(side, receive + send);
+        Ok(self.sockets.add(socket))
     }
 
-    /// Creates a TCP socket. [`Errno::Nobufs`]: ended streams have the memory.
-    pub fn add_tcp(&mut self, side: Side) -> Result<SocketHandle, Errno> {
+    /// Creates a TCP socket outside. [`Errno::Nobufs`]: ended streams have the memory.
+    pub fn add_tcp(&mut self) -> Result<SocketHandle, Errno> {
+        let bytes = self.room_for_stream(Side::Outside)?;
+        let socket = tcp::Socket::new(budget::stream(bytes)?, budget::stream(bytes)?);
+        self.budget.add(Side::Outside, 2 * bytes);
+        Ok(self.sockets.add(socket))
+    }
+
+    /// Makes room for an end of a stream. Returns the size of each of its two buffers.
+    fn room_for_stream(&mut self, side: Side) -> Result<usize, Errno> {
         self.make_room(side)?;
         // A connection in TIME-WAIT keeps its buffers as long as no other would get less for it.
         while self.budget.of_stream(side) < Some(LARGEST) && self.end_a_wait() {}
-        let bytes = self.budget.of_stream(side).ok_or(Errno::Nobufs)?;
-        let mut socket = tcp::Socket::new(budget::stream(bytes)?, budget::stream(bytes)?);
-        if side == Side::Loopback {
-            // The receiver acknowledges within the same step, so there is nothing to wait for.
-            socket.set_ack_delay(None);
-            socket.set_nagle_enabled(false);
-        }
-        Ok(self.add(side, Socket::Tcp(socket), 2 * bytes))
+        self.budget.of_stream(side).ok_or(Errno::Nobufs)
+    }
+
+    /// Connects two ends on loopback with these names. Returns the first one. An inbox has the
+    /// memory of two buffers: of its own to receive, and of the other end's to send.
+    pub fn pair(&mut self, names: [Peer; 2]) -> Result<End, Errno> {
+        let side = Side::Loopback;
+        let first = 2 * self.room_for_stream(side)?;
+        self.budget.add(side, first);
+        let second = self.room_for_stream(side).map(|bytes| 2 * bytes);
+        let made = second.and_then(|second| {
+            self.budget.add(side, second);
+            let made = self.pairs.add(names, [first, second]);
+            made.inspect_err(|_| self.budget.remove(side, second))
+        });
+        made.inspect_err(|_| self.budget.remove(side, first))
+    }
+
+    /// Closes an end; `lost`: with the kernel that had it. Returns the place of the other end's
+    /// socket if this resets it.
+    pub fn close_end(&mut self, end: End, lost: bool) -> Option<u32> {
+        let (room, reset) = self.pairs.close(end, lost)?;
+        self.budget.remove(Side::Loopback, room);
+        reset
     }
 
     /// Drops the socket that has been in TIME-WAIT for longest. Returns false if there is none.
     fn end_a_wait(&mut self) -> bool {
         let waits = |it: &Ending| self.see_stream(it.handle).state() == tcp::State::TimeWait;
-        let Some(at) = self.ending[1].iter().position(waits) else { return false };
-        let oldest = self.ending[1].remove(at);
+        let Some(at) = self.ending.iter().position(waits) else { return false };
+        let oldest = self.ending.remove(at);
         oldest.into_iter().for_each(|it| self.drop_socket(it.handle));
         true
     }
 
-    /// Notes that a request has changed something at a socket that may have to be sent.
-    pub fn touch(&mut self, handle: SocketHandle) {
-        self.outside.is_touched |= handle.side == Side::Outside;
+    /// Notes that a request has changed something outside that may have to be sent.
+    pub fn touch(&mut self) {
+        self.outside.is_touched = true;
     }
 
     /// Returns a UDP socket. `handle` must be of one.
     pub fn datagrams(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
-        self.sockets[handle.side as usize].get_mut(handle.handle)
+        self.sockets.get_mut(handle)
     }
 
     /// Returns a TCP socket. `handle` must be of one.
     pub fn stream(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
-        self.sockets[handle.side as usize].get_mut(handle.handle)
+        self.sockets.get_mut(handle)
     }
 
     /// Returns a UDP socket for reading its state.
     pub fn see_datagrams(&self, handle: SocketHandle) -> &udp::Socket<'static> {
-        self.sockets[handle.side as usize].get(handle.handle)
+        self.sockets.get(handle)
     }
 
     /// Returns a TCP socket for reading its state.
     pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
-        self.sockets[handle.side as usize].get(handle.handle)
+        self.sockets.get(handle)
     }
 
     /// Closes a stream: it ends normally, or is reset.
     pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
-        self.touch(handle);
+        self.touch();
         let socket = self.stream(handle);
         // Received data that were not read are lost, so the peer must learn of it by a reset.
         if reset || socket.can_recv() {
@@ -243,11 +213,11 @@ impl Stack {
         } else if !socket.may_send() {
             socket.close();
         }
-        self.ending[handle.side as usize].push_back(Ending { handle, until: None });
+        self.ending.push_back(Ending { handle, until: None });
     }
 
-    /// Returns the TCP socket that connects port `from` of this chip with `to`.
-    pub(crate) fn twin(&self, side: Side, from: u16, to: IpEndpoint) -> Option<SocketHandle> {
+    /// Returns the TCP socket outside that connects port `from` of this chip with `to`.
+    pub(crate) fn twin(&self, from: u16, to: IpEndpoint) -> Option<SocketHandle> {
         let is_it = |socket: &Socket<'_>| match socket {
             Socket::Tcp(it) => {
                 it.remote_endpoint() == Some(to)
@@ -255,14 +225,13 @@ impl Stack {
             }
             Socket::Udp(_) => false,
         };
-        let (handle, _) = self.sockets[side as usize].iter().find(|(_, it)| is_it(it))?;
-        Some(SocketHandle { side, handle })
+        self.sockets.iter().find(|(_, it)| is_it(it)).map(|(handle, _)| handle)
     }
 
-    /// Makes sure that no other stream connects port `from` with `to`: one that has sent all that
-    /// it had, and is only kept until its peer ends, is reset.
-    fn free(&mut self, side: Side, from: u16, to: IpEndpoint) -> Result<(), Errno> {
-        let Some(twin) = self.twin(side, from, to) else { return Ok(()) };
+    /// Makes sure that no other stream outside connects port `from` with `to`: one that has sent
+    /// all that it had, and is only kept until its peer ends, is dropped.
+    fn free(&mut self, from: u16, to: IpEndpoint) -> Result<(), Errno> {
+        let Some(twin) = self.twin(from, to) else { return Ok(()) };
         if !self.is_ending(twin) || self.see_stream(twin).send_queue() != 0 {
             return Err(Errno::Addrnotavail);
         }
@@ -271,32 +240,27 @@ impl Stack {
     }
 
     pub(crate) fn is_ending(&self, handle: SocketHandle) -> bool {
-        self.ending[handle.side as usize].iter().any(|it| it.handle == handle)
+        self.ending.iter().any(|it| it.handle == handle)
     }
 
-    /// Drops a socket that is kept until its connection has ended, and resets that.
+    /// Drops a socket that is kept until its connection has ended. Its peer learns of it when it
+    /// sends next.
     pub(crate) fn forget_ending(&mut self, handle: SocketHandle) {
-        self.ending[handle.side as usize].retain(|other| other.handle != handle);
-        self.reset(handle);
+        self.ending.retain(|other| other.handle != handle);
+        self.drop_socket(handle);
     }
 
-    /// Starts a connection from port `from`.
+    /// Starts a connection outside from port `from`.
     pub fn connect(
         &mut self,
         handle: SocketHandle,
         to: IpEndpoint,
         from: u16,
     ) -> Result<(), Errno> {
-        self.free(handle.side, from, to)?;
-        let context = match handle.side {
-            Side::Loopback => self.interface.context(),
-            Side::Outside => {
-                self.outside.is_touched = true;
-                self.outside.context().ok_or(Errno::Netunreach)?
-            }
-        };
-        let sockets = &mut self.sockets[handle.side as usize];
-        let socket = sockets.get_mut::<tcp::Socket<'_>>(handle.handle);
+        self.free(from, to)?;
+        self.touch();
+        let context = self.outside.context().ok_or(Errno::Netunreach)?;
+        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
         socket.connect(context, to, from).map_err(|why| match why {
             tcp::ConnectError::InvalidState => Errno::Isconn,
             tcp::ConnectError::Unaddressable => Errno::Netunreach,
@@ -316,60 +280,12 @@ impl Stack {
                 Socket::Tcp(socket) => socket.local_endpoint().is_some_and(|e| e.port == port),
                 Socket::Udp(_) => false,
             };
-            let is_taken = self.sockets.iter().any(|sockets| sockets.iter().any(of_stream));
+            let is_taken = self.sockets.iter().any(of_stream) || self.pairs.has_port(port);
             if !is_taken && !taken(port) {
                 return Ok(port);
             }
         }
         Err(Errno::Addrnotavail)
-    }
-
-    /// Moves packets on loopback until nothing moves, and drops streams that have ended.
-    pub fn settle(&mut self) {
-        for _ in 0..ROUNDS {
-            if !self.round() && !self.reap() {
-                return;
-            }
-        }
-    }
-
-    /// Receives the packets under way, then sends. Returns whether anything moved.
-    fn round(&mut self) -> bool {
-        let (now, device, sockets) = (self.now, &mut self.device, &mut self.sockets[0]);
-        let mut moved = false;
-        for _ in 0..PACKETS {
-            match self.interface.poll_ingress_single(now, device, sockets) {
-                PollIngressSingleResult::None => break,
-                _ => moved = true,
-            }
-        }
-        let sent = self.interface.poll_egress(now, device, sockets);
-        moved || sent == PollResult::SocketStateChanged
-    }
-
-    /// Drops closed streams that have ended, closes those that have sent everything, and resets
-    /// those that received more data. Returns whether there is something to send now.
-    fn reap(&mut self) -> bool {
-        let mut news = false;
-        for _ in 0..self.ending[0].len() {
-            let Some(ending) = self.ending[0].pop_front() else { break };
-            let socket = self.stream(ending.handle);
-            // Nothing arrives late on this device, so there is no need for TIME-WAIT.
-            if socket.local_endpoint().is_none() || socket.state() == tcp::State::TimeWait {
-                self.drop_socket(ending.handle);
-                continue;
-            }
-            news |= finish_closed(socket);
-            self.ending[0].push_back(ending);
-        }
-        news
-    }
-
-    /// Returns when there is something to do, in ns; `u64::MAX` if only a request can change
-    /// anything.
-    pub fn due(&mut self) -> u64 {
-        let Some(at) = self.interface.poll_at(self.now, &self.sockets[0]) else { return u64::MAX };
-        ns(at).max(ns(self.now).saturating_add(SOON))
     }
 
     /// Converts a peer's address and port, and returns the side that it is on.

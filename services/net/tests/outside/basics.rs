@@ -187,6 +187,24 @@ fn a_connection_that_is_reset_before_its_connect_returns_fails(hosts: Hosts) {
     assert_eq!(world.receive(near, &mut [0; 9]), Ok(0), "it was reported");
 }
 
+fn a_connection_that_is_reset_before_it_is_accepted_says_so_once(hosts: Hosts) {
+    let fake = device();
+    let mut world = World::open(&fake, 23);
+    let listener = world.listen(80, 4);
+    let far = [3000, 3001].map(|port| world.peer.connect(hosts, 80, port));
+    let is_open = |world: &mut World<'_>, far| world.peer.stream(far).may_send();
+    world.until(100, |it| far.iter().all(|&far| is_open(it, far)));
+    world.run(20);
+    far.into_iter().for_each(|far| world.peer.stream(far).abort());
+    world.run(20);
+    let accept = |it: &mut World<'_>| it.ask(Request::new(Op::Accept, listener), &mut []);
+    let [first, second] = [(); 2].map(|()| accept(&mut world).unwrap().handle);
+    assert_eq!(world.receive(first, &mut [0; 9]), Err(Errno::Connreset));
+    assert_eq!(world.receive(first, &mut [0; 9]), Ok(0), "it was reported");
+    assert_eq!(world.send(second, &mut [1]), Err(Errno::Connreset));
+    assert_eq!(world.send(second, &mut [1]), Err(Errno::Pipe));
+}
+
 fn hosts_beyond_the_gateway_are_reached_through_it(hosts: Hosts) {
     let fake = device();
     let mut world = World::open(&fake, 6);
@@ -468,6 +486,7 @@ for_both_families! {
     datagrams_go_out_and_come_in
     a_connected_socket_is_not_ready_for_datagrams_of_others
     a_connection_that_is_reset_before_its_connect_returns_fails
+    a_connection_that_is_reset_before_it_is_accepted_says_so_once
     hosts_beyond_the_gateway_are_reached_through_it
     a_connect_is_refused_or_not_answered
     a_silent_neighbour_delays_no_other
