@@ -409,7 +409,11 @@ impl Reply {
     }
 
     /// An unknown number counts as [`Errno::Io`].
+    #[inline]
     pub fn errno(&self) -> Errno {
+        if self.error == 0 {
+            return Errno::Success;
+        }
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }
 }

@@ -151,17 +151,22 @@ static int32_t how(int flags, int known)
     return (flags & (MSG_PEEK | MSG_WAITALL)) | (flags & MSG_DONTWAIT ? PENUMBRA_DONTWAIT : 0);
 }
 
-WEAK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+/* A buffer or several, as one message. */
+struct pieces {
+    const struct iovec *list;
+    size_t count;
+};
+
+static inline ssize_t send_pieces(int fd, struct pieces pieces, int flags,
+                                  const struct sockaddr *name, socklen_t length)
 {
     struct penumbra_address to, *address = NULL;
     int32_t sends = how(flags, 0);
     uint32_t sent;
     if (sends < 0)
         return done(EOPNOTSUPP);
-    if (message->msg_controllen)
-        return done(EOPNOTSUPP);
-    if (message->msg_name) {
-        int error = to_penumbra(message->msg_name, message->msg_namelen, &to);
+    if (name) {
+        int error = to_penumbra(name, length, &to);
         if (error)
             return done(error);
         address = &to;
@@ -170,71 +175,86 @@ WEAK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     sends |= limit.until ? PENUMBRA_DONTWAIT : 0;
     int error;
     do {
-        error = penumbra_send_to((uint32_t)fd, (const void *)message->msg_iov,
-                                 (uint32_t)message->msg_iovlen, (uint32_t)sends, address, &sent);
+        error = penumbra_send_to((uint32_t)fd, (const void *)pieces.list, (uint32_t)pieces.count,
+                                 (uint32_t)sends, address, &sent);
     } while (error == EAGAIN && timeouts_wait(&limit));
     return done(error) ? -1 : (ssize_t)sent;
 }
 
-WEAK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+WEAK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    struct pieces pieces = {message->msg_iov, (size_t)message->msg_iovlen};
+    if (message->msg_controllen)
+        return done(EOPNOTSUPP);
+    return send_pieces(fd, pieces, flags, message->msg_name, message->msg_namelen);
+}
+
+/* `name`: where the sender's address goes, of `*length` bytes; or NULL. */
+static inline ssize_t receive_pieces(int fd, struct pieces pieces, int flags,
+                                     struct sockaddr *name, socklen_t *length, uint16_t *found)
 {
     struct penumbra_address from;
     int32_t receives = how(flags, MSG_PEEK | MSG_WAITALL);
     uint32_t received;
-    uint16_t found;
     if (receives < 0)
         return done(EOPNOTSUPP);
     struct timeout limit = timeouts_start(fd, POLLIN, receives & PENUMBRA_DONTWAIT);
     if (limit.until)
         receives = (receives & ~MSG_WAITALL) | PENUMBRA_DONTWAIT;
     /* The peer of a stream is asked for only if it is wanted. */
-    struct penumbra_address *address = message->msg_name ? &from : NULL;
+    struct penumbra_address *address = name ? &from : NULL;
     int error;
     do {
-        error = penumbra_recv_from((uint32_t)fd, (const void *)message->msg_iov,
-                                   (uint32_t)message->msg_iovlen, (uint32_t)receives, address,
-                                   &received, &found);
+        error = penumbra_recv_from((uint32_t)fd, (const void *)pieces.list, (uint32_t)pieces.count,
+                                   (uint32_t)receives, address, &received, found);
     } while (error == EAGAIN && timeouts_wait(&limit));
     if (done(error))
         return -1;
     if (address)
-        from_penumbra(&from, message->msg_name, &message->msg_namelen);
-    message->msg_controllen = 0;
-    message->msg_flags = found & PENUMBRA_TRUNCATED ? MSG_TRUNC : 0;
+        from_penumbra(&from, name, length);
     return (ssize_t)received;
+}
+
+WEAK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    struct pieces pieces = {message->msg_iov, (size_t)message->msg_iovlen};
+    uint16_t found;
+    ssize_t received = receive_pieces(fd, pieces, flags, message->msg_name, &message->msg_namelen,
+                                      &found);
+    if (received >= 0) {
+        message->msg_controllen = 0;
+        message->msg_flags = found & PENUMBRA_TRUNCATED ? MSG_TRUNC : 0;
+    }
+    return received;
 }
 
 WEAK ssize_t sendto(int fd, const void *data, size_t bytes, int flags,
                     const struct sockaddr *address, socklen_t length)
 {
     struct iovec piece = {(void *)data, bytes};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    message.msg_name = (void *)address;
-    message.msg_namelen = length;
-    return sendmsg(fd, &message, flags);
+    return send_pieces(fd, (struct pieces){&piece, 1}, flags, address, length);
 }
 
 WEAK ssize_t recvfrom(int fd, void *__restrict data, size_t bytes, int flags,
                       struct sockaddr *__restrict address, socklen_t *__restrict length)
 {
     struct iovec piece = {data, bytes};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    message.msg_name = length ? address : NULL;
-    message.msg_namelen = length ? *length : 0;
-    ssize_t received = recvmsg(fd, &message, flags);
-    if (received >= 0 && length)
-        *length = message.msg_namelen;
-    return received;
+    uint16_t found;
+    return receive_pieces(fd, (struct pieces){&piece, 1}, flags, length ? address : NULL, length,
+                          &found);
 }
 
 WEAK ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
-    return sendto(fd, data, bytes, flags, NULL, 0);
+    struct iovec piece = {(void *)data, bytes};
+    return send_pieces(fd, (struct pieces){&piece, 1}, flags, NULL, 0);
 }
 
 WEAK ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
-    return recvfrom(fd, data, bytes, flags, NULL, NULL);
+    struct iovec piece = {data, bytes};
+    uint16_t found;
+    return receive_pieces(fd, (struct pieces){&piece, 1}, flags, NULL, NULL, &found);
 }
 
 WEAK int shutdown(int fd, int directions)

@@ -301,6 +301,11 @@ impl<K: Copy + Ord> Parked<K> {
         self.trim();
     }
 
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// Returns the number of parked tokens.
     pub fn count(&self) -> usize {
         self.waits.chunk_by(|one, other| one.token == other.token).count()

@@ -39,12 +39,21 @@ enum Dirties {
     Other,
 }
 
+/// Returns how often the weak kernel has begun to hang in a way.
+fn hangs(rig: &Rig, way: &str) -> usize {
+    rig.early_log("shadow").matches(&format!("hangs: {way}")).count()
+}
+
+/// Waits until it has done so this many times.
+fn until_hangs(rig: &Rig, way: &str, times: usize) -> Result<(), Failure> {
+    logged(rig, "shadow", &format!("hangs: {way}"), times)
+}
+
 /// Makes the weak kernel hang. Returns once it does.
 fn hang(rig: &mut Rig, way: &str) -> Result<(), Failure> {
-    let text = format!("hangs: {way}");
-    let before = rig.early_log("shadow").matches(&text).count();
+    let before = hangs(rig, way);
     demand(rig, &format!("on shadow aside hang {way}"), "begun")?;
-    logged(rig, "shadow", &text, before + 1)
+    until_hangs(rig, way, before + 1)
 }
 
 /// The weak kernel hangs in a step that can be interrupted: the step is abandoned, and the kernel
@@ -110,21 +119,25 @@ pub fn loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         let mut steps = 0;
         let ms = 40 + round * 97 % 300;
         for way in MILD {
+            let hung = hangs(rig, way);
             demand(rig, &format!("on shadow aside nap {ms} then hang {way}"), "begun")?;
             demand(rig, &waiting(ms, "", "twins clear"), "begun")?;
             survive(rig)?;
-            // The hang may have begun after what should wait for it, on a slow host.
+            // The hang may come after the work, or after what should wait for it.
+            until_hangs(rig, way, hung + 1)?;
             demand(rig, "twins clear", "")?;
             steps += 1;
             demand(rig, "on shadow hang", &format!("{steps} steps were abandoned"))?;
         }
         for way in &HARD {
             let before = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+            let hung = hangs(rig, way.name);
             let (theirs, ours) = (way.first(Dirties::Victim), way.first(Dirties::Other));
             let victim = format!("on shadow aside nap {ms} then {theirs}hang {}", way.name);
             demand(rig, &victim, "begun")?;
             demand(rig, &waiting(ms, ours, way.waits), "begun")?;
             survive(rig)?;
+            until_hangs(rig, way.name, hung + 1)?;
             rig.ask("main", way.waits, PATIENCE)?;
             is_reset(rig, before)?;
         }
@@ -140,7 +153,7 @@ fn waiting(ms: u64, first: &str, waits: &str) -> String {
     format!("aside {first}nap {ms} then {waits} then nap 1000 then {waits}")
 }
 
-/// Rounds of `survive`, so that it takes longer than until the hang.
+/// Rounds of `survive`, so that it takes longer than until most hangs.
 const LOAD: u64 = 60;
 
 /// The strong kernel hangs in each way while both work. It is reset, or its step is abandoned; the

@@ -150,6 +150,11 @@ impl Bytes<'_> {
     }
 
     #[inline]
+    pub fn store_u16(&mut self, at: u32, value: u16) -> Result<(), Errno> {
+        self.store_array(at, value.to_le_bytes())
+    }
+
+    #[inline]
     pub fn store_u32(&mut self, at: u32, value: u32) -> Result<(), Errno> {
         self.store_array(at, value.to_le_bytes())
     }
@@ -159,7 +164,7 @@ impl Bytes<'_> {
         self.store_array(at, value.to_le_bytes())
     }
 
-    #[inline]
+    #[inline(always)]
     fn store_array<const N: usize>(&mut self, at: u32, from: [u8; N]) -> Result<(), Errno> {
         if let Bytes::Own(bytes) = self {
             let rest = bytes.get_mut(at as usize..).ok_or(Errno::FAULT)?;

@@ -281,13 +281,14 @@ impl Process {
         check_address(memory, address)?;
         memory.check(received, 4)?;
         memory.check(found, 2)?;
-        let mut channel = SocketChannel::new(Way::In, &descriptor)?;
+        let channel = SocketChannel::new(Way::In, &descriptor)?;
+        let mut transfer = Transfer { channel, until: Until::Once, system };
         let peek = if flags & riflags::PEEK != 0 { flag::PEEK } else { 0 };
-        channel.request.flags |= peek | must_not_wait(flags);
-        let is_stream = !channel.datagrams;
-        let is_all = flags & !DONTWAIT == riflags::WAITALL && is_stream;
-        let until = if is_all { Until::All } else { Until::Once };
-        let mut transfer = Transfer { channel, until, system };
+        transfer.channel.request.flags |= peek | must_not_wait(flags);
+        let is_stream = !transfer.channel.datagrams;
+        if is_stream && flags & !DONTWAIT == riflags::WAITALL {
+            transfer.until = Until::All;
+        }
         let moved = transfer.run(memory, iovs, count)?;
         let reply = transfer.channel.reply;
         let is_cut = !is_stream && reply.value > u64::from(moved);
@@ -301,7 +302,7 @@ impl Process {
             false => store_address(memory, address, &reply)?,
         }
         memory.store_u32(received, moved)?;
-        memory.store(found, &result.to_le_bytes())?;
+        memory.store_u16(found, result)?;
         Ok(())
     }
 
@@ -340,15 +341,17 @@ impl Process {
             return Err(Errno::INVAL.into());
         }
         memory.check(sent, 4)?;
-        let mut channel = SocketChannel::new(Way::Out, &descriptor)?;
-        channel.request.flags |= must_not_wait(flags);
-        if channel.datagrams && address != 0 {
+        let channel = SocketChannel::new(Way::Out, &descriptor)?;
+        let until = channel.until();
+        let mut transfer = Transfer { channel, until, system };
+        let request = &mut transfer.channel.request;
+        request.flags |= must_not_wait(flags);
+        if transfer.channel.datagrams && address != 0 {
             let (address, port) = endpoint(memory, address)?;
             self.reach.connect(address, port)?;
-            (channel.request.address, channel.request.port) = (address, port);
+            (request.address, request.port) = (address, port);
         }
-        let until = channel.until();
-        let moved = Transfer { channel, until, system }.run(memory, iovs, count)?;
+        let moved = transfer.run(memory, iovs, count)?;
         memory.store_u32(sent, moved)?;
         Ok(())
     }

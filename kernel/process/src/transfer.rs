@@ -109,6 +109,7 @@ pub(crate) struct SocketChannel {
 
 impl SocketChannel {
     /// Fails with [`Errno::NOTSOCK`] if this is no socket.
+    #[inline]
     pub fn new(way: Way, descriptor: &Descriptor) -> Result<SocketChannel, Errno> {
         let op = if way == Way::In { net::Op::Receive } else { net::Op::Send };
         let datagrams = descriptor.kind == filetype::DATAGRAMS;
@@ -123,10 +124,12 @@ impl SocketChannel {
 }
 
 impl Channel for SocketChannel {
+    #[inline]
     fn reads(&self) -> bool {
         self.request.op == net::Op::Receive as u16
     }
 
+    #[inline]
     fn has_datagrams(&self) -> bool {
         self.datagrams
     }

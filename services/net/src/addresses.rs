@@ -198,10 +198,12 @@ pub fn is_link_local(address: Address) -> bool {
 /// Returns the side that packets to `address` take, and the address that they get; unspecified ones
 /// mean this chip, and [`NAMES`] the server of names. `None`: there is no way.
 pub fn route(outside: Option<&Addresses>, address: Address) -> Option<(Side, Address)> {
-    match address {
-        ANY | LOCALHOST_V6 => return Some((Side::Loopback, LOCALHOST_V6)),
-        ANY_V4 | LOCALHOST => return Some((Side::Loopback, LOCALHOST)),
-        _ => {}
+    // Patterns would compare byte by byte.
+    if address == LOCALHOST || address == ANY_V4 {
+        return Some((Side::Loopback, LOCALHOST));
+    }
+    if address == LOCALHOST_V6 || address == ANY {
+        return Some((Side::Loopback, LOCALHOST_V6));
     }
     let outside = outside?;
     let address = if address == NAMES { outside.v4?.names? } else { address };
@@ -232,18 +234,13 @@ impl Local {
     }
 
     /// Returns whether it hears what is sent to `address`, which is one.
+    #[inline]
     pub fn hears(self, address: Address) -> bool {
-        let (v4, v6) = self.families();
-        match self.address {
-            ANY | ANY_V4 => {
-                if to_v4(address).is_some() {
-                    v4
-                } else {
-                    v6
-                }
-            }
-            own => own == address,
+        if self.address == address {
+            return true;
         }
+        let (v4, v6) = self.families();
+        self.specific().is_none() && if to_v4(address).is_some() { v4 } else { v6 }
     }
 
     /// Returns whether two sockets cannot have the same port.
@@ -254,7 +251,8 @@ impl Local {
 
     /// Returns its address, if it is one.
     pub fn specific(self) -> Option<Address> {
-        (!matches!(self.address, ANY | ANY_V4)).then_some(self.address)
+        // A pattern would compare byte by byte.
+        (self.address != ANY && self.address != ANY_V4).then_some(self.address)
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::addresses::{Local, Peer, Side, bytes_of, to_ip};
 use crate::operations::{at_port, filled, moved};
 use crate::service::{Call, Halt, Key, Net, Result};
-use crate::sockets::{Datagrams, Kind, Socket};
+use crate::sockets::{Datagrams, Kind};
 use abi::net::{ANY, DATAGRAM, Errno, Reply, flag};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::udp;
@@ -39,7 +39,8 @@ impl Net {
     fn bind_udp(&mut self, place: u32, wanted: u16, local: Local) -> Result<u16> {
         let port = self.port(wanted, true, local)?;
         let inbox = self.stack.add_inbox(self.leaves(place))?;
-        let own = Datagrams { port, local, inbox, outside: None };
+        let (is_near, receiver) = (false, place);
+        let own = Datagrams { port, local, inbox, is_near, receiver, outside: None };
         if let Some(kind) = self.handles.get_mut(place) {
             *kind = Kind::Udp(own);
         }
@@ -105,6 +106,7 @@ impl Net {
         };
         let own = self.udp(place)?;
         own.inbox.keep(peer);
+        own.is_near = side == Side::Loopback;
         let local = own.local.specific().unwrap_or(local);
         if let Some(socket) = self.handles.socket_mut(place) {
             (socket.address, socket.peer) = (local, Some(peer));
@@ -114,10 +116,14 @@ impl Net {
 
     pub(crate) fn send_datagram(&mut self, call: &Call<'_>, place: u32) -> Result<Reply> {
         let socket = self.handles.socket(place).ok_or(Errno::Badf)?;
-        let (address, port) = match (call.request.address, call.request.port) {
-            (ANY, 0) => socket.peer.ok_or(Errno::Destaddrreq)?,
-            to => to,
-        };
+        let (mut address, mut port) = (call.request.address, call.request.port);
+        if port == 0 && address == ANY {
+            let peer = socket.peer.ok_or(Errno::Destaddrreq)?;
+            if let Kind::Udp(Datagrams { is_near: true, port, .. }) = socket.kind {
+                return self.deliver(call, place, ((socket.address, port), peer));
+            }
+            (address, port) = peer;
+        }
         socket.reaches(address)?;
         let (side, to) = self.stack.endpoint(address, port)?;
         let length = call.request.length as usize;
@@ -132,20 +138,11 @@ impl Net {
         if length > most || length > call.bulk.len() {
             return Err(Errno::Msgsize.into());
         }
-        let is_bound = self.udp(place).is_ok();
         let (datagram, port) = (&call.bulk[..length], self.port_of(place)?);
         if side == Side::Loopback {
             let to: Peer = (bytes_of(to.addr), to.port);
             let from = (self.udp(place)?.local.specific().unwrap_or(to.0), port);
-            let receiver = self.handles.hears_datagram(to, from);
-            if let Some(place) = receiver {
-                self.udp(place)?.inbox.push(from, datagram);
-            }
-            // A socket that was bound just now may have taken the room of a stream.
-            if is_bound {
-                (self.is_direct, self.reached) = (true, receiver);
-            }
-            return Ok(moved(length));
+            return self.deliver(call, place, (from, to));
         }
         let socket = self.part_outside(place)?;
         self.stack.touch();
@@ -156,18 +153,38 @@ impl Net {
         }
     }
 
+    /// Puts a datagram into the inbox of the socket on this chip that hears it, if one does.
+    fn deliver(&mut self, call: &Call<'_>, place: u32, (from, to): (Peer, Peer)) -> Result<Reply> {
+        let length = call.request.length as usize;
+        let datagram = call.bulk.get(..length).filter(|_| length <= DATAGRAM);
+        let datagram = datagram.ok_or(Errno::Msgsize)?;
+        let likely = self.udp(place)?.receiver;
+        let receiver = self.handles.hears_datagram(likely, to, from);
+        if let Some(at) = receiver {
+            self.udp(at)?.inbox.push(from, datagram);
+            if at != likely {
+                self.udp(place)?.receiver = at;
+            }
+        }
+        (self.is_direct, self.reached) = (true, receiver);
+        Ok(moved(length))
+    }
+
     pub(crate) fn receive_datagram(&mut self, call: &mut Call<'_>, place: u32) -> Result<Reply> {
         let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
-        self.is_direct = self.udp(place).is_ok();
         self.port_of(place)?;
-        let inbox = &mut self.udp(place)?.inbox;
+        self.is_direct = true;
+        let socket = self.handles.socket_mut(place).ok_or(Errno::Badf)?;
+        let flags = socket.flags();
+        let Kind::Udp(Datagrams { inbox, .. }) = &mut socket.kind else {
+            return Err(Errno::Inval.into());
+        };
         let found = inbox.peek(&mut call.bulk[..length]);
         let ((address, port), bytes) = found.ok_or(Halt::Park(Key::Readable(place)))?;
         if !peeks {
             inbox.pop();
         }
         let value = bytes as u64;
-        let flags = self.handles.socket(place).map_or(0, Socket::flags);
         Ok(Reply { address, port, flags, value, ..filled(bytes.min(length)) })
     }
 }

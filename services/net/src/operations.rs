@@ -285,16 +285,10 @@ impl Net {
     pub(crate) fn do_receive(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let length = call.length();
         let peeks = call.request.flags & flag::PEEK != 0;
-        let error = self.handles.place(call.request.handle).ok();
-        let error = error.and_then(|place| self.handles.pending(place));
         let (place, stream) = match self.entry(call)? {
             (place, Kind::Udp(_) | Kind::FreshUdp) => return self.receive_datagram(call, place),
-            (_, Kind::Ended(ended)) => {
-                return ended.receive(&mut call.bulk[..length], peeks, error);
-            }
-            (place, &mut Kind::Loopback(near)) => {
-                return self.receive_near(call, (place, near), peeks, error);
-            }
+            (place, Kind::Ended(_)) => return self.receive_rest(call, place, peeks),
+            (place, &mut Kind::Loopback(near)) => return self.receive_near(call, place, near),
             (place, &mut Kind::Stream(stream)) => (place, stream),
             _ => return Err(Errno::Notconn.into()),
         };
@@ -371,14 +365,8 @@ impl Net {
         }
     }
 
-    fn receive_near(
-        &mut self,
-        call: &mut Call<'_>,
-        (place, near): (u32, Near),
-        peeks: bool,
-        error: Option<Errno>,
-    ) -> Result<Reply> {
-        let length = call.length();
+    fn receive_near(&mut self, call: &mut Call<'_>, place: u32, near: Near) -> Result<Reply> {
+        let (length, peeks) = (call.length(), call.request.flags & flag::PEEK != 0);
         let seen = self.stack.pairs.see(near.end).ok_or(Errno::Badf)?;
         let (is_readable, reached) = (seen.is_readable(), seen.other.socket);
         let shut = self.handles.socket(place).is_some_and(|socket| socket.shut_read);
@@ -386,7 +374,7 @@ impl Net {
         match self.stack.pairs.receive(near.end, &mut call.bulk[..length], peeks) {
             0 if length > 0 && !is_readable && !shut => Err(Halt::Park(Key::Readable(place))),
             0 if length > 0
-                && let Some(error) = error =>
+                && let Some(error) = self.handles.pending(place) =>
             {
                 Err(error.into())
             }
@@ -433,19 +421,25 @@ impl Net {
     }
 }
 
-impl Ended {
-    /// Receives what is left, then `error`, then the end.
-    fn receive(&mut self, into: &mut [u8], peeks: bool, error: Option<Errno>) -> Result<Reply> {
-        if self.rest.is_empty()
+impl Net {
+    /// Receives what a connection that has ended left, then its error, then the end.
+    fn receive_rest(&mut self, call: &mut Call<'_>, place: u32, peeks: bool) -> Result<Reply> {
+        let length = call.length();
+        let into = &mut call.bulk[..length];
+        let error = self.handles.pending(place);
+        let Some(Kind::Ended(Ended { rest, .. })) = self.handles.get_mut(place) else {
+            return Err(Errno::Badf.into());
+        };
+        if rest.is_empty()
             && !into.is_empty()
             && let Some(error) = error
         {
             return Err(error.into());
         }
-        let bytes = into.len().min(self.rest.len());
-        into.iter_mut().zip(&self.rest).for_each(|(to, byte)| *to = *byte);
+        let bytes = into.len().min(rest.len());
+        into.iter_mut().zip(&*rest).for_each(|(to, byte)| *to = *byte);
         if !peeks {
-            self.rest.drain(..bytes);
+            rest.drain(..bytes);
         }
         Ok(filled(bytes))
     }

@@ -245,7 +245,11 @@ impl Net {
     }
 
     /// Wakes the callers that wait at a socket and can continue.
+    #[inline]
     fn wake_at(&mut self, place: u32, effects: &mut dyn Effects) {
+        if self.parked.is_empty() {
+            return;
+        }
         for key in [Key::Readable(place), Key::Writable(place)] {
             if is_ready(&self.handles, &self.stack, key) {
                 self.parked.wake(key, effects);

@@ -66,6 +66,10 @@ pub struct Datagrams {
     pub local: Local,
     /// What it has received, from either side.
     pub inbox: Inbox,
+    /// Whether its only peer is on this chip.
+    pub is_near: bool,
+    /// The place of the socket that has got its last datagram on loopback.
+    pub receiver: u32,
     /// Once datagrams come from outside, or go there.
     pub outside: Option<SocketHandle>,
 }
@@ -344,13 +348,13 @@ impl Handles {
         (from..self.openings.places()).find(|&place| self.openings.get(place).is_some_and(mine))
     }
 
-    /// Returns the UDP socket that gets a datagram to `to` from `from`.
-    pub fn hears_datagram(&self, to: Peer, from: Peer) -> Option<u32> {
-        let hears = |socket: &Socket| match &socket.kind {
-            Kind::Udp(own) => own.hears(to, from, socket.peer),
+    /// Returns the UDP socket that gets a datagram to `to` from `from`; likely the one at `likely`.
+    pub fn hears_datagram(&self, likely: u32, to: Peer, from: Peer) -> Option<u32> {
+        let hears = |place: u32| match self.socket(place) {
+            Some(Socket { kind: Kind::Udp(own), peer, .. }) => own.hears(to, from, *peer),
             _ => false,
         };
-        (0..self.places()).find(|&place| self.socket(place).is_some_and(hears))
+        if hears(likely) { Some(likely) } else { (0..self.places()).find(|&place| hears(place)) }
     }
 
     /// Returns whether a UDP socket has this port, and hears what one at `local` would.

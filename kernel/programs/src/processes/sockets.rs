@@ -45,6 +45,7 @@ impl Guest {
         reply
     }
 
+    #[inline]
     fn carry_to_net(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
         self.count_message();
         // A connection that was begun is not begun twice.

@@ -32,7 +32,7 @@ fn soon(world: &mut World<'_>, mut done: impl FnMut(&mut World<'_>) -> bool) {
     }
 }
 
-fn state(world: &mut World<'_>, handle: u64) -> State {
+pub fn state(world: &mut World<'_>, handle: u64) -> State {
     let reply = world.ask(Request::new(Op::State, handle), &mut []).unwrap();
     State::from_code(reply.state).unwrap()
 }
@@ -169,40 +169,6 @@ fn a_connected_socket_is_not_ready_for_datagrams_of_others(hosts: Hosts) {
     }
     assert_eq!(world.receive(near, &mut [0; 20]), Ok(12));
     assert_eq!(poll(&mut world), 0);
-}
-
-fn a_connection_that_is_reset_before_its_connect_returns_fails(hosts: Hosts) {
-    let fake = device();
-    let mut world = World::open(&fake, 22);
-    let far = world.peer.listen(80);
-    let near = world.socket(Op::Tcp);
-    let request = Request { address: hosts.peer, port: 80, ..Request::new(Op::Connect, near) };
-    let event = Event::Request { token: token(0, 3), request, bulk: &mut [] };
-    assert_eq!(world.event(0, event), None, "it waits");
-    world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
-    world.peer.stream(far).abort();
-    world.until(100, |it| state(it, near) == State::Reset);
-    let event = Event::Again { token: token(0, 3), request, bulk: &mut [] };
-    assert_eq!(world.event(0, event).unwrap().errno(), Errno::Connreset);
-    assert_eq!(world.receive(near, &mut [0; 9]), Ok(0), "it was reported");
-}
-
-fn a_connection_that_is_reset_before_it_is_accepted_says_so_once(hosts: Hosts) {
-    let fake = device();
-    let mut world = World::open(&fake, 23);
-    let listener = world.listen(80, 4);
-    let far = [3000, 3001].map(|port| world.peer.connect(hosts, 80, port));
-    let is_open = |world: &mut World<'_>, far| world.peer.stream(far).may_send();
-    world.until(100, |it| far.iter().all(|&far| is_open(it, far)));
-    world.run(20);
-    far.into_iter().for_each(|far| world.peer.stream(far).abort());
-    world.run(20);
-    let accept = |it: &mut World<'_>| it.ask(Request::new(Op::Accept, listener), &mut []);
-    let [first, second] = [(); 2].map(|()| accept(&mut world).unwrap().handle);
-    assert_eq!(world.receive(first, &mut [0; 9]), Err(Errno::Connreset));
-    assert_eq!(world.receive(first, &mut [0; 9]), Ok(0), "it was reported");
-    assert_eq!(world.send(second, &mut [1]), Err(Errno::Connreset));
-    assert_eq!(world.send(second, &mut [1]), Err(Errno::Pipe));
 }
 
 fn hosts_beyond_the_gateway_are_reached_through_it(hosts: Hosts) {
@@ -485,8 +451,6 @@ for_both_families! {
     the_own_address_is_reached_without_a_frame
     datagrams_go_out_and_come_in
     a_connected_socket_is_not_ready_for_datagrams_of_others
-    a_connection_that_is_reset_before_its_connect_returns_fails
-    a_connection_that_is_reset_before_it_is_accepted_says_so_once
     hosts_beyond_the_gateway_are_reached_through_it
     a_connect_is_refused_or_not_answered
     a_silent_neighbour_delays_no_other

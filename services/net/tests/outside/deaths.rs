@@ -85,31 +85,6 @@ fn the_death_of_a_kernel_resets_its_connections_outside(hosts: Hosts) {
     assert_eq!(world.net.census(), [0; 4]);
 }
 
-/// More connections than the device has buffers.
-const MANY: usize = 24;
-
-fn resets_wait_for_buffers(hosts: Hosts) {
-    let fake = device();
-    let mut world = World::open(&fake, 17);
-    let request = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
-    let far = [(); MANY].map(|()| {
-        let far = world.peer.listen(80);
-        let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
-        let near = world.event(1, event).unwrap().handle;
-        assert_eq!(world.connect(near, hosts.peer, 80), Err(Errno::Inprogress));
-        world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
-        far
-    });
-    // The device completes nothing for a moment, in which there are buffers for some of the resets.
-    fake.model.borrow_mut().stalls = true;
-    world.event(0, Event::Gone(DomainId(1), Epoch(1)));
-    fake.model.borrow_mut().stalls = false;
-    world.event(0, Event::Device);
-    world.until(100, |it| far.iter().all(|&far| it.peer.stream(far).state() == tcp::State::Closed));
-    assert_eq!(world.net.census(), [0; 4]);
-}
-
 for_both_families! {
     the_death_of_a_kernel_resets_its_connections_outside
-    resets_wait_for_buffers
 }

@@ -20,4 +20,5 @@ mod faults;
 mod frames;
 mod hostile;
 mod hosts;
+mod resets;
 mod world;
