@@ -1,7 +1,7 @@
 //! One thing at a time, over a cable without faults.
 
 use crate::hosts::{Hosts, V4, V6};
-use crate::world::{World, config, configure, device, token};
+use crate::world::{World, config, configure, device};
 use abi::ethernet::Config;
 use abi::net::{ANY, Address, Entry, Errno, Interface, LAST, Link, Op, Poll, Request, State, v4};
 use abi::net::{option, ready, shut};
