@@ -147,6 +147,8 @@ impl<'a> Talk<'a> {
     fn exchange(&self, sent: Option<(u16, &[u64], &mut Option<Block>)>) -> Result<Message, Over> {
         let bytes = sent.as_ref().map_or(Vec::new(), |sent| fields_of(sent.1));
         let mut fields = [0; 8 * WORDS];
+        // Servers let blocks be copied to where they are wanted.
+        let mut place = if self.may_end { vec![0; LONGEST as usize] } else { Vec::new() };
         let mut message =
             sent.map(|(tag, _, block)| Outgoing { tag, bytes: &bytes, block, ends: [None; 2] });
         loop {
@@ -154,10 +156,12 @@ impl<'a> Talk<'a> {
                 bytes: &mut fields,
                 block: LONGEST as usize,
                 has_memory: true,
+                place: self.may_end.then_some(&mut place),
                 ends: 2,
             };
             match self.user().exchange(self.end, (message.take(), room), (&find, true)) {
-                Ok(arrived) => {
+                Ok(mut arrived) => {
+                    arrived.block = arrived.block.and_then(|block| gathered(block, &place));
                     let words = [0, 1].map(|at| word(&fields, at));
                     let mut more = 2..arrived.length / 8;
                     assert!(more.all(|at| word(&fields, at) == words[0]), "fields differ");
@@ -213,6 +217,14 @@ impl<'a> Talk<'a> {
         let channels = &self.session.kernel.channels;
         let holder = Holder { pid: self.tree, name: b"talk" };
         channels.close(self.around(), self.end, holder).expect("it is there");
+    }
+}
+
+/// Returns a block with its bytes, which may be in `place`.
+fn gathered(block: Block, place: &[u8]) -> Option<Block> {
+    match block.part(0, 1) {
+        [] => Block::of(&place[..block.len()]),
+        _ => Some(block),
     }
 }
 

@@ -36,6 +36,8 @@ enum Memory {
     Own(Vec<Vec<u8>>),
     Lent(Box<dyn Lent>),
     Passed(Box<dyn Passed>),
+    /// Where its receiver wants it.
+    Placed,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl Block {
         Block { memory: Memory::Passed(memory), length }
     }
 
+    /// Returns a block whose bytes are where its receiver wants them, and nowhere else.
+    pub fn placed(length: usize) -> Block {
+        Block { memory: Memory::Placed, length }
+    }
+
     /// Returns whether it is in pages of a program, which can be [put](Block::put) elsewhere.
     pub fn passes(&self) -> bool {
         matches!(self.memory, Memory::Passed(_))
@@ -113,7 +120,7 @@ impl Block {
     /// Returns where other kernels can read it, if they can: its offset in what its kernel lends.
     pub fn place(&self) -> Option<u64> {
         match &self.memory {
-            Memory::Own(_) | Memory::Passed(_) => None,
+            Memory::Own(_) | Memory::Passed(_) | Memory::Placed => None,
             Memory::Lent(memory) => Some(memory.place()),
         }
     }
@@ -137,6 +144,7 @@ impl Block {
                     bytes => pages.page(number).get(..bytes).unwrap_or_default(),
                 }
             }
+            Memory::Placed => &[],
         }
     }
 
@@ -145,7 +153,7 @@ impl Block {
         if self.passes() { PAGE } else { PIECE }
     }
 
-    /// Returns the pieces in order, each with its offset.
+    /// Returns the pieces in order, each with its offset. One that is placed has no bytes.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let size = self.size_of_piece();
         (0..self.length.div_ceil(size)).map(move |number| (number * size, self.piece(number)))

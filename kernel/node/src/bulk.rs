@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::addr::{PAGE, PhysAddr};
 use base::id::DomainId;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -127,22 +128,34 @@ impl Bulk {
     /// Appends bytes of another kernel's region, as they are now, to a vector that has room for
     /// them. Appends nothing if there is no room, or they are not in the region.
     pub fn append(&self, owner: DomainId, place: u64, bytes: usize, to: &mut Vec<u8>) {
-        let Some(area) = self.areas.get(owner.index()) else { return };
-        let Some(at) = area.place(place, bytes) else { return };
-        let room = to.spare_capacity_mut();
-        if owner == self.me || room.len() < bytes {
-            return;
+        let Some(room) = to.spare_capacity_mut().get_mut(..bytes) else { return };
+        if self.copy(owner, place, room) {
+            // SAFETY: there was room for the bytes, and they are there now.
+            unsafe { to.set_len(to.len() + bytes) };
         }
+    }
+
+    /// Copies bytes of another kernel's region, as they are now. Returns false if they are not in
+    /// the region.
+    pub fn read(&self, owner: DomainId, place: u64, into: &mut [u8]) -> bool {
+        // SAFETY: what is written there is bytes.
+        let into = unsafe { &mut *(core::ptr::from_mut(into) as *mut [MaybeUninit<u8>]) };
+        self.copy(owner, place, into)
+    }
+
+    fn copy(&self, owner: DomainId, place: u64, into: &mut [MaybeUninit<u8>]) -> bool {
+        let area = self.areas.get(owner.index()).filter(|_| owner != self.me);
+        let Some(at) = area.and_then(|area| area.place(place, into.len())) else { return false };
         // No line is dirty, so nothing is written back. An instruction that only invalidates needs
         // the right to write on AArch64.
-        arch::cache::clean_invalidate(at, bytes);
+        arch::cache::clean_invalidate(at, into.len());
         // SAFETY: the bytes are in a region that is mapped for good. Nothing of this kernel writes
         // them, and they are in no Rust object: another kernel's stores can only make the copy
-        // worthless. The vector has room for them, and has them afterwards.
+        // worthless.
         unsafe {
-            core::ptr::copy_nonoverlapping(at as *const u8, room.as_mut_ptr().cast(), bytes);
-            to.set_len(to.len() + bytes);
+            core::ptr::copy_nonoverlapping(at as *const u8, into.as_mut_ptr().cast(), into.len());
         }
+        true
     }
 }
 

@@ -39,7 +39,7 @@ use crate::peers::Peers;
 use arch::lock::{Guard, Lock};
 use base::id::{DomainId, Epoch};
 use blocks::{Blocks, NAME, fields_of};
-pub use blocks::{Brought, place_in};
+pub use blocks::{Brought, LENT, place_in};
 use cells::{Cells, Payload, cells_for};
 pub use contracts::Find;
 use contracts::{Terms, hash_of, side, terms};

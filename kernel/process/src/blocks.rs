@@ -103,6 +103,15 @@ pub(crate) fn prepare(
     Ok(true)
 }
 
+/// Returns the memory of room for a block, if only the calling thread can access it.
+pub(crate) fn place<'m>(memory: &'m mut Bytes<'_>, [at, length]: [u32; 2]) -> Option<&'m mut [u8]> {
+    let (at, length) = (at as usize, (length as usize).min(LONGEST_BLOCK));
+    match memory {
+        Bytes::Own(bytes) if length != 0 => bytes.get_mut(at..at.checked_add(length)?),
+        _ => None,
+    }
+}
+
 /// Stores a block that was received into room that was prepared for it.
 pub(crate) fn store(
     memory: &mut Bytes<'_>,

@@ -279,9 +279,12 @@ impl Process {
         let room = (room as usize).min(INLINE);
         let (bytes, sending) = scratch.split_at_mut(INLINE);
         let bytes = bytes.get_mut(..room).ok_or(Errno::INVAL)?;
-        let mut into = Room { bytes, block: block as usize, has_memory, ends };
+        let mut into = Room { bytes, block: block as usize, has_memory, place: None, ends };
         let received = match sent {
-            None => system.receive(end, &self.contracts, &mut into, waits)?,
+            None => {
+                into.place = blocks::place(program, asked.block).filter(|_| has_memory);
+                system.receive(end, &self.contracts, &mut into, waits)?
+            }
             Some(message) => {
                 let bytes = load_fields(program, sending, message.bytes)?;
                 let stays = [asked.bytes, [message_at, MESSAGE], asked.block];
@@ -289,6 +292,7 @@ impl Process {
                 let mut out = blocks::load(program, system, end, (message, stays))?;
                 let (block, ends) = (&mut out, [None; ENDPOINTS]);
                 let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
+                into.place = blocks::place(program, asked.block).filter(|_| has_memory);
                 let called = system.call(end, &self.contracts, outgoing, &mut into);
                 blocks::unload(program, out, message.block);
                 called?

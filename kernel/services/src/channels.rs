@@ -13,7 +13,7 @@ use kernel_contract::exchange::{Arrived, Called, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Refusal;
 use kernel_node::Node;
-use kernel_platform::channels::{BlockName, Brought, Failure, Find, place_in};
+use kernel_platform::channels::{BlockName, Brought, Failure, Find, LENT, place_in};
 use kernel_platform::peers::{CallFailure, Peers, Procedure, with_room};
 use kernel_sched::Handoff;
 use zerocopy::IntoBytes;
@@ -99,7 +99,7 @@ impl<S: Fn() -> bool> User<'_, S> {
             idle::to_program(kernel);
             if let Err(Failure::Far(name)) = received {
                 // That takes long, and does not look at what peers send.
-                let got = self.fetch(name);
+                let got = self.fetch(name, room.place.as_deref_mut());
                 idle::to_program(kernel);
                 brought = Some(got?);
                 continue;
@@ -159,17 +159,23 @@ impl<S: Fn() -> bool> User<'_, S> {
         Ok(())
     }
 
-    /// Copies a block from the kernel that has it: from the memory that it lends, or part by part.
-    /// For one that is in its message, brings memory.
-    fn fetch(&self, name: BlockName) -> Result<Brought, Failed> {
+    /// Copies a block from the kernel that has it: from the memory that it lends, into the
+    /// receiver's room if there is one, or part by part. For one that is in its message, brings
+    /// memory.
+    fn fetch(&self, name: BlockName, mut room: Option<&mut [u8]>) -> Result<Brought, Failed> {
         if name.is_in_message() {
             let block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
             return Ok(Brought { name, block: Some(block) });
         }
-        let block = match self.read_lent(&name) {
+        let block = match self.read_lent(&name, room.as_deref_mut()) {
             Ok(Some(block)) => Ok(block),
             Ok(None) => self.fetch_parts(&name),
-            Err(why) => Err(why),
+            Err(why) => {
+                // It may have bytes of a block that is not for this receiver.
+                let written = room.and_then(|room| room.get_mut(..name.length as usize));
+                written.into_iter().for_each(|bytes| bytes.fill(0));
+                Err(why)
+            }
         };
         match block {
             Ok(block) => Ok(Brought { name, block: Some(block) }),
@@ -179,8 +185,12 @@ impl<S: Fn() -> bool> User<'_, S> {
     }
 
     /// Copies a block that its kernel lends. `None`: it does not lend it.
-    fn read_lent(&self, name: &BlockName) -> Result<Option<Block>, Unbrought> {
-        if name.length as usize <= MAX_PAYLOAD {
+    fn read_lent(
+        &self,
+        name: &BlockName,
+        room: Option<&mut [u8]>,
+    ) -> Result<Option<Block>, Unbrought> {
+        if name.length as usize <= LENT {
             return Ok(None);
         }
         let BlockName { id, secret, .. } = *name;
@@ -194,7 +204,7 @@ impl<S: Fn() -> bool> User<'_, S> {
         if at.length != u64::from(name.length) {
             return Err(Unbrought::Lost);
         }
-        let Some(block) = self.session.kernel.channels.read_lent(name.home.kernel, at) else {
+        let Some(block) = self.session.kernel.channels.read_lent(name.home.kernel, at, room) else {
             return Ok(None);
         };
         // It was there all the time if it is there now.

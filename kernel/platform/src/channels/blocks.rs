@@ -5,7 +5,7 @@
 //! and is kept nowhere. Memory for a block is allocated and filled before the lock is taken.
 //! A message whose block is not here is received only with a copy of it or memory for it
 //! ([`Brought`]), so a receive that cannot get that leaves the message where it is. A block of more
-//! than [`MAX_PAYLOAD`] bytes is in bulk memory, where other kernels can read it, if there is room.
+//! than [`LENT`] bytes is in bulk memory, where other kernels can read it, if there is room.
 //!
 //! ```text
 //!   send:     Block --> Blocks (home)      name, fields --> cells --> table
@@ -13,7 +13,7 @@
 //!   receive:  here: Blocks --> Block       there: Failure::Far(name), the caller fetches, again
 //!             in the message: Failure::Far(name), the caller brings memory, again
 //!   fetch:    it is written back, and its name says where it is, or LendBlock does both;
-//!             read it there; FetchBlock of its end: it was there
+//!             read it there, into the receiver's room; FetchBlock of its end: it was there
 //!             elsewhere, or without bulk memory: FetchBlock, part by part
 //! ```
 
@@ -28,12 +28,14 @@ use base::addr::PAGE;
 use base::id::{DomainId, Epoch};
 use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
 use kernel_contract::exchange::{LONGEST_BLOCK, Room};
-use kernel_contract::{Block, Lent};
+use kernel_contract::{Block, INLINE, Lent};
 use kernel_msg::Refusal;
 use kernel_node::bulk::Loan;
 
 /// The most bytes of all blocks of a kernel.
 const BYTES: usize = 2 * LONGEST_BLOCK;
+/// Longer blocks are in bulk memory. Shorter ones may go in their messages.
+pub const LENT: usize = INLINE;
 /// Bytes of a name before the fields.
 pub const NAME: usize = 8 * BlockName::WORDS;
 
@@ -264,7 +266,7 @@ impl Channels {
     /// If the peer is on another kernel, it is written back, so that its reader need not ask for
     /// that. If the peer's end moves later, that is done when the block is read.
     pub fn block(&self, end: u64, bytes: &[u8]) -> Option<Block> {
-        let bulk = self.bulk.as_ref().filter(|_| bytes.len() > MAX_PAYLOAD);
+        let bulk = self.bulk.as_ref().filter(|_| bytes.len() > LENT);
         let Some((loan, bulk)) = bulk.and_then(|bulk| Some((bulk.lend(bytes)?, bulk))) else {
             return Block::of(bytes);
         };
@@ -293,12 +295,16 @@ impl Channels {
         Ok(block.place().map(|place| LentAt { place, length: block.len() as u64 }))
     }
 
-    /// Copies a block from the bulk memory of another kernel. It is worth something if that kernel
-    /// says afterwards that the block is still there. Returns `None` without memory, or if there is
-    /// no such place.
-    pub fn read_lent(&self, home: DomainId, at: LentAt) -> Option<Block> {
+    /// Copies a block from the bulk memory of another kernel: into the receiver's room, if it gives
+    /// that away. It is worth something if that kernel says afterwards that the block is still
+    /// there. Returns `None` without memory, or if there is no such place.
+    pub fn read_lent(&self, home: DomainId, at: LentAt, room: Option<&mut [u8]>) -> Option<Block> {
         let bulk = self.bulk.as_ref()?;
-        Block::filled(usize::try_from(at.length).ok()?, |piece, range| {
+        let length = usize::try_from(at.length).ok()?;
+        if let Some(room) = room.and_then(|room| room.get_mut(..length)) {
+            return bulk.read(home, at.place, room).then(|| Block::placed(length));
+        }
+        Block::filled(length, |piece, range| {
             if let Some(place) = at.place.checked_add(range.start as u64) {
                 bulk.append(home, place, range.len(), piece);
             }
