@@ -19,8 +19,8 @@
  *
  * After a send the block is the receiver's: its bytes here are as before, or zero. One of 16 KiB or
  * more that begins with a page (_Alignas(4096), aligned_alloc) passes without a copy to a receiver
- * on the same kernel whose room begins with a page, too, and has whole pages; bytes of the room
- * after the block may be overwritten.
+ * on the same kernel whose room begins with a page, too, and has whole pages. Bytes of the room
+ * after the block may be overwritten, and all of it if the receive fails.
  *
  * close() closes an end; poll() says when there is a message (POLLIN). */
 #ifndef PENUMBRA_CHANNEL_H

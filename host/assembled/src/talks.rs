@@ -29,6 +29,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const NAMES: [&str; 2] = ["talk.v1.toml", "hello.v1.toml"];
 /// The longest block.
 const LONGEST: u64 = 40_000;
+/// What is in the room for a block.
+const MARK: u8 = 0xa5;
 /// Blocks up to this length go to another kernel in their messages: three of those may be unread.
 const SHORT: usize = 1376 - 8 * WORDS - 32;
 /// Process tree of the servers; callers have the numbers after it.
@@ -148,7 +150,7 @@ impl<'a> Talk<'a> {
         let bytes = sent.as_ref().map_or(Vec::new(), |sent| fields_of(sent.1));
         let mut fields = [0; 8 * WORDS];
         // Servers let blocks be copied to where they are wanted.
-        let mut place = if self.may_end { vec![0; LONGEST as usize] } else { Vec::new() };
+        let mut place = if self.may_end { vec![MARK; LONGEST as usize] } else { Vec::new() };
         let mut message =
             sent.map(|(tag, _, block)| Outgoing { tag, bytes: &bytes, block, ends: [None; 2] });
         loop {
@@ -159,7 +161,12 @@ impl<'a> Talk<'a> {
                 place: self.may_end.then_some(&mut place),
                 ends: 2,
             };
-            match self.user().exchange(self.end, (message.take(), room), (&find, true)) {
+            let received = self.user().exchange(self.end, (message.take(), room), (&find, true));
+            let block = received.as_ref().ok().and_then(|arrived| arrived.block.as_ref());
+            let own = block.filter(|block| block.is_placed()).map_or(0, Block::len);
+            let mut rest = place.iter().skip(own);
+            assert!(rest.all(|byte| [0, MARK].contains(byte)), "a block of others is in the room");
+            match received {
                 Ok(mut arrived) => {
                     arrived.block = arrived.block.and_then(|block| gathered(block, &place));
                     let words = [0, 1].map(|at| word(&fields, at));
@@ -222,10 +229,7 @@ impl<'a> Talk<'a> {
 
 /// Returns a block with its bytes, which may be in `place`.
 fn gathered(block: Block, place: &[u8]) -> Option<Block> {
-    match block.part(0, 1) {
-        [] => Block::of(&place[..block.len()]),
-        _ => Some(block),
-    }
+    if block.is_placed() { Block::of(&place[..block.len()]) } else { Some(block) }
 }
 
 /// Returns the bytes of the block with this number, without end.

@@ -95,6 +95,11 @@ impl Block {
         Block { memory: Memory::Placed, length }
     }
 
+    /// Returns whether it is so.
+    pub fn is_placed(&self) -> bool {
+        matches!(self.memory, Memory::Placed)
+    }
+
     /// Returns whether it is in pages of a program, which can be [put](Block::put) elsewhere.
     pub fn passes(&self) -> bool {
         matches!(self.memory, Memory::Passed(_))

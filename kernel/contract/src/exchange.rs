@@ -39,7 +39,7 @@ pub struct Room<'a> {
     /// Whether there is memory for them. Without it, a block that is to be copied is not received.
     pub has_memory: bool,
     /// That memory, if only the caller can access it: a block may be copied there before it is
-    /// certain that it is received. After a failure it has any bytes, but none of another block.
+    /// certain that it is received. What remains of one that is not is zeros.
     pub place: Option<&'a mut [u8]>,
     /// How many ends the caller can take.
     pub ends: usize,

@@ -103,9 +103,17 @@ pub(crate) fn prepare(
     Ok(true)
 }
 
-/// Returns the memory of room for a block, if only the calling thread can access it.
-pub(crate) fn place<'m>(memory: &'m mut Bytes<'_>, [at, length]: [u32; 2]) -> Option<&'m mut [u8]> {
-    let (at, length) = (at as usize, (length as usize).min(LONGEST_BLOCK));
+/// Returns the memory of room for a block, if only the calling thread can access it. `before`: the
+/// ranges that are written before the block.
+pub(crate) fn place<'m>(
+    memory: &'m mut Bytes<'_>,
+    room: [u32; 2],
+    before: &[[u32; 2]],
+) -> Option<&'m mut [u8]> {
+    if before.iter().any(|range| overlap(*range, room)) {
+        return None;
+    }
+    let (at, length) = (room[0] as usize, (room[1] as usize).min(LONGEST_BLOCK));
     match memory {
         Bytes::Own(bytes) if length != 0 => bytes.get_mut(at..at.checked_add(length)?),
         _ => None,
@@ -120,6 +128,9 @@ pub(crate) fn store(
 ) -> Result<(), Errno> {
     if block.len() > room as usize {
         return Err(Errno::IO);
+    }
+    if block.is_placed() {
+        return Ok(());
     }
     let whole = block.len().next_multiple_of(PAGE);
     if block.passes()

@@ -280,9 +280,13 @@ impl Process {
         let (bytes, sending) = scratch.split_at_mut(INLINE);
         let bytes = bytes.get_mut(..room).ok_or(Errno::INVAL)?;
         let mut into = Room { bytes, block: block as usize, has_memory, place: None, ends };
+        let place_of = |program| match has_memory {
+            true => blocks::place(program, asked.block, &[asked.bytes]),
+            false => None,
+        };
         let received = match sent {
             None => {
-                into.place = blocks::place(program, asked.block).filter(|_| has_memory);
+                into.place = place_of(program);
                 system.receive(end, &self.contracts, &mut into, waits)?
             }
             Some(message) => {
@@ -292,7 +296,7 @@ impl Process {
                 let mut out = blocks::load(program, system, end, (message, stays))?;
                 let (block, ends) = (&mut out, [None; ENDPOINTS]);
                 let outgoing = Outgoing { tag: message.tag, bytes, block, ends };
-                into.place = blocks::place(program, asked.block).filter(|_| has_memory);
+                into.place = place_of(program);
                 let called = system.call(end, &self.contracts, outgoing, &mut into);
                 blocks::unload(program, out, message.block);
                 called?

@@ -74,6 +74,27 @@ impl<S: Fn() -> bool> User<'_, S> {
     pub fn exchange(
         &self,
         end: u64,
+        (message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
+        terms: (Find<'_>, bool),
+    ) -> Result<Arrived, Failed> {
+        let mut copied = 0;
+        let received = self.exchange_by((end, &mut copied), (message, &mut *room), terms);
+        if copied != 0
+            && let Some(place) = &mut room.place
+        {
+            // What was copied there may be of a block that another one has received, or none.
+            let block = received.as_ref().ok().and_then(|arrived| arrived.block.as_ref());
+            let kept = block.filter(|block| block.is_placed()).map_or(0, Block::len);
+            place.get_mut(kept..copied).into_iter().for_each(|foreign| foreign.fill(0));
+        }
+        received
+    }
+
+    /// Does so. Counts the bytes at the start of the room to which a block may have been copied.
+    #[inline(always)]
+    fn exchange_by(
+        &self,
+        (end, copied): (u64, &mut usize),
         (mut message, room): (Option<Outgoing<'_>>, &mut Room<'_>),
         (contracts, waits): (Find<'_>, bool),
     ) -> Result<Arrived, Failed> {
@@ -99,7 +120,10 @@ impl<S: Fn() -> bool> User<'_, S> {
             idle::to_program(kernel);
             if let Err(Failure::Far(name)) = received {
                 // That takes long, and does not look at what peers send.
-                let got = self.fetch(name, room.place.as_deref_mut());
+                let place = room.place.as_deref_mut();
+                let bytes = place.as_ref().map_or(0, |place| place.len());
+                *copied = bytes.min(name.length as usize).max(*copied);
+                let got = self.fetch(name, place);
                 idle::to_program(kernel);
                 brought = Some(got?);
                 continue;
@@ -162,20 +186,15 @@ impl<S: Fn() -> bool> User<'_, S> {
     /// Copies a block from the kernel that has it: from the memory that it lends, into the
     /// receiver's room if there is one, or part by part. For one that is in its message, brings
     /// memory.
-    fn fetch(&self, name: BlockName, mut room: Option<&mut [u8]>) -> Result<Brought, Failed> {
+    fn fetch(&self, name: BlockName, room: Option<&mut [u8]>) -> Result<Brought, Failed> {
         if name.is_in_message() {
             let block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
             return Ok(Brought { name, block: Some(block) });
         }
-        let block = match self.read_lent(&name, room.as_deref_mut()) {
+        let block = match self.read_lent(&name, room) {
             Ok(Some(block)) => Ok(block),
             Ok(None) => self.fetch_parts(&name),
-            Err(why) => {
-                // It may have bytes of a block that is not for this receiver.
-                let written = room.and_then(|room| room.get_mut(..name.length as usize));
-                written.into_iter().for_each(|bytes| bytes.fill(0));
-                Err(why)
-            }
+            Err(why) => Err(why),
         };
         match block {
             Ok(block) => Ok(Brought { name, block: Some(block) }),
@@ -190,7 +209,8 @@ impl<S: Fn() -> bool> User<'_, S> {
         name: &BlockName,
         room: Option<&mut [u8]>,
     ) -> Result<Option<Block>, Unbrought> {
-        if name.length as usize <= LENT {
+        let channels = &self.session.kernel.channels;
+        if name.length as usize <= LENT || !channels.has_bulk() {
             return Ok(None);
         }
         let BlockName { id, secret, .. } = *name;
@@ -204,7 +224,7 @@ impl<S: Fn() -> bool> User<'_, S> {
         if at.length != u64::from(name.length) {
             return Err(Unbrought::Lost);
         }
-        let Some(block) = self.session.kernel.channels.read_lent(name.home.kernel, at, room) else {
+        let Some(block) = channels.read_lent(name.home.kernel, at, room) else {
             return Ok(None);
         };
         // It was there all the time if it is there now.

@@ -166,6 +166,7 @@ impl Net {
                 self.udp(place)?.receiver = at;
             }
         }
+        // A port that was bound just now may have ended a closed stream, for which nothing waits.
         (self.is_direct, self.reached) = (true, receiver);
         Ok(moved(length))
     }

@@ -68,7 +68,8 @@ pub struct Datagrams {
     pub inbox: Inbox,
     /// Whether its only peer is on this chip.
     pub is_near: bool,
-    /// The place of the socket that has got its last datagram on loopback.
+    /// The place of the socket that has got its last datagram on loopback. No two sockets hear the
+    /// same datagram, so if that one does, it is the one.
     pub receiver: u32,
     /// Once datagrams come from outside, or go there.
     pub outside: Option<SocketHandle>,

@@ -121,6 +121,10 @@ impl Rest {
         room: usize,
     ) -> Result<Option<BlockName>, Failure> {
         let Some(bytes) = block.as_ref().map(Block::len) else { return Ok(None) };
+        if block.as_ref().is_some_and(Block::is_placed) {
+            // It was received, and its bytes are not here.
+            return Err(Failure::Blocks);
+        }
         // A contract allows less than 4 GiB.
         let length = bytes as u32;
         if bytes == 0 || NAME + bytes <= room {
@@ -293,6 +297,11 @@ impl Channels {
         let state = self.state.lock();
         let block = state.rest.blocks.read(lend.id, lend.secret).ok_or(Refusal::Refused)?;
         Ok(block.place().map(|place| LentAt { place, length: block.len() as u64 }))
+    }
+
+    /// Returns whether this kernel can read blocks where other kernels lend them.
+    pub fn has_bulk(&self) -> bool {
+        self.bulk.is_some()
     }
 
     /// Copies a block from the bulk memory of another kernel: into the receiver's room, if it gives

@@ -79,12 +79,12 @@ impl State {
             if !fits || ends > room.ends {
                 return Err(Failure::Unfit { bytes: fields_of(payload), block, ends });
             }
-            if let Some(name) = name {
-                rest.can_receive(&name, room, brought.as_ref())?;
-            }
             let new = if ends == 0 { 0 } else { table.new_ends(id, tree) };
             if new > 0 && table.charged_to(tree) + new > ENDS_OF_TREE {
                 return Err(Failure::Full);
+            }
+            if let Some(name) = name {
+                rest.can_receive(&name, room, brought.as_ref())?;
             }
         }
         let received = table.receive(id, &mut rest.follow_by(handoff));

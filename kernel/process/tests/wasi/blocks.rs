@@ -99,6 +99,36 @@ fn received_pages_are_put_and_other_blocks_get_memory() {
 }
 
 #[test]
+fn a_block_comes_straight_to_room_that_nothing_else_uses() {
+    let (odd, page) = (AT + 1, PAGE as u32);
+    for (has_threads, at, length, fields, place) in [
+        (false, odd, LENGTH, [0, 0], Some(LENGTH)),
+        (false, AT, 3 * PAGE, [0, 0], Some(3 * PAGE)),
+        // Its pages pass, others see it, or fields are stored there before.
+        (false, AT, 7 * PAGE, [0, 0], None),
+        (true, odd, LENGTH, [0, 0], None),
+        (false, odd, LENGTH, [odd as u32 + page, 8], None),
+    ] {
+        let (mut program, fd) = program();
+        program.shared = has_threads;
+        let room = ChannelMessage { bytes: fields, ..with_block(at, length, 0) };
+        program.put(RESULT, room.as_bytes());
+        let block = if place.is_some() { Block::placed(9) } else { passed(&pattern()) };
+        program.world.received = [arrives(block)].into();
+        program.ok("channel_receive", &[fd, RESULT, 0]);
+        assert_eq!(program.world.places, [place]);
+        if place.is_some() {
+            let found = (program.u32(RESULT + 12), program.get(at, 10));
+            assert_eq!(
+                found,
+                (9, &[[6; 9].as_slice(), &pattern()[(at - AT) as usize + 9..][..1]].concat()[..])
+            );
+        }
+        program.end();
+    }
+}
+
+#[test]
 fn a_call_takes_no_page_that_its_reply_needs() {
     let inside = (AT + 2 * PAGE as u64) as u32;
     let reply = with_block(AT, LENGTH, 0);

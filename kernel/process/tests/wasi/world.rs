@@ -88,6 +88,8 @@ pub struct World {
     pub passes: bool,
     pub taken: usize,
     pub reserved: usize,
+    /// The bytes of room that each receive could use as it likes.
+    pub places: Vec<Option<usize>>,
     /// Why the next message is not sent.
     pub refusal: Option<kernel_process::Errno>,
     /// What the next receives return.
@@ -122,6 +124,7 @@ impl World {
             passes: false,
             taken: 0,
             reserved: 0,
+            places: Vec::new(),
             refusal: None,
             calls: VecDeque::new(),
             plain: Vec::new(),
@@ -266,6 +269,13 @@ impl Ends for World {
             && copies(block)
         {
             return Ok(Err(Unreceived::Copies));
+        }
+        self.places.push(room.place.as_ref().map(|place| place.len()));
+        if let Some(Ok(Ok(Arrived { block: Some(block), .. }))) = next
+            && block.is_placed()
+            && let Some(place) = &mut room.place
+        {
+            place[..block.len()].fill(6);
         }
         self.received.pop_front().unwrap_or(Err(Interrupted))
     }
