@@ -57,10 +57,7 @@ impl Inbox {
         let Head { from, length } = *self.heads.front()?;
         let length = usize::from(length);
         let some = length.min(into.len());
-        let (first, second) = self.bytes.as_slices();
-        let before = some.min(first.len());
-        into[..before].copy_from_slice(&first[..before]);
-        into[before..some].copy_from_slice(&second[..some - before]);
+        copy_first(&self.bytes, &mut into[..some]);
         Some((from, length))
     }
 
@@ -84,6 +81,16 @@ impl Inbox {
             }
         }
     }
+}
+
+/// Copies as many of a queue's first bytes as there are and fit. Returns their number.
+pub fn copy_first(queue: &VecDeque<u8>, into: &mut [u8]) -> usize {
+    let count = into.len().min(queue.len());
+    let (first, second) = queue.as_slices();
+    let before = count.min(first.len());
+    into[..before].copy_from_slice(&first[..before]);
+    into[before..count].copy_from_slice(&second[..count - before]);
+    count
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The operations of the network service on streams and listeners.
 
 use crate::addresses::{Local, Peer, Side, bytes_of};
+use crate::inbox::copy_first;
 use crate::listener::{Listener, Ready, is_scarce};
 use crate::pairs::End;
 use crate::service::{Call, Halt, Key, Net, Result};
@@ -436,8 +437,7 @@ impl Net {
         {
             return Err(error.into());
         }
-        let bytes = into.len().min(rest.len());
-        into.iter_mut().zip(&*rest).for_each(|(to, byte)| *to = *byte);
+        let bytes = copy_first(rest, into);
         if !peeks {
             rest.drain(..bytes);
         }

@@ -5,6 +5,7 @@
 //! resets the other, as TCP does. A pair lasts until both ends are closed.
 
 use crate::addresses::Peer;
+use crate::inbox::copy_first;
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 use share::Table;
@@ -138,11 +139,7 @@ impl Pairs {
     /// Copies what was received. Unless it `peeks`, that is removed. Returns the number of bytes.
     pub fn receive(&mut self, end: End, into: &mut [u8], peeks: bool) -> usize {
         let Some((own, _)) = self.both(end) else { return 0 };
-        let count = into.len().min(own.inbox.len());
-        let (first, second) = own.inbox.as_slices();
-        let before = count.min(first.len());
-        into[..before].copy_from_slice(&first[..before]);
-        into[before..count].copy_from_slice(&second[..count - before]);
+        let count = copy_first(&own.inbox, into);
         if !peeks {
             own.inbox.drain(..count);
         }
