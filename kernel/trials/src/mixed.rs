@@ -376,12 +376,13 @@ impl Caller {
                 Err(why) => {
                     let called = self.called[peer.index()] == Some(epoch);
                     let answered = state == abi::soc::state::RUNNING && called;
-                    if answered && deaths(kernel) == before {
+                    let excused = || !answered || deaths(kernel) != before;
+                    if !excused() {
                         // One that hangs is silent at once, and reset when another waits for it.
                         answers(&self.session, peer)?;
-                    }
-                    if answered && deaths(kernel) == before {
-                        return Err(format!("a call, though no kernel died: {}", why.text()));
+                        if !excused() {
+                            return Err(format!("a call, though no kernel died: {}", why.text()));
+                        }
                     }
                 }
             }

@@ -420,9 +420,7 @@ impl Net {
         }
         Ok(Reply::default())
     }
-}
 
-impl Net {
     /// Receives what a connection that has ended left, then its error, then the end.
     fn receive_rest(&mut self, call: &mut Call<'_>, place: u32, peeks: bool) -> Result<Reply> {
         let length = call.length();
