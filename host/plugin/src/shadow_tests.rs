@@ -93,10 +93,15 @@ impl Board {
         self.shadow.affects(Site { core, pc: OFFSET + CODE }, effect, &state);
     }
 
-    /// A store through the linear map.
+    /// A store through the linear map by the kernel.
     fn store(&self, pa: u64, value: u64) {
+        self.store_from(OFFSET + CODE, pa, value);
+    }
+
+    /// A store through the linear map by the instruction at `pc`.
+    fn store_from(&self, pc: u64, pa: u64, value: u64) {
         self.write(pa, value);
-        let at = Site { core: 0, pc: OFFSET + CODE };
+        let at = Site { core: 0, pc };
         self.shadow.touched(at, Access::Write, OFFSET + pa, 8, &State::default());
     }
 
@@ -130,6 +135,19 @@ fn a_page_is_reused_after_the_invalidation_of_its_entry() {
             let expected: &[&str] = if flushes { &[] } else { &["memory reused while translated"] };
             assert_eq!(board.kinds(), expected);
         }
+    }
+}
+
+#[test]
+fn a_reset_empties_the_tlb() {
+    for isa in [Isa::Aarch64, Isa::Riscv64] {
+        let board = Board::new(isa, 1);
+        board.store(SLOT, board.leaf());
+        // The stub's stores, with the MMU off.
+        board.store_from(0x4020_01d0, SLOT, 0);
+        board.store_from(0x4020_01d0, MEMORY, 1);
+        board.store(MEMORY, 2);
+        assert_eq!(board.kinds(), [""; 0]);
     }
 }
 
