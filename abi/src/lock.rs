@@ -91,6 +91,12 @@ impl LockWord {
         LockWord((self.0 & !WANTS).wrapping_add(COUNT))
     }
 
+    /// Counts steps that have not changed the word.
+    #[must_use]
+    pub const fn counted(self, steps: u32) -> LockWord {
+        LockWord(self.0.wrapping_add(COUNT.wrapping_mul(steps as u64)))
+    }
+
     /// Knows of life `life`. What broke an earlier one has been dealt with.
     #[must_use]
     #[inline]

@@ -19,10 +19,15 @@
 //! lock, unless that does not take it for [`LOOKS`] looks. So no domain keeps others from the lock
 //! by taking it again and again.
 //!
+//! While no other domain runs, steps leave the lock as it is when they end, so that the next one
+//! finds it taken ([`kept`]): most of what a lock costs is the look at others.
+//!
 //! A domain may stop or die at any access. The soc ends the attempt of a dead one when it fences
 //! it, and marks it as broken if it may have had the lock ([`LockWord::fenced`]). So a domain that
 //! gets the lock also learns whether a former holder died with it, and in which life of the
 //! guarded state. `host/soc/tests/model_locks.rs` explores all schedules.
+
+mod kept;
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -39,6 +44,7 @@ use crate::attend;
 use crate::cpu;
 use crate::shared::Window;
 use crate::words;
+use kept::Kept;
 
 /// One lock, in one kernel. The cores of a domain share its word, so the caller excludes the others
 /// ([`crate::exclusion`]), and is not preempted. No interrupt handler takes the lock.
@@ -48,6 +54,9 @@ pub struct DomainLock {
     /// This domain's word in memory, and its value.
     own: Window,
     value: AtomicU64,
+    /// What this domain keeps, and its words of all locks.
+    kept: &'static Kept,
+    all: Window,
     /// The words of the other domains: of those before this one, then of those after it, then
     /// empty windows.
     others: [Window; MAX_DOMAINS - 1],
@@ -57,6 +66,32 @@ pub struct DomainLock {
     broken: AtomicU32,
     /// How often this domain has taken the lock while others waited for it.
     overtakes: AtomicU32,
+}
+
+/// What this domain keeps.
+static KEPT: Kept = Kept::new();
+
+/// Lets this domain keep its locks after its steps, until [`release_kept`]. To be called when no
+/// other domain runs.
+pub fn keep() {
+    KEPT.begin();
+}
+
+/// Releases the locks that this domain keeps, and keeps none any more. `all`: its words.
+pub fn release_kept(all: &Window) {
+    KEPT.release_all(|lock| leave(all, lock));
+}
+
+/// Returns a number that identifies the step that has a lock, together with the lock's word: a step
+/// that follows on one that has kept the lock does not change the word.
+pub fn kept_steps(lock: u8) -> u32 {
+    KEPT.steps(lock)
+}
+
+/// Releases a lock of this domain that no step has.
+fn leave(all: &Window, lock: u8) {
+    let at = 8 * usize::from(lock);
+    all.publish(at, LockWord(all.load(at)).ended().0);
 }
 
 /// Returns whether the domain of this word has the lock, or keeps others from it.
@@ -82,31 +117,32 @@ impl DomainLock {
         if number >= LOCKS {
             return None;
         }
-        let word = |domain: usize| {
-            let page = size_of::<DomainPage>() * domain;
-            let at = page + offset_of!(DomainPage, locks) + 8 * number;
-            Window::uncached(blob, PhysAddr(blob.window.domains + at as u64), 8)
+        let words = |domain: usize| {
+            let at = size_of::<DomainPage>() * domain + offset_of!(DomainPage, locks);
+            Window::uncached(blob, PhysAddr(blob.window.domains + at as u64), 8 * LOCKS as u64)
         };
-        let own = word(domain.index())?;
-        let mut others = [own.part(0, 0); MAX_DOMAINS - 1];
+        let word = |domain| Some(words(domain)?.part(8 * number, 8));
+        let all = words(domain.index())?;
+        let mut others = [all.part(0, 0); MAX_DOMAINS - 1];
         let at = (0..blob.domains().len()).filter(|&at| at != domain.index());
         for (slot, at) in others.iter_mut().zip(at) {
             *slot = word(at)?;
         }
-        Some(DomainLock::new(number as u8, own, others, domain.index()))
+        Some(DomainLock::new(number as u8, (all, &KEPT), others, domain.index()))
     }
 
     fn new(
         number: u8,
-        own: Window,
+        (all, kept): (Window, &'static Kept),
         others: [Window; MAX_DOMAINS - 1],
         before: usize,
     ) -> DomainLock {
+        let own = all.part(8 * usize::from(number), 8);
         // The soc has ended what an earlier life of this kernel had begun.
         let value = AtomicU64::new(own.load(0));
         let zero = || AtomicU32::new(0);
         let (life, broken, overtakes) = (zero(), zero(), zero());
-        DomainLock { number, own, value, others, before, life, broken, overtakes }
+        DomainLock { number, own, value, kept, all, others, before, life, broken, overtakes }
     }
 
     /// Returns the lock's number.
@@ -117,10 +153,25 @@ impl DomainLock {
     /// Waits for the lock.
     #[inline]
     pub fn acquire(&self) -> DomainGuard<'_> {
-        if !self.attempt() {
+        if !self.has_kept() && !self.attempt() {
             self.wait();
         }
         DomainGuard { lock: self }
+    }
+
+    /// Returns whether this domain has the lock since an earlier step.
+    #[inline]
+    fn has_kept(&self) -> bool {
+        let value = self.value();
+        if !value.blocks() {
+            return false;
+        }
+        let has_it = self.kept.take(self.number);
+        if !has_it {
+            // It was released since.
+            self.value.store(value.ended().0, Ordering::Relaxed);
+        }
+        has_it
     }
 
     /// Returns what this domain, which has the lock, knows from all words.
@@ -207,6 +258,10 @@ impl DomainLock {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
+        if self.kept.keeps() {
+            // Another domain runs, which may want what this one keeps.
+            self.kept.release_all(|lock| leave(&self.all, lock));
+        }
         let mut patience = attend::Patience::default();
         if self.overtakes.load(Ordering::Relaxed) > OVERTAKES {
             self.overtakes.store(0, Ordering::Relaxed);
@@ -263,6 +318,9 @@ impl DomainLock {
 
     #[inline]
     fn release(&self) {
+        if self.kept.keep(self.number) {
+            return;
+        }
         let value = self.value().ended();
         self.value.store(value.0, Ordering::Relaxed);
         // What was done under the lock is visible before it is free.
@@ -290,99 +348,10 @@ impl DomainLock {
         let mut others = [word(me).part(0, 0); MAX_DOMAINS - 1];
         let at = (0..domains).filter(|&at| at != me);
         others.iter_mut().zip(at).for_each(|(slot, at)| *slot = word(at));
-        DomainLock::new(0, word(me), others, me)
+        let kept = Box::leak(Box::new(Kept::new()));
+        DomainLock::new(0, (word(me), kept), others, me)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::thread;
-    use std::vec::Vec;
-
-    #[test]
-    fn four_domains_exclude_each_other() {
-        let window = Window::fresh(5);
-        let threads: Vec<_> = (0..4)
-            .map(|domain| {
-                thread::spawn(move || {
-                    let lock = DomainLock::over(&window, 4, domain);
-                    for _ in 0..2000 {
-                        let _guard = lock.acquire();
-                        let seen = window.load(32);
-                        window.store(32, seen + 1);
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|t| t.join().unwrap());
-        assert_eq!(window.load(32), 8000);
-        assert!((0..4).all(|domain| !LockWord(window.load(8 * domain)).blocks()));
-    }
-
-    #[test]
-    fn an_attempt_at_a_taken_lock_changes_nothing() {
-        let window = Window::fresh(2);
-        let (one, two) = (DomainLock::over(&window, 2, 0), DomainLock::over(&window, 2, 1));
-        let guard = one.acquire();
-        assert!(!two.attempt());
-        let words = || [0, 8].map(|at| LockWord(window.load(at)));
-        assert!(words()[0].blocks() && words()[1].is_idle());
-        drop(guard);
-        assert!(words().iter().all(|word| word.is_idle()) && two.attempt());
-    }
-
-    #[test]
-    fn a_domain_gives_way_to_one_that_waits_but_not_for_ever() {
-        let window = Window::fresh(2);
-        let one = DomainLock::over(&window, 2, 0);
-        let wants = LockWord::default().wanting();
-        window.store(8, wants.0);
-        (0..OVERTAKES).for_each(|_| {
-            assert!(one.attempt());
-            one.release();
-        });
-        assert!(!one.attempt());
-        one.wait();
-        one.release();
-        one.overtakes.store(OVERTAKES, Ordering::Relaxed);
-        // The other one takes the lock when it sees that it is free.
-        thread::scope(|scope| {
-            let taken = scope.spawn(|| {
-                while blocks(&window.part(0, 8)) {
-                    thread::yield_now();
-                }
-                window.store(8, wants.attempt().entered().0);
-                (0..100).for_each(|_| thread::yield_now());
-                window.store(8, wants.attempt().ended().0);
-            });
-            while !blocks(&window.part(8, 8)) && !taken.is_finished() {
-                thread::yield_now();
-            }
-            drop(one.acquire());
-        });
-        assert!(LockWord(window.load(8)).is_idle());
-    }
-
-    #[test]
-    fn the_next_holder_learns_of_lives_and_of_a_death_with_the_lock() {
-        let window = Window::fresh(2);
-        let (one, two) = (DomainLock::over(&window, 2, 0), DomainLock::over(&window, 2, 1));
-        let guard = one.acquire();
-        one.know(3);
-        drop(guard);
-        let guard = two.acquire();
-        assert_eq!(two.known(), Known { life: 3, broken: 0 });
-        two.know(3);
-        std::mem::forget(guard);
-        window.store(8, LockWord(window.load(8)).fenced().0);
-        let guard = one.acquire();
-        assert_eq!(one.known(), Known { life: 3, broken: 3 });
-        one.know(4);
-        drop(guard);
-        let again = DomainLock::over(&window, 2, 1);
-        let guard = again.acquire();
-        assert_eq!(again.known(), Known { life: 4, broken: 3 }, "its former life's death counts");
-        drop(guard);
-    }
-}
+mod tests;

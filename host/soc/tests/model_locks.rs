@@ -1,7 +1,8 @@
 //! Model check of the locks between domains: `arch::domain_lock` access by access, played here,
 //! over the words of `abi::lock`, with the soc's part. Domains stop, die and boot again at any
-//! access. At most one living domain has the lock, one that gets it after a death with the lock
-//! knows of it, and every schedule can end.
+//! access, and keep the lock after their steps until they hear that others run. At most one living
+//! domain has the lock, one that gets it after a death with the lock knows of it, and every schedule
+//! can end.
 
 use abi::lock::{Known, LockWord};
 use stateright::{Checker, Model, Property};
@@ -43,6 +44,9 @@ struct Domain {
     broken: u32,
     /// It has had the lock, and gives way if another one waits.
     yields: bool,
+    /// Its steps keep the lock, which one of them has done.
+    keeps: bool,
+    has_kept: bool,
     is_dead: bool,
     is_fenced: bool,
 }
@@ -57,11 +61,17 @@ struct State {
     /// A domain has used a torn state.
     is_misled: bool,
     deaths: u8,
+    /// How often a domain still may begin to keep the lock.
+    keeping: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Action {
     Step(usize),
+    /// It believes that no other domain runs.
+    Keep(usize),
+    /// It hears that one does.
+    Hear(usize),
     Die(usize),
     Fence(usize),
     Boot(usize),
@@ -83,6 +93,12 @@ enum Bug {
     OldLife,
     /// It frees the lock before it has finished.
     EarlyFree,
+    /// A domain that hears of others does not release what it keeps.
+    Deaf,
+    /// It releases it, also under a step.
+    EarlyLeave,
+    /// It takes the lock as kept which it has released.
+    ForgetLeave,
     /// The soc does not end the attempts of the dead.
     NoFence,
     /// It ends them, and marks none as broken.
@@ -94,6 +110,8 @@ struct Board {
     domains: usize,
     rounds: u8,
     deaths: u8,
+    /// How often domains begin to keep the lock.
+    keeping: u8,
     /// Whether the dead boot again.
     boots: bool,
     bug: Bug,
@@ -108,8 +126,17 @@ fn plain(word: LockWord) -> LockWord {
 impl Domain {
     fn fresh(rounds: u8) -> Domain {
         let next = Next::Attempt;
-        let (is_dead, is_fenced) = (false, false);
-        Domain { next, rounds, life: 0, broken: 0, yields: false, is_dead, is_fenced }
+        Domain {
+            next,
+            rounds,
+            life: 0,
+            broken: 0,
+            yields: false,
+            keeps: false,
+            has_kept: false,
+            is_dead: false,
+            is_fenced: false,
+        }
     }
 
     fn has_it(&self) -> bool {
@@ -148,6 +175,11 @@ impl Board {
         let this = &mut state.domains[me];
         this.next = match this.next {
             Next::Attempt if self.bug == Bug::LookFirst && !own.blocks() => self.look(me, 0),
+            // What the words tell has not changed since.
+            Next::Attempt if this.has_kept => {
+                this.has_kept = false;
+                Next::Know
+            }
             Next::Attempt => {
                 word = own.attempt();
                 (this.life, this.broken) = (own.life(), own.broken());
@@ -212,7 +244,7 @@ impl Board {
                 }
                 let life = if is_good { this.life } else { this.life + 1 };
                 word = if self.bug == Bug::OldLife && is_good { own } else { own.in_life(life) };
-                state.life = life;
+                (state.life, this.life) = (life, life);
                 // With the bug it has not blocked yet.
                 word = if word.blocks() { word } else { word.attempt() };
                 Next::Change
@@ -226,7 +258,8 @@ impl Board {
                 if self.bug == Bug::EarlyFree { Self::round_ended(this) } else { Next::Free }
             }
             Next::Free => {
-                word = own.ended();
+                this.has_kept = this.keeps;
+                word = if this.has_kept { own } else { own.ended() };
                 if self.bug == Bug::EarlyFree { Next::Finish } else { Self::round_ended(this) }
             }
             Next::End => return,
@@ -235,7 +268,10 @@ impl Board {
     }
 
     fn round_ended(this: &mut Domain) -> Next {
-        (this.life, this.broken, this.rounds) = (0, 0, this.rounds - 1);
+        if !this.has_kept {
+            (this.life, this.broken) = (0, 0);
+        }
+        this.rounds -= 1;
         this.yields = true;
         if this.rounds == 0 { Next::End } else { Next::Attempt }
     }
@@ -251,9 +287,27 @@ impl Board {
         state.words[d] = plain(state.words[d]);
     }
 
+    /// A domain releases what it keeps.
+    fn hear(&self, state: &mut State, d: usize) {
+        let (this, word) = (&mut state.domains[d], state.words[d]);
+        this.keeps = false;
+        let is_early = self.bug == Bug::EarlyLeave && this.has_it();
+        if (this.has_kept || is_early) && self.bug != Bug::Deaf {
+            state.words[d] = plain(word.ended());
+            this.has_kept &= self.bug == Bug::ForgetLeave;
+            (this.life, this.broken) =
+                if this.has_kept { (this.life, this.broken) } else { (0, 0) };
+        }
+    }
+
     fn act(&self, state: &mut State, action: Action) {
         match action {
             Action::Step(d) => self.step(state, d),
+            Action::Keep(d) => {
+                state.domains[d].keeps = true;
+                state.keeping -= 1;
+            }
+            Action::Hear(d) => self.hear(state, d),
             Action::Die(d) => {
                 state.domains[d].is_dead = true;
                 state.deaths += 1;
@@ -270,6 +324,8 @@ impl Board {
             match (domain.is_dead, domain.is_fenced) {
                 (false, _) => {
                     actions.push(Action::Step(d));
+                    actions.extend((state.keeping > 0).then_some(Action::Keep(d)));
+                    actions.extend(domain.keeps.then_some(Action::Hear(d)));
                     actions.extend((state.deaths < self.deaths).then_some(Action::Die(d)));
                 }
                 (true, false) => actions.push(Action::Fence(d)),
@@ -292,6 +348,7 @@ impl Board {
             is_torn: false,
             is_misled: false,
             deaths: 0,
+            keeping: self.keeping,
         }
     }
 
@@ -354,8 +411,11 @@ impl Model for Board {
 const ONE: &str = "one domain has the lock";
 const KNOWN: &str = "a death with the lock is known to the next";
 
-const DUO: Board = Board { domains: 2, rounds: 3, deaths: 2, boots: true, bug: Bug::None };
-const TRIO: Board = Board { domains: 3, rounds: 2, deaths: 1, boots: true, bug: Bug::None };
+const DUO: Board =
+    Board { domains: 2, rounds: 3, deaths: 2, keeping: 0, boots: true, bug: Bug::None };
+const TRIO: Board =
+    Board { domains: 3, rounds: 2, deaths: 1, keeping: 0, boots: true, bug: Bug::None };
+const KEEPING: Board = Board { deaths: 1, keeping: 2, ..DUO };
 
 fn check(board: Board) {
     let checker = board.checker().threads(2).spawn_bfs().join();
@@ -377,6 +437,18 @@ fn three_domains_of_which_one_dies() {
 }
 
 #[test]
+fn two_domains_that_keep_the_lock() {
+    check(KEEPING);
+    assert_eq!(KEEPING.stuck(), None);
+    assert_eq!(Board { boots: false, ..KEEPING }.stuck(), None);
+}
+
+#[test]
+fn three_domains_of_which_one_keeps_the_lock() {
+    check(Board { keeping: 1, rounds: 2, deaths: 0, ..TRIO });
+}
+
+#[test]
 fn every_rule_is_needed() {
     let finds = |bug, property| {
         let checker = Board { bug, ..TRIO }.checker().threads(2).spawn_bfs().join();
@@ -390,4 +462,11 @@ fn every_rule_is_needed() {
     finds(Bug::OldLife, KNOWN);
     finds(Bug::NoBroken, KNOWN);
     assert!(Board { bug: Bug::NoFence, boots: false, ..DUO }.stuck().is_some());
+    let finds_kept = |bug| {
+        let checker = Board { bug, ..KEEPING }.checker().threads(2).spawn_bfs().join();
+        assert!(checker.discovery(ONE).is_some(), "{bug:?} breaks nothing?");
+    };
+    finds_kept(Bug::EarlyLeave);
+    finds_kept(Bug::ForgetLeave);
+    assert!(Board { bug: Bug::Deaf, deaths: 0, ..KEEPING }.stuck().is_some());
 }

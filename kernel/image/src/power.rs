@@ -183,6 +183,7 @@ extern "C" fn online(_: usize) -> ! {
 /// nothing is written that is needed again. The last `clean` is of the image's data: it includes
 /// the page table's lock, which the walk before it has taken and released.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
+    duty::release_locks(kernel);
     if let Some(table) = kernel_node::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {
             if leaf.memory == Memory::Cached && leaf.rights == Rights::ReadWrite {
@@ -223,6 +224,7 @@ pub fn rejoin(kernel: &Kernel) {
     if let Some(coherence) = &kernel.coherence {
         coherence.come_back();
     }
+    duty::look_at_others(kernel);
     kernel.peers.poll(kernel);
     duty::look_again(kernel);
 }

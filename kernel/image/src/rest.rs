@@ -96,6 +96,8 @@ fn carry_out(kernel: &'static Kernel) -> Outcome {
                 left
             }
             Step::Announce => {
+                // A domain that rests has no lock.
+                duty::release_locks(kernel);
                 // The others count a rest from here on, and so does this kernel if it comes to one.
                 counted::publish(kernel);
                 before = Moment::now();

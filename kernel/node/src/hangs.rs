@@ -8,6 +8,7 @@ use abi::hang::{
 };
 use abi::lock::{LOCKS, LockWord};
 use abi::soc::{DomainPage, DomainStatus};
+use arch::shared::Window;
 use base::id::{CoreId, DomainId};
 use base::port::Words;
 use core::mem::offset_of;
@@ -54,6 +55,11 @@ impl Soc {
     /// Returns this domain's word of a lock between domains.
     pub fn own_lock(&self, number: usize) -> LockWord {
         LockWord(self.own(offset_of!(DomainPage, locks) + 8 * (number % LOCKS)))
+    }
+
+    /// Returns this domain's words of all locks between domains.
+    pub fn own_locks(&self) -> Window {
+        self.own_part(offset_of!(DomainPage, locks), 8 * LOCKS)
     }
 
     /// Answers the demand `number`.

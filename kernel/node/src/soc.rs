@@ -98,6 +98,11 @@ impl Soc {
         self.window.store(self.page + field, value);
     }
 
+    /// Returns a part of this domain's page.
+    pub(crate) fn own_part(&self, field: usize, bytes: usize) -> Window {
+        self.window.part(self.page + field, bytes)
+    }
+
     pub(crate) fn window(&self) -> &Window {
         &self.window
     }

@@ -2,15 +2,19 @@
 //!
 //! - It serves the interrupts of the devices that they share, or not: `kernel_power::duty`.
 //! - It takes the timers that kernels leave which rest, or not: `kernel_power::timers`.
+//! - While no other domain runs, it keeps the locks between domains after its steps, and does not
+//!   look for messages.
 //! - It reads the console, or not: the console's home does while it lives, and otherwise the first
 //!   domain that is not dead. One that rests is woken by a key.
 
+use crate::idle;
 use crate::kernel::Kernel;
 use crate::services::{ALL_DUE, NONE_DUE, Timers};
 use abi::boot::{MAX_DOMAINS, device};
 use abi::soc::{command, state};
 use arch::lock::Lock;
 use base::id::DomainId;
+use base::port::Words;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_power::duty::{self, Look, State};
 use kernel_power::timers::{self, Take};
@@ -34,6 +38,29 @@ pub struct Announcement {
     pub listens: bool,
     /// The earliest timer that is left to other kernels; `u64::MAX`: none.
     left: u64,
+}
+
+/// Looks whether other domains run. To be called on core 0 with interrupts masked, whenever one may
+/// have begun to run or stopped; the caller looks for messages afterwards.
+pub fn look_at_others(kernel: &Kernel) {
+    let is_still = |domain: DomainId| match kernel.soc.state(domain).1 {
+        state::RESTING | state::OFF => true,
+        found => state::is_over(found),
+    };
+    let are_still = kernel.others().all(is_still);
+    idle::set_others_run(!are_still);
+    // Messages are looked for after the states were read, and after that store.
+    kernel.soc.own_locks().barrier();
+    if are_still {
+        arch::domain_lock::keep();
+    } else {
+        release_locks(kernel);
+    }
+}
+
+/// Releases the locks that this kernel keeps, until the next look at the others.
+pub fn release_locks(kernel: &Kernel) {
+    arch::domain_lock::release_kept(&kernel.soc.own_locks());
 }
 
 /// Looks at the states of all domains. To be called whenever one may have changed.

@@ -5,8 +5,10 @@
 
 mod watch;
 
+use crate::duty;
 use crate::kernel::{self, Kernel};
 use abi::hang::{Blame, Item};
+use abi::lock::LockWord;
 use arch::attend::Stall;
 use arch::lock::CoreLocal;
 use arch::trap::TrapFrame;
@@ -22,6 +24,8 @@ use watch::Watch;
 /// Hook: this core has waited long. The domain that it waits for may be INACTIVE, or hang.
 pub fn stalled(stall: Stall) {
     let Some(kernel) = kernel::get() else { return };
+    // Others may wait for what this kernel keeps, and interrupts may be masked here.
+    duty::release_locks(kernel);
     kernel.wake_inactive_peers();
     let suspect = match stall.item {
         Item::Lock(_) => Some(kernel.me),
@@ -82,7 +86,13 @@ pub fn answer(kernel: &Kernel) {
     }
 }
 
-/// The step that the soc has last demanded to abandon: its lock, plus 1, or 0; and the lock's word.
+/// Returns this domain's word of a lock with a count that no two steps share. The word itself does
+/// not change with a step that finds the lock kept.
+fn step_with(kernel: &Kernel, lock: usize) -> LockWord {
+    kernel.soc.own_lock(lock).counted(arch::domain_lock::kept_steps(lock as u8))
+}
+
+/// The step that the soc has last demanded to abandon: its lock, plus 1, or 0; and its word.
 static DEMANDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Obeys the soc's demand to abandon the step that has a lock, if there is one: on this core, or by
@@ -90,7 +100,7 @@ static DEMANDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
     let Some((number, Item::Lock(lock))) = kernel.soc.demand() else { return };
     let [demanded, word] = &DEMANDED;
-    word.store(kernel.soc.own_lock(lock.into()).0, Ordering::Relaxed);
+    word.store(step_with(kernel, lock.into()).0, Ordering::Relaxed);
     demanded.store(u64::from(lock) + 1, Ordering::Release);
     if !abandon_here(kernel, frame) {
         interrupt_others(kernel);
@@ -104,9 +114,8 @@ pub fn obey(kernel: &Kernel, frame: &mut TrapFrame) {
 fn abandon_here(kernel: &Kernel, frame: &mut TrapFrame) -> bool {
     let [demanded, word] = &DEMANDED;
     let Some(lock) = demanded.load(Ordering::Acquire).checked_sub(1) else { return false };
-    // Each attempt at a lock changes its word: another step has another one.
     let is_here = arch::exclusion::held() >> lock & 1 != 0
-        && kernel.soc.own_lock(lock as usize).0 == word.load(Ordering::Relaxed);
+        && step_with(kernel, lock as usize).0 == word.load(Ordering::Relaxed);
     is_here && abandon(frame)
 }
 
@@ -135,7 +144,7 @@ pub fn look(kernel: &Kernel, frame: &mut TrapFrame) {
 #[inline(never)]
 fn look_at(kernel: &Kernel, held: u64, frame: &mut TrapFrame) {
     let now = arch::time::soc_time();
-    let word = |lock| kernel.soc.own_lock(lock);
+    let word = |lock| step_with(kernel, lock);
     let is_over = WATCHES.with(|watch| watch.look(now, held, word));
     if is_over && abandon(frame) {
         kernel_node::log!("hangs: a step never ended; its service starts again");

@@ -1,7 +1,7 @@
 //! The hooks that each core runs while it waits and when it releases locks (`arch::attend`).
 
-use crate::hangs;
-use crate::kernel::{self, Kernel};
+use crate::kernel;
+use crate::{hangs, idle};
 use abi::boot::Blob;
 use arch::attend::Waits;
 use arch::hold::HandlerScope;
@@ -53,23 +53,25 @@ const LOOK_EVERY_NS: u64 = 5_000;
 /// The same in ticks of a core's clock.
 static LOOK_EVERY: AtomicU64 = AtomicU64::new(0);
 
-#[inline]
-fn must_look(kernel: &Kernel) -> bool {
-    kernel.attendance.must_look(LOOK_EVERY.load(Ordering::Relaxed))
-}
-
 /// Hook: this core has released its outermost lock. For a core that is away, senders ring the
 /// doorbell; each other one looks once more before it sleeps or runs a program.
 fn poll_after_release() {
+    if idle::others_run() {
+        poll_if_due();
+    }
+    look_at_memory();
+}
+
+#[inline(never)]
+fn poll_if_due() {
     if let Some(kernel) = kernel::get()
         && kernel.peers.are_served()
-        && must_look(kernel)
+        && kernel.attendance.must_look(LOOK_EVERY.load(Ordering::Relaxed))
     {
         // The lock may have been one in the step of a service, whose heap a request would outlive.
         let _own = HandlerScope::new();
         kernel.peers.poll(kernel);
     }
-    look_at_memory();
 }
 
 /// Hook, as above, where there are no other kernels: wakes the balloon when memory is short.

@@ -1,9 +1,26 @@
 //! Before a core sleeps or runs a program, it stops polling for messages: it clears its attending
 //! word, so that senders ring its doorbell, and polls once more (`kernel_msg::notify` has the
-//! protocol).
+//! protocol). While no other kernel runs, nothing can have arrived, and no core looks. When one
+//! begins to run, the chip page changes, and this kernel polls.
 
 use crate::kernel::{self, Kernel};
+use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_platform::Platform;
+
+/// Whether some other kernel runs.
+static OTHERS_RUN: AtomicBool = AtomicBool::new(true);
+
+/// Records whether some other kernel runs. The caller polls afterwards: the others may have sent
+/// something before they stopped, or since they began.
+pub fn set_others_run(run: bool) {
+    OTHERS_RUN.store(run, Ordering::Release);
+}
+
+/// Returns whether another kernel may have sent something since the last poll.
+#[inline]
+pub fn others_run() -> bool {
+    OTHERS_RUN.load(Ordering::Acquire)
+}
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
 /// core must not sleep then.
@@ -39,5 +56,6 @@ pub fn to_program(kernel: &Platform) {
 
 /// Declares that this core does not poll. Returns false if it must, because a message has arrived.
 fn leave(kernel: &Platform) -> bool {
-    kernel.attendance.leave(&kernel.own_page, || kernel.peers.is_waiting())
+    let has_arrived = || others_run() && kernel.peers.is_waiting();
+    kernel.attendance.leave(&kernel.own_page, has_arrived)
 }

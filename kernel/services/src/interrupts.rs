@@ -24,6 +24,8 @@ pub fn serve(kernel: &'static Kernel, interrupt: Interrupt, frame: &mut TrapFram
     let pc = frame.pc();
     match interrupt {
         Interrupt::Doorbell(vector) if u32::from(vector.0) == kernel.blob.vector_chip => {
+            // First: another domain may wait for locks that this one keeps.
+            duty::look_at_others(kernel);
             hangs::obey(kernel, frame);
             chip_changed(kernel);
         }

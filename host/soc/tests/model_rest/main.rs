@@ -4,6 +4,7 @@
 
 mod asking;
 mod duty;
+mod silent;
 mod timers;
 
 use abi::soc::{command, state, unpack_state};

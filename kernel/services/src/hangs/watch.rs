@@ -3,9 +3,8 @@
 //!
 //! Contract: a step is over if it is seen in [`LOOKS`] interrupts, each [`LOOK_NS`] or more after
 //! the one before. A core that its host does not run, or that a debugger holds, takes no
-//! interrupts, so the time in which it executes nothing counts little. Each attempt at a lock
-//! between domains changes the domain's word, so the word of a lock that the step has tells one
-//! step from the next.
+//! interrupts, so the time in which it executes nothing counts little. The domain's word of a lock
+//! that the step has tells one step from the next: it counts them.
 
 use abi::lock::LockWord;
 
@@ -30,7 +29,8 @@ impl Watch {
     }
 
     /// The step that has the locks `held`, one bit each, is interrupted at time `now`, in ns.
-    /// `word` returns this domain's word of a lock. Returns whether the step is over.
+    /// `word` returns this domain's word of a lock, which counts its steps. Returns whether the step
+    /// is over.
     pub fn look(&mut self, now: u64, held: u64, word: impl Fn(usize) -> LockWord) -> bool {
         let (lock, seen) = self.step;
         if held >> lock & 1 == 0 || word(lock) != seen {
