@@ -5,6 +5,8 @@
 //! take locks, and everything that it owns must be in memory that is discarded with it. It must not
 //! be preempted ([`crate::hold`]), and attempts do not nest.
 
+use core::mem::ManuallyDrop;
+
 use crate::attend;
 use crate::attend::percore::per_core;
 use crate::hold;
@@ -12,43 +14,42 @@ use crate::trap::TrapFrame;
 
 unsafe extern "C" {
     /// Stores its stack pointer, calls `entry(argument)` and returns 0, or 1 from `rescue_landing`.
-    fn rescue_call(stack: *mut u64, entry: extern "C" fn(*mut u8), argument: *mut u8) -> u64;
+    fn rescue_call(stack: *mut u64, entry: unsafe extern "C" fn(*mut u8), argument: *mut u8)
+    -> u64;
     fn rescue_landing();
 }
 
 // Stack pointer of the current attempt on this core, or 0.
 per_core! { static STACK: u64 = 0; }
 
-/// A reference to a trait object, so that one pointer passes it through the call.
-struct Work<'a>(&'a mut dyn FnMut());
-
 /// Runs `work`; returns false if it was abandoned.
-pub fn attempt(work: &mut dyn FnMut()) -> bool {
+#[inline]
+pub fn attempt<W: FnOnce()>(work: W) -> bool {
     debug_assert!(hold::is_held(), "an attempt must not be preempted");
-    let mut work = Work(work);
-    let done = call(&raw mut work);
+    // A test's machine has no faults, and a panic of a test cannot unwind through the assembly.
+    #[cfg(not(target_os = "none"))]
+    if !crate::cpu::chip::is_simulated() {
+        work();
+        return true;
+    }
+    // Abandoned work is not dropped.
+    let mut work = ManuallyDrop::new(work);
+    let work = &raw mut work;
+    // SAFETY: `enter` gets the argument that it expects, once; the word belongs to this core, which
+    // does not change meanwhile.
+    let done = unsafe { rescue_call(STACK.place(), enter::<W>, work.cast()) == 0 };
     STACK.set_held(0);
     done
 }
 
-extern "C" fn enter(work: *mut u8) {
-    // From here on a landing is possible: `call` has stored the stack pointer.
-    // SAFETY: `call` passes the `Work` of `attempt`, which outlives this call.
-    let work = unsafe { &mut *work.cast::<Work<'_>>() };
-    (work.0)();
-}
-
-fn call(work: *mut Work<'_>) -> bool {
-    // A test's machine has no faults, and a panic of a test cannot unwind through the assembly.
-    #[cfg(not(target_os = "none"))]
-    if !crate::cpu::chip::is_simulated() {
-        enter(work.cast());
-        return true;
-    }
-    let at = STACK.with(|stack| &raw mut *stack);
-    // SAFETY: `enter` gets the argument that it expects; the word belongs to this core, which does
-    // not change meanwhile.
-    unsafe { rescue_call(at, enter, work.cast()) == 0 }
+/// Runs the work at `work`. From here on a landing is possible: `rescue_call` has stored the stack
+/// pointer.
+///
+/// # Safety
+/// `work` is a `ManuallyDrop<W>`, which nothing else uses any more.
+unsafe extern "C" fn enter<W: FnOnce()>(work: *mut u8) {
+    // SAFETY: by this function's contract.
+    unsafe { ManuallyDrop::take(&mut *work.cast::<ManuallyDrop<W>>())() }
 }
 
 /// For the fault handler: abandons the current attempt on this core when the handler returns.

@@ -45,6 +45,11 @@ mod imp {
             // SAFETY: as above.
             unsafe { self.0[cpu::core().index()].0.get().write(value) }
         }
+        /// Returns where this core's value is.
+        #[inline]
+        pub(crate) fn place(&self) -> *mut T {
+            self.0[cpu::core().index()].0.get()
+        }
     }
 
     /// A function pointer of type `F`, or none.
@@ -107,6 +112,9 @@ mod imp {
         }
         pub(crate) fn set_held(&self, value: T) {
             self.with(|own| *own = value);
+        }
+        pub(crate) fn place(&self) -> *mut T {
+            self.with(|own| &raw mut *own)
         }
     }
 

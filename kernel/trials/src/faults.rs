@@ -48,7 +48,7 @@ fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
 fn spare(kernel: &'static Kernel, work: impl Fn(&[AtomicU64])) -> Outcome {
     let coherence = shared(kernel)?;
     let words = arenas::spare(coherence.base(), base::addr::PAGE);
-    let attempt = || kernel.scheduler.unpreempted(|| arch::rescue::attempt(&mut || work(words)));
+    let attempt = || kernel.scheduler.unpreempted(|| arch::rescue::attempt(|| work(words)));
     if !attempt() {
         coherence.mend(words.as_ptr() as usize, size_of_val(words));
         return Err(Failure::Failed("the page was lost with a kernel; it is mended, try again"));

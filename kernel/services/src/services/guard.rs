@@ -114,7 +114,6 @@ impl Custody for ArenaGuard {
             work();
             return true;
         }
-        let mut work = Some(work);
-        arch::rescue::attempt(&mut || work.take().into_iter().for_each(|work| work()))
+        arch::rescue::attempt(work)
     }
 }
