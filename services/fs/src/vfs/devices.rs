@@ -105,7 +105,7 @@ impl Vfs {
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_at = None;
         }
-        self.stirred = true;
+        self.stirred.disks = true;
         for mount in &mut self.mounts {
             mount.fs.write_back();
         }

@@ -117,7 +117,7 @@ impl Vfs {
             root.shrink(memory)?;
         }
         let fs = AnyFs::Ext2(Box::new(Ext2::within(memory, read_only)));
-        self.stirred = true;
+        self.stirred.disks = true;
         let mount = self.cover(over, fs, Some(Box::new(Disk::new(number))))?;
         self.mounts[mount as usize].source = number;
         Ok(mount)
@@ -155,7 +155,7 @@ impl Vfs {
         if number != 0 {
             return rest(disk, &mount.fs, number, call);
         }
-        self.stirred = true;
+        self.stirred.disks = true;
         disk.drivers.came(token, call.now);
         if disk.out.len() >= OUT {
             return Err(Errno::Busy.into());
@@ -192,7 +192,7 @@ impl Vfs {
             }
             mount.fs.io_done(id, good, came);
             disk.out.remove(&number);
-            self.stirred = true;
+            self.stirred.disks = true;
             return Ok(Reply { value, ..Reply::default() });
         }
         Err(Errno::Badf.into())
@@ -205,17 +205,18 @@ impl Vfs {
         for disk in self.disks() {
             some |= disk.take_back((kernel, epoch));
         }
-        self.stirred |= some;
+        self.stirred.disks |= some;
     }
 
     /// Drops the waiting drivers and servers for which `which` holds. If they were woken for some
     /// work, others are woken in this step.
     pub(super) fn deafen(&mut self, which: impl Fn(Token) -> bool) {
-        let mut some = self.deafen_servers(&which);
+        self.stirred.servers |= self.deafen_servers(&which);
+        let mut some = false;
         for disk in self.disks() {
             some |= disk.drivers.deafen(&which);
         }
-        self.stirred |= some;
+        self.stirred.disks |= some;
     }
 }
 

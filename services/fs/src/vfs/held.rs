@@ -88,7 +88,7 @@ impl Vfs {
         let is_it = |mount: &&mut Mount| mount.is_held && mount.source == from;
         let found = self.mounts.iter_mut().find(is_it).filter(|mount| !mount.has_ended());
         found.ok_or(Errno::Noent)?.end(call.effects);
-        self.stirred = true;
+        self.stirred.servers = true;
         Ok(Reply::default())
     }
 }

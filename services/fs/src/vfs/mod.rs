@@ -148,6 +148,13 @@ pub(crate) fn length(request: &Request, bulk: usize) -> usize {
     length.min(bulk).min(abi::fs::STEP)
 }
 
+/// Which file systems that may wait this step has used: they may have work to start after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stirred {
+    disks: bool,
+    servers: bool,
+}
+
 /// The file service.
 #[derive(Debug)]
 pub struct Vfs {
@@ -163,8 +170,7 @@ pub struct Vfs {
     late: Late,
     /// Latest time at which changes are written back.
     write_at: Option<u64>,
-    /// Whether this step used a file system that may wait or have I/O.
-    stirred: bool,
+    stirred: Stirred,
     /// The caller of this step, and its time.
     asker: Token,
     now: u64,
@@ -203,7 +209,7 @@ impl Vfs {
             parked: Parked::new(WAITS),
             late: Late::default(),
             write_at: None,
-            stirred: false,
+            stirred: Stirred::default(),
             asker: Token::default(),
             now: 0,
             lives,
@@ -236,9 +242,12 @@ impl Vfs {
         ask: impl FnOnce(&mut AnyFs, Node) -> filesystem::Result<T>,
     ) -> Result<T> {
         let mount = self.mounts.get_mut(place.mount as usize).ok_or(Errno::Badf)?;
-        self.stirred |= mount.fs.is_slow();
-        if let AnyFs::Served(fs) = &mut mount.fs {
-            fs.begin(self.asker, self.now);
+        match &mut mount.fs {
+            AnyFs::Served(fs) => {
+                self.stirred.servers = true;
+                fs.begin(self.asker, self.now);
+            }
+            fs => self.stirred.disks |= fs.is_slow(),
         }
         ask(&mut mount.fs, place.node).map_err(|stop| match stop {
             Stop::Failed(error) => Halt::Failed(error),
@@ -308,12 +317,14 @@ impl Vfs {
         self.parked.wake(Key::Writable(at), effects);
     }
 
-    fn answer(&mut self, call: Call<'_>) -> Answer<Reply> {
+    /// `again`: it was parked before.
+    fn answer(&mut self, again: bool, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
         (self.asker, self.now) = (token, call.now);
         self.late.begin(token, &call.request);
         let answer = self.answer_or_park(call);
-        if self.stirred && matches!(answer, Answer::Done(_)) {
+        // A server may have answered it before, even if it needs that no more.
+        if (again || self.stirred.servers) && matches!(answer, Answer::Done(_)) {
             self.forget_said(|asker| asker == token);
         }
         answer
@@ -382,6 +393,17 @@ impl Vfs {
         }
     }
 
+    /// Wakes the drivers and servers for which there is work.
+    fn call_listeners(&mut self, now: u64, effects: &mut dyn Effects) {
+        let Stirred { disks, servers } = core::mem::take(&mut self.stirred);
+        if disks {
+            self.ask_disks(now, effects);
+        }
+        if servers {
+            self.call_servers(now, effects);
+        }
+    }
+
     /// Wakes the callers whose keys have become ready in the file systems.
     fn wake_ready(&mut self, effects: &mut dyn Effects) {
         for at in 0..self.mounts.len() {
@@ -426,10 +448,11 @@ impl Service for Vfs {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
+        let again = matches!(event, Event::Again { .. });
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 self.parked.forget(token);
-                self.answer(Call { now, token, request, bulk, effects })
+                self.answer(again, Call { now, token, request, bulk, effects })
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);
@@ -459,10 +482,9 @@ impl Service for Vfs {
             Event::Device => Answer::NoReply,
         };
         // Other steps do not touch the disks' state: its pages may be with another kernel.
-        if core::mem::take(&mut self.stirred) {
+        if self.stirred.disks || self.stirred.servers {
             self.remember_to_write(now, effects);
-            self.ask_disks(now, effects);
-            self.call_servers(now, effects);
+            self.call_listeners(now, effects);
             self.wake_ready(effects);
         }
         self.time_late(effects);

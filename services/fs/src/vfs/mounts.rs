@@ -143,7 +143,7 @@ impl Vfs {
                 if let Some(AnyFs::Ram(root)) = self.mounts.first_mut().map(|it| &mut it.fs) {
                     root.shrink(served::MEMORY)?;
                 }
-                self.stirred = true;
+                self.stirred.servers = true;
                 Ok(AnyFs::Served(Box::new(Served::new(number, self.lives))))
             }
         }

@@ -22,7 +22,7 @@ impl Vfs {
     pub(super) fn do_next_job(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let afresh = call.flags(flag::RESTARTED)? != 0;
         let (token, wanted) = (call.token, call.request.handle);
-        self.stirred = true;
+        self.stirred.servers = true;
         let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;
         let fs = self.served().find(is_it).ok_or(Errno::Noent)?;
         let Some(given) = fs.take(token, call.bulk.len(), afresh, call.now)? else {
@@ -50,7 +50,7 @@ impl Vfs {
             Some(why) => Err(why),
         };
         let (token, number, now) = (call.token, call.request.handle, call.now);
-        self.stirred = true;
+        self.stirred.servers = true;
         // A job number is that of one file system only.
         let mut all = self.served();
         let found = all.find(|fs| fs.has(number)).ok_or(Errno::Badf)?;
@@ -69,7 +69,7 @@ impl Vfs {
         for fs in self.served() {
             some |= fs.forget(&whose);
         }
-        self.stirred |= some;
+        self.stirred.servers |= some;
     }
 
     /// A kernel's life has ended: what only it served ends.
@@ -85,7 +85,7 @@ impl Vfs {
                 mount.end(effects);
             }
         }
-        self.stirred = true;
+        self.stirred.servers = true;
     }
 
     /// Drops the waiting servers for which `which` holds. Returns whether others are needed now.

@@ -406,6 +406,29 @@ fn tables_are_bounded_and_waiting_callers_get_in() {
     assert_eq!(long, Err(Errno::Nametoolong));
 }
 
+/// The answers of a server to a request that then needs none are forgotten, too.
+#[test]
+fn a_path_that_changes_meanwhile_leaves_no_answers() {
+    let mut board = Board::new();
+    board.vfs = Vfs::with_budget(3, 8 << 20);
+    let root = board.root();
+    board.with(|c| c.mkdir(root, b"served")).unwrap();
+    board.with(|c| c.mount(root, b"served", source::SERVED + 1, MEMORY, 0)).unwrap();
+    assert!(board.take().is_none());
+    let path = |text: &[u8]| {
+        (Request { name: text.len() as u16, ..Request::new(Op::StatPath, root) }, text.to_vec())
+    };
+    for thread in 0..ASKERS as u64 + 1 {
+        board.with(|c| c.symlink(root, b"served", b"link")).unwrap();
+        let (stat, mut bulk) = path(b"link/a");
+        assert_eq!(board.step(false, token(0, 100 + thread), stat, &mut bulk), None);
+        assert!(board.serve(), "caller {thread} waits for room");
+        board.with(|c| c.unlink(root, b"link")).unwrap();
+        let reply = board.step(true, token(0, 100 + thread), stat, &mut bulk).unwrap();
+        assert_eq!(reply.errno(), Errno::Noent);
+    }
+}
+
 /// Devices and a server mounted by requests, in a root that a disk may cover.
 #[test]
 fn shown_file_systems_appear_in_the_root() {
