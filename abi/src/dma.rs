@@ -35,6 +35,8 @@ pub const MAX_BYTES: u64 = 4 << 20;
 pub const MAX_SETUP_NS: u64 = 1_000_000_000;
 /// Maximum bandwidth of an engine.
 pub const MAX_BANDWIDTH_MBPS: u64 = 100_000;
+/// Maximum weight of a channel.
+pub const MAX_WEIGHT: u64 = 100;
 
 /// Values of [`Descriptor::flags`].
 pub mod flag {

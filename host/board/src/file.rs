@@ -161,6 +161,8 @@ pub struct Device {
     #[serde(default)]
     pub bandwidth_mbps: Option<Spanned<Figure>>,
     #[serde(default)]
+    pub home_weight: Option<Spanned<Figure>>,
+    #[serde(default)]
     pub setup_ns: Option<Spanned<Figure>>,
     #[serde(default)]
     pub mac: Option<Spanned<String>>,

@@ -324,6 +324,8 @@ pub struct Dma {
     pub channels: Figure,
     /// Total bandwidth of all channels in MB/s (10^6 bytes).
     pub bandwidth_mbps: Figure,
+    /// Parts of the bandwidth for a channel of the home, for one part of another one.
+    pub home_weight: Figure,
     /// Time from the start of a transfer to its first byte, in ns.
     pub setup_ns: Figure,
 }

@@ -4,7 +4,9 @@
 //! Relative paths are relative to the run folder. What kernels receive (the uncached window, the
 //! vector of the chip page) is not repeated here: it is read from the blob.
 
-use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RING_BYTES};
+use abi::dma::{
+    MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MAX_WEIGHT, MIN_CHANNELS, RING_BYTES,
+};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -204,6 +206,8 @@ pub struct Dma {
     pub setup_ns: u64,
     /// Bandwidth in MB/s (10^6 bytes).
     pub bandwidth_mbps: u64,
+    /// Weight of the home's channels; that of others is 1.
+    pub home_weight: u64,
 }
 
 /// Settings of a network device.
@@ -431,8 +435,12 @@ impl Config {
         {
             return wrong(format!("device {name}: `channels` or `home` is out of range"));
         }
-        if !(1..=MAX_BANDWIDTH_MBPS).contains(&dma.bandwidth_mbps) || dma.setup_ns > MAX_SETUP_NS {
-            return wrong(format!("device {name}: `bandwidth_mbps` or `setup_ns` is out of range"));
+        if !(1..=MAX_BANDWIDTH_MBPS).contains(&dma.bandwidth_mbps)
+            || !(1..=MAX_WEIGHT).contains(&dma.home_weight)
+            || dma.setup_ns > MAX_SETUP_NS
+        {
+            let what = "`bandwidth_mbps`, `home_weight` or `setup_ns`";
+            return wrong(format!("device {name}: {what} is out of range"));
         }
         if !self.in_ram(dma.rings, channels as u64 * RING_BYTES) {
             return wrong(format!("the rings of {name} are not aligned, or not in RAM"));
@@ -467,7 +475,7 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         type Break = fn(&mut Config);
-        let breaks: [Break; 16] = [
+        let breaks: [Break; 17] = [
             |c| c.domains.clear(),
             |c| c.vectors = 0,
             |c| c.soc_slot = 7,
@@ -480,6 +488,7 @@ mod tests {
             |c| c.devices[0].dma = c.devices[3].dma.clone(),
             |c| c.devices[3].dma.as_mut().unwrap().channels = 17,
             |c| c.devices[3].dma.as_mut().unwrap().bandwidth_mbps = 0,
+            |c| c.devices[3].dma.as_mut().unwrap().home_weight = 0,
             |c| c.devices[3].dma.as_mut().unwrap().rings = u64::MAX - 7,
             |c| c.devices[4].net = None,
             |c| c.devices[0].net = c.devices[4].net.clone(),

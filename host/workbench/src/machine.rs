@@ -232,6 +232,7 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             rings: d.memory.base,
             setup_ns: dma.setup_ns.value,
             bandwidth_mbps: dma.bandwidth_mbps.value,
+            home_weight: dma.home_weight.value,
         }),
         net: d
             .net

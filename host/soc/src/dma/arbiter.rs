@@ -11,16 +11,18 @@
 //! ```
 //!
 //! A channel does one transfer after the other, in order. Channels set up independently; those that
-//! move bytes share the bandwidth equally at every moment (a real engine approximates this with
-//! short alternating bursts). So a single transfer takes `setup_ns + bytes / bandwidth`, and the
+//! move bytes share the bandwidth at every moment, by their weights (a real engine approximates this
+//! with short alternating bursts). So a single transfer takes `setup_ns + bytes / bandwidth`, and the
 //! engine is never idle while a channel has bytes to move.
 //!
 //! The caller passes the time: the soc's thread passes the host's, the lab its own. Steps may come
 //! late: ends are reported with the time at which they were due, and what follows starts then.
 
+use abi::dma::MAX_WEIGHT;
 use std::collections::VecDeque;
 
-/// Divisible by every number of channels up to [`abi::dma::MAX_CHANNELS`].
+/// The bandwidth in parts. Divisible by every number of channels up to
+/// [`abi::dma::MAX_CHANNELS`].
 const SHARES: u64 = 720_720;
 /// Work of one byte: 1000 ns at 1 MB/s.
 const BYTE: u64 = 1000 * SHARES;
@@ -35,24 +37,33 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns when `work` that begins at `start_ns` ends while `sharers` channels move bytes.
-    fn through(self, start_ns: u64, work: u64, sharers: u64) -> u64 {
-        start_ns + work.div_ceil(self.rate(sharers))
+    /// Returns when `work` that begins at `start_ns` ends with such a share of the bandwidth.
+    fn through(self, start_ns: u64, work: u64, share: Share) -> u64 {
+        start_ns + work.div_ceil(self.rate(share))
     }
 
-    /// Returns the work done per ns for each of `sharers` channels.
-    fn rate(self, sharers: u64) -> u64 {
-        self.bandwidth_mbps * (SHARES / sharers)
+    /// Returns the work done per ns; never 0.
+    fn rate(self, share: Share) -> u64 {
+        self.bandwidth_mbps * (SHARES * share.weight / share.of)
     }
 
     /// Returns when the last of the `queued` transfers of a channel (bytes of each) ends, if the
     /// first starts at `start_ns` and no other channel has work. This is the contract of the whole
     /// machine.
     pub fn completion(self, start_ns: u64, queued: &[u64]) -> u64 {
-        let next = |now, &bytes: &u64| self.through(now + self.setup_ns, bytes * BYTE, 1);
+        let next = |now, &bytes: &u64| self.through(now + self.setup_ns, bytes * BYTE, ALONE);
         queued.iter().fold(start_ns, next)
     }
 }
+
+/// A channel's weight among those that move bytes.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    weight: u64,
+    of: u64,
+}
+
+const ALONE: Share = Share { weight: 1, of: 1 };
 
 /// An input of the arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +97,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Channel {
     phase: Phase,
+    weight: u64,
     /// Bytes of each transfer, oldest first.
     queued: VecDeque<u64>,
 }
@@ -101,8 +113,13 @@ pub struct Arbiter {
 impl Arbiter {
     /// Creates an idle engine.
     pub fn new(timing: Timing, channels: usize) -> Arbiter {
-        let idle = Channel { phase: Phase::Idle, queued: VecDeque::new() };
+        let idle = Channel { phase: Phase::Idle, weight: 1, queued: VecDeque::new() };
         Arbiter { timing, now: 0, channels: vec![idle; channels] }
+    }
+
+    /// Sets the weight of a channel without work, at most [`MAX_WEIGHT`]; by default it is 1.
+    pub fn set_weight(&mut self, channel: usize, weight: u64) {
+        self.channels[channel].weight = weight.clamp(1, MAX_WEIGHT);
     }
 
     /// Handles an event at `now` (a time before that of the last step counts as that). Returns the
@@ -129,30 +146,33 @@ impl Arbiter {
 
     /// Returns when the next transition is due if no event comes.
     fn next(&self) -> Option<u64> {
-        let sharers = self.sharers();
+        let of = self.moving();
         let change = |channel: &Channel| match channel.phase {
             Phase::Idle => None,
             Phase::SettingUp { until } => Some(until),
-            Phase::Moving { left } => Some(self.timing.through(self.now, left, sharers)),
+            Phase::Moving { left } => {
+                Some(self.timing.through(self.now, left, Share { weight: channel.weight, of }))
+            }
         };
         self.channels.iter().filter_map(change).min()
     }
 
-    /// Returns the number of channels that move bytes.
-    fn sharers(&self) -> u64 {
+    /// Returns the weight of all channels that move bytes.
+    fn moving(&self) -> u64 {
         let moving = |channel: &&Channel| matches!(channel.phase, Phase::Moving { .. });
-        self.channels.iter().filter(moving).count() as u64
+        self.channels.iter().filter(moving).map(|channel| channel.weight).sum()
     }
 
     /// Moves bytes until `then`; no transition is due before that.
     fn pass_until(&mut self, then: u64) {
         let passed = then.saturating_sub(self.now);
         self.now += passed;
-        let sharers = self.sharers();
+        let of = self.moving();
         for channel in &mut self.channels {
+            let share = Share { weight: channel.weight, of };
             if let Phase::Moving { left } = &mut channel.phase {
                 // The last ns of a transfer may do more than was left.
-                *left = left.saturating_sub(passed.saturating_mul(self.timing.rate(sharers)));
+                *left = left.saturating_sub(passed.saturating_mul(self.timing.rate(share)));
             }
         }
     }

@@ -38,6 +38,7 @@ fn alone_a_channel_keeps_the_contract() {
         let mut prng = Prng::new(seed);
         let timing = timing(&mut prng);
         let mut arbiter = Arbiter::new(timing, 4);
+        (0..4).for_each(|channel| arbiter.set_weight(channel, 1 + prng.below(MAX_WEIGHT)));
         let (start, channel) = (prng.below(1 << 40), prng.below(4) as usize);
         let count = 1 + prng.below(8) as usize;
         let queued: Vec<u64> = (0..count).map(|_| prng.below(1 << 20)).collect();
@@ -81,6 +82,7 @@ fn script(prng: &mut Prng, timing: Timing, channels: usize) -> Vec<(u64, Event)>
 /// Plays the script with extra steps at `more` times between its events.
 fn play(timing: Timing, script: &[(u64, Event)], prng: &mut Prng, more: u64) -> Vec<Ended> {
     let mut arbiter = Arbiter::new(timing, 4);
+    (0..4).for_each(|channel| arbiter.set_weight(channel, 1 + channel as u64 % 3));
     let (mut all, mut before, mut next) = (Vec::new(), 0, None);
     for &(now, event) in script {
         let mut times: Vec<u64> =
@@ -148,6 +150,18 @@ fn channels_share_equally_and_none_is_idle_while_others_work() {
     assert_eq!((ended.len(), next), (0, Some(175_000)));
     let ended = run(&mut arbiter, next);
     let expected = [(2, 175_000), (0, 225_000), (1, 225_000)];
+    assert_eq!(ended, expected.map(|(channel, at)| Ended { channel, at }));
+}
+
+#[test]
+fn a_channel_gets_bandwidth_by_its_weight_while_others_move() {
+    let mut arbiter = Arbiter::new(Timing { setup_ns: 0, bandwidth_mbps: 30 }, 4);
+    arbiter.set_weight(0, 2);
+    arbiter.step(0, Event::Submit(0, 4000));
+    // 20 MB/s and 10, then 30.
+    let (_, next) = arbiter.step(0, Event::Submit(1, 4000));
+    let ended = run(&mut arbiter, next);
+    let expected = [(0, 200_000), (1, 266_667)];
     assert_eq!(ended, expected.map(|(channel, at)| Ended { channel, at }));
 }
 

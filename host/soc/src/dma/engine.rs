@@ -64,6 +64,8 @@ pub struct Engine {
     vector: usize,
     limits: Limits,
     holders: Vec<Holder>,
+    /// The domain whose channels have a weight, and that weight.
+    home: (usize, u64),
     arbiter: Arbiter,
     channels: Vec<Channel>,
     interrupts: u64,
@@ -99,6 +101,7 @@ impl Engine {
             vector: usize::from(device.vector),
             limits,
             holders,
+            home: (usize::from(dma.home), dma.home_weight),
             arbiter: Arbiter::new(timing, count),
             channels: (0..count).map(channel).collect(),
             interrupts: 0,
@@ -184,6 +187,8 @@ impl Engine {
         now: u64,
     ) -> Result<(), MemoryError> {
         self.drop_queued(index, now, "the channel was reopened")?;
+        let (home, weight) = self.home;
+        self.arbiter.set_weight(index, if holder == home { weight } else { 1 });
         let channel = &mut self.channels[index];
         let before = core::mem::replace(&mut channel.holder, holder);
         channel.session = Some(position.at(0));

@@ -47,6 +47,7 @@ impl Rig {
             rings: RINGS,
             setup_ns: SETUP,
             bandwidth_mbps: MBPS,
+            home_weight: 1,
         };
         let device = config::Device {
             name: "dma".into(),
