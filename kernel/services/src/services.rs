@@ -68,7 +68,7 @@ use kernel_platform::peers::CallFailure;
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 use lives::former_life;
 #[cfg(feature = "trials")]
-pub use longest::{longest_ns, looked, took_over_ns};
+pub use longest::{longest_ns, looked, measure, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};

@@ -18,7 +18,7 @@ use kernel_services::kernel::Kernel;
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
     arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both|hang|served|\
-                op|twins|rpc|rpc-soc|steps|handover [ROUNDS]",
+                op|twins|rpc|rpc-soc|steps-begin|steps|handover [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -35,6 +35,8 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"dma") => super::table6::alone(session, out),
         Some(&"frames-both") => super::section93::bench(session, out),
         Some(&"dma-both") => super::table6::both(session, out),
+        Some(&"steps-begin") => steps::both(session, out, steps::begin, "bench steps-begin-here"),
+        Some(&"steps-begin-here") => steps::begin(session, out),
         Some(&"steps") => steps::both(session, out, steps::say, "bench steps-here"),
         Some(&"handover") => steps::both(session, out, steps::say_handover, "bench handover-here"),
         Some(&"handover-here") => steps::say_handover(session, out),

@@ -1,6 +1,6 @@
-//! `bench steps`: the longest step of a service in this kernel since its boot, and in its first
-//! peer. `bench handover`: how long each took to take over the devices. `large`: requests about a
-//! large file, none of which may be a long step.
+//! `bench steps-begin`: measure the steps of services from now on, in this kernel and its first
+//! peer. `bench steps`: the longest of them in each. `bench handover`: how long each took to take
+//! over the devices. `large`: requests about a large file, none of which may be a long step.
 
 use super::{Command, Failure, Outcome, Session, buffer, first_peer};
 use abi::fs::flag;
@@ -8,7 +8,7 @@ use alloc::vec;
 use core::fmt::Write;
 use kernel_platform::peers::Procedure;
 use kernel_services::files::with_client;
-use kernel_services::services::{longest_ns, took_over_ns};
+use kernel_services::services::{longest_ns, measure, took_over_ns};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "large",
@@ -92,6 +92,12 @@ pub fn say_handover(session: &Session, out: &mut dyn Write) -> Outcome {
     let us = took_over_ns().div_ceil(100);
     let name = session.kernel.name();
     Ok(writeln!(out, "record irq.handover_us.{name} {}.{} us", us / 10, us % 10)?)
+}
+
+/// `bench steps-begin-here`.
+pub fn begin(_: &Session, _: &mut dyn Write) -> Outcome {
+    measure();
+    Ok(())
 }
 
 /// `bench steps-here`: the records of this kernel.
