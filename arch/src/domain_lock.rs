@@ -151,25 +151,22 @@ impl DomainLock {
     }
 
     /// Waits for the lock.
-    #[inline]
+    #[inline(always)]
     pub fn acquire(&self) -> DomainGuard<'_> {
-        if !self.has_kept() && !self.attempt() {
+        let has_kept = self.value().blocks() && self.has_kept();
+        if !has_kept && !self.attempt() {
             self.wait();
         }
         DomainGuard { lock: self }
     }
 
-    /// Returns whether this domain has the lock since an earlier step.
-    #[inline]
+    /// Returns whether this domain has the lock, which an earlier step has kept.
+    #[inline(never)]
     fn has_kept(&self) -> bool {
-        let value = self.value();
-        if !value.blocks() {
-            return false;
-        }
         let has_it = self.kept.take(self.number);
         if !has_it {
             // It was released since.
-            self.value.store(value.ended().0, Ordering::Relaxed);
+            self.value.store(self.value().ended().0, Ordering::Relaxed);
         }
         has_it
     }
@@ -318,7 +315,8 @@ impl DomainLock {
 
     #[inline]
     fn release(&self) {
-        if self.kept.keep(self.number) {
+        // Usually others run.
+        if self.kept.keeps() && self.kept.keep(self.number) {
             return;
         }
         let value = self.value().ended();

@@ -54,6 +54,7 @@ impl Kept {
         self.keeps.store(true, Ordering::SeqCst);
     }
 
+    /// Returns whether steps keep their locks.
     #[inline]
     pub(super) fn keeps(&self) -> bool {
         self.keeps.load(Ordering::Relaxed)
@@ -65,14 +66,9 @@ impl Kept {
     }
 
     /// Ends a step. Returns whether its lock is kept, or [`Kept::release_all`] has released it.
-    #[inline]
+    #[inline(never)]
     pub(super) fn keep(&self, lock: u8) -> bool {
-        // Usually others run.
-        self.keeps() && self.state(lock).is_some_and(|state| self.keep_or_leave(state))
-    }
-
-    #[inline]
-    fn keep_or_leave(&self, state: &AtomicU32) -> bool {
+        let Some(state) = self.state(lock) else { return false };
         let next = (state.load(Ordering::Relaxed) & !PHASE).wrapping_add(STEP);
         state.store(next | KEPT, Ordering::SeqCst);
         // `release_all` sees that it is kept, or this sees that it no longer should be.
@@ -80,7 +76,6 @@ impl Kept {
     }
 
     /// Begins a step. Returns whether its lock was kept. The step has it then.
-    #[inline]
     pub(super) fn take(&self, lock: u8) -> bool {
         self.state(lock).is_some_and(take)
     }
