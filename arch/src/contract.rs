@@ -192,6 +192,8 @@ const _: unsafe extern "C" fn(*const u32) -> u32 = imp::words::load32;
 const _: unsafe extern "C" fn(*mut u32, u32) = imp::words::store32;
 // Accesses after it in the program come after it.
 const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::acquire64;
+// Accesses before it in the program come before it.
+const _: unsafe extern "C" fn(*mut u64, u64) = imp::words::release64;
 // Every domain sees accesses before the barrier before those after it.
 const _: extern "C" fn() = imp::words::barrier;
 

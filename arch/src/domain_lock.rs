@@ -91,7 +91,7 @@ pub fn kept_steps(lock: u8) -> u32 {
 /// Releases a lock of this domain that no step has.
 fn leave(all: &Window, lock: u8) {
     let at = 8 * usize::from(lock);
-    all.publish(at, LockWord(all.load(at)).ended().0);
+    all.release(at, LockWord(all.load(at)).ended().0);
 }
 
 /// Returns whether the domain of this word has the lock, or keeps others from it.
@@ -322,7 +322,7 @@ impl DomainLock {
         let value = self.value().ended();
         self.value.store(value.0, Ordering::Relaxed);
         // What was done under the lock is visible before it is free.
-        self.own.publish(0, value.0);
+        self.own.release(0, value.0);
     }
 }
 

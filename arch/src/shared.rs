@@ -104,6 +104,13 @@ impl Window {
         unsafe { words::acquire64(self.word(at)) }
     }
 
+    /// Stores a word. Accesses before it in the program come before it.
+    #[inline]
+    pub fn release(&self, at: usize, value: u64) {
+        // SAFETY: as in `store`.
+        unsafe { words::release64(self.word(at), value) }
+    }
+
     pub fn copy_in(&self, at: usize, from: &[u64]) {
         from.iter().enumerate().for_each(|(i, &word)| self.store(at + 8 * i, word));
     }

@@ -38,3 +38,11 @@ pub extern "C" fn barrier() {
 pub unsafe extern "C" fn acquire64(at: *const u64) -> u64 {
     naked_asm!("ldar x0, [x0]", "ret")
 }
+
+/// # Safety
+/// `at` is aligned and mapped, and this domain is the word's one writer.
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.xdomain")]
+pub unsafe extern "C" fn release64(at: *mut u64, value: u64) {
+    naked_asm!("stlr x1, [x0]", "ret")
+}

@@ -53,6 +53,17 @@ pub unsafe extern "C" fn acquire64(from: *const u64) -> u64 {
     unsafe { AtomicU64::from_ptr(from.cast_mut()) }.load(Ordering::Acquire)
 }
 
+/// # Safety
+/// `to` is aligned and mapped.
+pub unsafe extern "C" fn release64(to: *mut u64, value: u64) {
+    if let Some(chip) = chip() {
+        chip.barrier();
+        return chip.store(to as usize, 8, value);
+    }
+    // SAFETY: as in `load64`.
+    unsafe { AtomicU64::from_ptr(to) }.store(value, Ordering::Release);
+}
+
 pub extern "C" fn barrier() {
     match chip() {
         Some(chip) => chip.barrier(),

@@ -38,3 +38,11 @@ pub extern "C" fn barrier() {
 pub unsafe extern "C" fn acquire64(at: *const u64) -> u64 {
     naked_asm!("ld a0, 0(a0)", "fence ir, iorw", "ret")
 }
+
+/// # Safety
+/// `at` is aligned and mapped, and this domain is the word's one writer.
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.xdomain")]
+pub unsafe extern "C" fn release64(at: *mut u64, value: u64) {
+    naked_asm!("fence iorw, ow", "sd a1, 0(a0)", "ret")
+}
