@@ -1,10 +1,10 @@
 //! Locks that this domain keeps between its steps, as long as no other domain runs that could want
 //! them.
 //!
-//! Contract: for all other domains a kept lock is one that this domain has. Who runs is only a
-//! hint: a domain that wants a kept lock waits for it. This domain releases all that it keeps
-//! ([`Kept::release_all`]) when the chip page changes, which says that another one runs; before it
-//! waits for a lock; and when it has waited long for anything else.
+//! Contract: for all other domains a kept lock is one that this domain has. That none of them runs
+//! is only a hint: a domain that wants a kept lock waits for it. This domain releases all that it
+//! keeps ([`Kept::release_all`]) when the chip page changes, which says that another one runs;
+//! before it waits for a lock; and when it has waited long for anything else.
 //!
 //! ```text
 //!   others run:                none does:

@@ -185,9 +185,10 @@ fn crash_points(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 }
 
 /// Requests to every service from both kernels, alone and at once, and about a large file.
-const SERVICES: &str = "ping shadow 2; bench steps-begin; exercise 1 2000; on shadow exercise 2 2000; net check 20; \
-                        on shadow net check 20; pipe 50000; dma 1M 64K; on shadow dma 1M 64K; \
-                        survive 1; on shadow large write 7; large read; large empty; \
+const SERVICES: &str = "ping shadow 2; bench steps-begin; exercise 1 2000; \
+                        on shadow exercise 2 2000; net check 20; on shadow net check 20; \
+                        pipe 50000; dma 1M 64K; on shadow dma 1M 64K; survive 1; \
+                        on shadow large write 7; large read; large empty; \
                         large write 7; on shadow large read; on shadow large remove; bench steps";
 
 /// The longest step of a service in each kernel, with its waits and without.

@@ -1,8 +1,8 @@
 //! Model check of the locks between domains: `arch::domain_lock` access by access, played here,
 //! over the words of `abi::lock`, with the soc's part. Domains stop, die and boot again at any
 //! access, and keep the lock after their steps until they hear that others run. At most one living
-//! domain has the lock, one that gets it after a death with the lock knows of it, and every schedule
-//! can end.
+//! domain has the lock, one that gets it after a death with the lock knows of it, and every
+//! schedule can end.
 
 use abi::lock::{Known, LockWord};
 use stateright::{Checker, Model, Property};
@@ -62,7 +62,7 @@ struct State {
     is_misled: bool,
     deaths: u8,
     /// How often a domain still may begin to keep the lock.
-    keeping: u8,
+    begins: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,7 +111,7 @@ struct Board {
     rounds: u8,
     deaths: u8,
     /// How often domains begin to keep the lock.
-    keeping: u8,
+    begins: u8,
     /// Whether the dead boot again.
     boots: bool,
     bug: Bug,
@@ -305,7 +305,7 @@ impl Board {
             Action::Step(d) => self.step(state, d),
             Action::Keep(d) => {
                 state.domains[d].keeps = true;
-                state.keeping -= 1;
+                state.begins -= 1;
             }
             Action::Hear(d) => self.hear(state, d),
             Action::Die(d) => {
@@ -324,7 +324,7 @@ impl Board {
             match (domain.is_dead, domain.is_fenced) {
                 (false, _) => {
                     actions.push(Action::Step(d));
-                    actions.extend((state.keeping > 0).then_some(Action::Keep(d)));
+                    actions.extend((state.begins > 0).then_some(Action::Keep(d)));
                     actions.extend(domain.keeps.then_some(Action::Hear(d)));
                     actions.extend((state.deaths < self.deaths).then_some(Action::Die(d)));
                 }
@@ -348,7 +348,7 @@ impl Board {
             is_torn: false,
             is_misled: false,
             deaths: 0,
-            keeping: self.keeping,
+            begins: self.begins,
         }
     }
 
@@ -412,10 +412,10 @@ const ONE: &str = "one domain has the lock";
 const KNOWN: &str = "a death with the lock is known to the next";
 
 const DUO: Board =
-    Board { domains: 2, rounds: 3, deaths: 2, keeping: 0, boots: true, bug: Bug::None };
+    Board { domains: 2, rounds: 3, deaths: 2, begins: 0, boots: true, bug: Bug::None };
 const TRIO: Board =
-    Board { domains: 3, rounds: 2, deaths: 1, keeping: 0, boots: true, bug: Bug::None };
-const KEEPING: Board = Board { deaths: 1, keeping: 2, ..DUO };
+    Board { domains: 3, rounds: 2, deaths: 1, begins: 0, boots: true, bug: Bug::None };
+const WITH_KEPT: Board = Board { deaths: 1, begins: 2, ..DUO };
 
 fn check(board: Board) {
     let checker = board.checker().threads(2).spawn_bfs().join();
@@ -438,14 +438,14 @@ fn three_domains_of_which_one_dies() {
 
 #[test]
 fn two_domains_that_keep_the_lock() {
-    check(KEEPING);
-    assert_eq!(KEEPING.stuck(), None);
-    assert_eq!(Board { boots: false, ..KEEPING }.stuck(), None);
+    check(WITH_KEPT);
+    assert_eq!(WITH_KEPT.stuck(), None);
+    assert_eq!(Board { boots: false, ..WITH_KEPT }.stuck(), None);
 }
 
 #[test]
 fn three_domains_of_which_one_keeps_the_lock() {
-    check(Board { keeping: 1, rounds: 2, deaths: 0, ..TRIO });
+    check(Board { begins: 1, rounds: 2, deaths: 0, ..TRIO });
 }
 
 #[test]
@@ -463,10 +463,10 @@ fn every_rule_is_needed() {
     finds(Bug::NoBroken, KNOWN);
     assert!(Board { bug: Bug::NoFence, boots: false, ..DUO }.stuck().is_some());
     let finds_kept = |bug| {
-        let checker = Board { bug, ..KEEPING }.checker().threads(2).spawn_bfs().join();
+        let checker = Board { bug, ..WITH_KEPT }.checker().threads(2).spawn_bfs().join();
         assert!(checker.discovery(ONE).is_some(), "{bug:?} breaks nothing?");
     };
     finds_kept(Bug::EarlyLeave);
     finds_kept(Bug::ForgetLeave);
-    assert!(Board { bug: Bug::Deaf, deaths: 0, ..KEEPING }.stuck().is_some());
+    assert!(Board { bug: Bug::Deaf, deaths: 0, ..WITH_KEPT }.stuck().is_some());
 }

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A channel does one transfer after the other, in order. Channels set up independently; those that
-//! move bytes share the bandwidth at every moment, by their weights (a real engine approximates this
-//! with short alternating bursts). So a single transfer takes `setup_ns + bytes / bandwidth`, and the
-//! engine is never idle while a channel has bytes to move.
+//! move bytes share the bandwidth at every moment, by their weights (a real engine approximates
+//! this with short alternating bursts). So a single transfer takes `setup_ns + bytes / bandwidth`,
+//! and the engine is never idle while a channel has bytes to move.
 //!
 //! The caller passes the time: the soc's thread passes the host's, the lab its own. Steps may come
 //! late: ends are reported with the time at which they were due, and what follows starts then.

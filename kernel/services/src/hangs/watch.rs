@@ -29,8 +29,8 @@ impl Watch {
     }
 
     /// The step that has the locks `held`, one bit each, is interrupted at time `now`, in ns.
-    /// `word` returns this domain's word of a lock, which counts its steps. Returns whether the step
-    /// is over.
+    /// `word` returns this domain's word of a lock, which counts its steps. Returns whether the
+    /// step is over.
     pub fn look(&mut self, now: u64, held: u64, word: impl Fn(usize) -> LockWord) -> bool {
         let (lock, seen) = self.step;
         if held >> lock & 1 == 0 || word(lock) != seen {
