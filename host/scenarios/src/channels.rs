@@ -2,7 +2,7 @@
 //! two on two kernels, and when a kernel dies. What people see of them.
 
 use super::machine::{demand, until};
-use super::programs::{KILLED, Running, back, wrong};
+use super::programs::{KILLED, LOST, Running, back, wrong};
 use super::threads::{put, succeeds};
 use super::{Failure, PATIENCE, Rig};
 use deploy::exec::Line;
@@ -13,8 +13,6 @@ const IN_C: &str = "channels-c";
 const BOTH: [&str; 2] = [IN_RUST, IN_C];
 /// The kernels of duo, in the order of their numbers.
 const KERNELS: [&str; 2] = ["main", "shadow"];
-/// The exit code of an `exec` whose process the table has lost.
-const UNKNOWN: u8 = 125;
 const PINGS: &str = "ping 1 of 3\nping 2 of 3\nping 3 of 3\n";
 const ECHOES: &str = "echo 1 of 3\necho 2 of 3\necho 3 of 3\n";
 const ALONE_RUST: &str =
@@ -210,7 +208,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         rig.kill("shadow")?;
         let found = waiting.end()?;
         // The death may take the process table, too: then its exit code is not known.
-        if ![0, UNKNOWN].contains(&found.code) || found.out != b"waiting\n" {
+        if ![0, LOST].contains(&found.code) || found.out != b"waiting\n" {
             return Err(wrong("the peer of a program whose kernel died", found));
         }
         back(rig)?;

@@ -16,7 +16,7 @@ use workbench::instance::Instance;
 const TOOL: &str = "tests/programs/tool.wat";
 /// Time between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// `pen exec`'s exit code if the program's kernel died.
+/// `pen exec`'s exit code if the program's kernel died, or the process table has lost its end.
 pub(super) const LOST: u8 = 125;
 /// Its exit code for a program that was killed.
 pub(super) const KILLED: u8 = 128 + 9;

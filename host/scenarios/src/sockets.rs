@@ -202,10 +202,9 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
     put(rig, IN_C)?;
     let mut is_seen = false;
     for _ in 0..DEATHS {
-        let code = victim_of(rig)?;
+        is_seen = victim_of(rig)? == RESET;
         back(rig)?;
         put(rig, IN_C)?;
-        is_seen |= code == RESET;
         if is_seen {
             break;
         }
