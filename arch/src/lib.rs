@@ -11,6 +11,7 @@
 //! - [`lock`]: ticket locks, with interrupts masked while held and ranks checked in debug builds
 //! - [`shared`]: words between domains, publish and consume
 //! - [`probe`]: accesses that may fault without ending the kernel
+//! - [`racing`]: copies of memory that programs access at the same time
 //! - [`rescue`]: work that is aborted when memory that it needs is lost
 //! - `seeded`: seeded bugs, in kernels built for the sanitizer's tests only
 //! - [`time`]: soc time, the local clock plus a calibrated offset
@@ -27,6 +28,7 @@ pub mod hold;
 pub mod lock;
 mod order;
 pub mod probe;
+pub mod racing;
 pub mod rescue;
 #[cfg(feature = "seeded")]
 pub mod seeded;

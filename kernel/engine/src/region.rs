@@ -18,9 +18,9 @@
 //!   not allow for it. It grows a memory only by the instruction `memory.grow`, which the installer
 //!   has replaced (`abi::program::THREADS`), and a view refuses to grow.
 //! - **Functions of the kernel** get the bytes of a region as copies (`kernel_process::memory`),
-//!   made here by atomic loads and stores: program code that races with them is not Rust, and finds
-//!   each word old or new. Two such copies may race by words and by bytes, on the same bytes, which
-//!   Rust's model has no rule for and the ISAs allow.
+//!   made by atomic loads and stores ([`arch::racing`]): program code that races with them is not
+//!   Rust, and finds each byte old or new. Two such copies may race by words and by bytes, on the
+//!   same bytes, which Rust's model has no rule for and the ISAs allow.
 //! - **The start function** of a module runs before its instance is attached: a growth in it, or of
 //!   another thread meanwhile, is seen at `memory.size` and by bulk instructions afterwards only.
 //!   Linkers make start functions that fill the memory and grow nothing.
@@ -39,7 +39,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Rank};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_process::SharedMemory;
 use wasmtime::{Error, Func, LinearMemory, MemoryCreator, MemoryType, Result, Store};
 
@@ -215,40 +215,16 @@ impl Region {
         grown.then_some((before / PAGE) as u32)
     }
 
-    /// Returns a word of 32 bits, at an address that is a multiple of 4 and inside.
-    pub(crate) fn word(&self, at: u64) -> Option<&AtomicU32> {
-        let inside = at.is_multiple_of(4) && at + 4 <= self.bytes.load(Ordering::Acquire);
-        let address = (self.space.start as u64 + at) as *mut u32;
-        // SAFETY: the word is inside, where pages stay open as long as the region lives, and
-        // aligned; Rust accesses it as an atomic only.
-        inside.then(|| unsafe { AtomicU32::from_ptr(address) })
+    /// Returns the word of 64 bits with the byte at this address; `None` if that is outside, or its
+    /// page has no memory now. Never faults.
+    pub(crate) fn peek(&self, at: u64) -> Option<u64> {
+        arch::probe::load(self.range(at as usize, 1)? as u64)
     }
 
-    /// The same, for 64 bits and a multiple of 8.
-    pub(crate) fn double_word(&self, at: u64) -> Option<&AtomicU64> {
-        let inside = at.is_multiple_of(8) && at + 8 <= self.bytes.load(Ordering::Acquire);
-        let address = (self.space.start as u64 + at) as *mut u64;
-        // SAFETY: as in `word`.
-        inside.then(|| unsafe { AtomicU64::from_ptr(address) })
-    }
-
-    /// Calls `byte` or `word` for the parts of a range, with their offsets in it.
-    fn each(&self, at: usize, length: usize, mut part: impl FnMut(usize, Part<'_>)) {
-        let end = at.checked_add(length).filter(|&end| end <= self.size());
-        let Some(end) = end else { return };
-        let mut next = at;
-        while next < end {
-            let address = self.space.start + next;
-            if next.is_multiple_of(8) && end - next >= 8 {
-                // SAFETY: as in `word`.
-                part(next - at, Part::Word(unsafe { AtomicU64::from_ptr(address as *mut u64) }));
-                next += 8;
-            } else {
-                // SAFETY: as in `word`.
-                part(next - at, Part::Byte(unsafe { AtomicU8::from_ptr(address as *mut u8) }));
-                next += 1;
-            }
-        }
+    /// Returns the address of a range, if it is inside.
+    fn range(&self, at: usize, length: usize) -> Option<usize> {
+        let is_inside = at.checked_add(length).is_some_and(|end| end <= self.size());
+        is_inside.then(|| self.space.start + at)
     }
 }
 
@@ -286,15 +262,13 @@ impl Start {
     }
 }
 
-/// A part of a region that is copied at once.
-enum Part<'a> {
-    Byte(&'a AtomicU8),
-    Word(&'a AtomicU64),
-}
-
 impl SharedMemory for Region {
     fn size(&self) -> usize {
         self.bytes.load(Ordering::Acquire) as usize
+    }
+
+    fn start(&self) -> u64 {
+        self.space.start as u64
     }
 
     fn touch(&self, at: usize, length: usize) -> bool {
@@ -302,24 +276,18 @@ impl SharedMemory for Region {
     }
 
     fn load(&self, at: usize, into: &mut [u8]) {
-        self.each(at, into.len(), |offset, part| match part {
-            Part::Byte(byte) => into[offset] = byte.load(Ordering::Relaxed),
-            Part::Word(word) => {
-                into[offset..offset + 8]
-                    .copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-            }
-        });
+        if let Some(at) = self.range(at, into.len()) {
+            // SAFETY: the range is inside, where pages stay open as long as the region lives, and
+            // Rust accesses it as atomics only.
+            unsafe { arch::racing::load(at, into) };
+        }
     }
 
     fn store(&self, at: usize, from: &[u8]) {
-        self.each(at, from.len(), |offset, part| match part {
-            Part::Byte(byte) => byte.store(from[offset], Ordering::Relaxed),
-            Part::Word(word) => {
-                if let Some(bytes) = from[offset..].first_chunk() {
-                    word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-                }
-            }
-        });
+        if let Some(at) = self.range(at, from.len()) {
+            // SAFETY: as in `load`.
+            unsafe { arch::racing::store(at, from) };
+        }
     }
 }
 

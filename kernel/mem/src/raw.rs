@@ -1,7 +1,7 @@
 //! Memory that the allocators own. The unsafe code here accesses memory through the linear map, and
 //! only memory that was given to the frame allocator and not handed out (lists in free frames,
-//! tags), or that the heap allocated from it (slabs). The caller of `add_region` promises that this
-//! memory is usable.
+//! tags), that the heap allocated from it (slabs), or that its caller owns (frames, and pages of
+//! bulk memory). The caller of `add_region` promises that this memory is usable.
 
 use core::sync::atomic::AtomicU8;
 
@@ -69,6 +69,29 @@ pub(crate) fn fill(frame: PhysAddr, from: &[u8]) {
     unsafe {
         into.copy_from_nonoverlapping(from.as_ptr(), count);
         into.add(count).write_bytes(0, 4096 - count);
+    }
+}
+
+/// Returns the address of `bytes` bytes of a frame.
+fn part_of(frame: PhysAddr, at: usize, bytes: usize) -> Option<usize> {
+    let is_inside = at.checked_add(bytes).is_some_and(|end| end <= 4096);
+    is_inside.then(|| frame.to_virt().0 as usize + at)
+}
+
+/// Copies bytes out of a frame that programs access meanwhile, and Rust only by this and
+/// [`store_shared`]. The caller must own it.
+pub fn load_shared(frame: PhysAddr, at: usize, into: &mut [u8]) {
+    if let Some(at) = part_of(frame, at, into.len()) {
+        // SAFETY: frames are mapped in the linear map, and the caller owns this one.
+        unsafe { arch::racing::load(at, into) };
+    }
+}
+
+/// Copies bytes into such a frame.
+pub fn store_shared(frame: PhysAddr, at: usize, from: &[u8]) {
+    if let Some(at) = part_of(frame, at, from.len()) {
+        // SAFETY: as in `load_shared`.
+        unsafe { arch::racing::store(at, from) };
     }
 }
 
