@@ -32,6 +32,7 @@
 //! | [`Kind::NoBreak`] | AArch64: a mapping replaces another one that is still held |
 //! | [`Kind::UnorderedTable`] | a table is linked with no barrier after its entries |
 //!
+//! A core that stores through an old entry before that is invalidated uses the memory as before.
 //! Maintenance of lines hands their memory over, or takes it back. Replacing rights only is no
 //! [`Kind::NoBreak`]; other memory, another size and another type are.
 //!

@@ -184,12 +184,12 @@ impl Model {
         }
     }
 
-    /// A store to watched memory that has happened. `unordered` says whether the core has stored to
-    /// a frame since its last barrier between stores.
+    /// A store to watched memory that has happened, through address `va`. `unordered` says whether
+    /// the core has stored to a frame since its last barrier between stores.
     pub fn stored(
         &mut self,
         at: Site,
-        (pa, bytes): (u64, u64),
+        (va, pa, bytes): (u64, u64, u64),
         memory: Memory<'_>,
         unordered: &dyn Fn(u64) -> bool,
         report: Report,
@@ -200,7 +200,7 @@ impl Model {
             }
         }
         if self.filter.is_referred(pa) {
-            self.reused(at, pa, true, report);
+            self.reused(at, (Some(va), pa), true, report);
         }
     }
 
@@ -270,16 +270,26 @@ impl Model {
     /// Cache maintenance of a line, which hands its memory over or takes it back.
     pub fn maintained(&mut self, at: Site, pa: u64, drops: bool, report: Report) {
         if self.filter.is_referred(pa) {
-            self.reused(at, pa, drops, report);
+            self.reused(at, (None, pa), drops, report);
         }
     }
 
-    /// The memory at `pa` gets another use. `wholly`: old entries may not even read it.
-    fn reused(&mut self, at: Site, pa: u64, wholly: bool, report: Report) {
-        let kind = Kind::EarlyReuse;
+    /// The memory at `pa` gets another use. `wholly`: old entries may not even read it. A store
+    /// `through` an old entry itself is the old use.
+    fn reused(
+        &mut self,
+        at: Site,
+        (through, pa): (Option<u64>, u64),
+        wholly: bool,
+        report: Report,
+    ) {
+        let (kind, own) = (Kind::EarlyReuse, through.map(|va| start(va, 0)));
         let found: Vec<(u64, Finding)> = (self.stales.iter())
             .filter_map(|stale| {
                 let va = self.still_reaches(stale, start(pa, 0), wholly)?;
+                if own == Some(va) && matches!(stale.was, Was::Leaf(_)) {
+                    return None;
+                }
                 Some((stale.cores, Finding { kind, at, va, pa, writer: Some(stale.writer) }))
             })
             .collect();

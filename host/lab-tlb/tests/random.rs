@@ -226,7 +226,7 @@ impl Machine {
         self.ram.write(pa, to.raw(self.isa));
         let (ram, mut kinds) = (&self.ram, Vec::new());
         self.model
-            .stored(at, (pa, 8), &|pa| ram.read(pa), &|_| false, &mut |it| kinds.push(it.kind));
+            .stored(at, (0, pa, 8), &|pa| ram.read(pa), &|_| false, &mut |it| kinds.push(it.kind));
         assert_eq!(kinds, vec![Kind::NoBreak; usize::from(clash)], "step {}", self.step);
         self.reference.set(page, to);
     }

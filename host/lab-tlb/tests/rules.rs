@@ -62,13 +62,18 @@ impl Machine {
         Site { core, pc: self.pc }
     }
 
+    /// A store through the linear map.
     fn store(&mut self, core: usize, pa: u64, value: u64) {
+        self.store_at(core, (BASE + pa, pa), value);
+    }
+
+    fn store_at(&mut self, core: usize, (va, pa): (u64, u64), value: u64) {
         let at = self.at(core);
         self.ram.insert(pa, value);
         if self.filter.is_watched(pa) {
             let memory = |pa| self.ram.get(&pa).copied().unwrap_or(0);
             let unordered = |table| self.unordered == Some(table);
-            self.model.stored(at, (pa, 8), &memory, &unordered, &mut |it| {
+            self.model.stored(at, (va, pa, 8), &memory, &unordered, &mut |it| {
                 self.found.push(it.kind);
             });
         }
@@ -115,6 +120,19 @@ fn memory_is_reused_after_the_flush_only() {
         assert!(!it.filter.is_watched(FIRST));
         it.store(0, FIRST, 1);
         assert_eq!(it.take(), []);
+    }
+}
+
+/// Another thread of the program stores while the page is taken from it.
+#[test]
+fn a_store_through_the_old_entry_is_the_old_use() {
+    for mut it in both() {
+        it.map(FIRST, true);
+        it.unmap();
+        it.store_at(0, (VA + 8, FIRST + 8), 1);
+        assert_eq!(it.take(), []);
+        it.store_at(0, (VA + PAGE, FIRST + 8), 1);
+        assert_eq!(it.take(), [Kind::EarlyReuse], "the page at another address");
     }
 }
 

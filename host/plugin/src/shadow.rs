@@ -112,18 +112,18 @@ impl Shadow {
         if access == Access::Write {
             let elsewhere = || if self.filter.has_referring() { look.physical() } else { None };
             if let Some(pa) = self.direct(va).or_else(elsewhere) {
-                self.stored(at, pa, len);
+                self.stored(at, va, pa, len);
             }
         }
     }
 
     #[inline]
-    fn stored(&self, at: Site, pa: u64, len: u64) {
+    fn stored(&self, at: Site, va: u64, pa: u64, len: u64) {
         if let Some(stores) = self.stores.get(at.core) {
             stores.note(pa);
         }
         if self.filter.is_watched(pa) {
-            self.changed(at, pa, len);
+            self.changed(at, va, pa, len);
         }
     }
 
@@ -152,7 +152,7 @@ impl Shadow {
 
     #[cold]
     #[inline(never)]
-    fn changed(&self, at: Site, pa: u64, len: u64) {
+    fn changed(&self, at: Site, va: u64, pa: u64, len: u64) {
         // The stub writes a kernel over the tables of the last one: its domain was reset.
         if at.pc >> 63 == 0 {
             self.model().leaves(at.core);
@@ -161,7 +161,7 @@ impl Shadow {
         let stores = self.stores.get(at.core);
         let unordered = |table| stores.is_some_and(|stores| stores.is_unordered(table));
         let tell = &mut |it: &Finding| self.tell(it, Access::Write);
-        self.model().stored(at, (pa, len), &memory, &unordered, tell);
+        self.model().stored(at, (va, pa, len), &memory, &unordered, tell);
     }
 
     /// Handles cache maintenance of the line of `va`, or zeroing it.
@@ -170,7 +170,7 @@ impl Shadow {
         let line = self.direct(va).or_else(|| self.direct(va.wrapping_sub(behind)));
         let Some(pa) = line.map(|pa| pa & !(LINE - 1)) else { return };
         let drops = match what {
-            Upkeep::Zero(_) => return self.stored(at, pa, LINE),
+            Upkeep::Zero(_) => return self.stored(at, va, pa, LINE),
             Upkeep::Clean(_) => false,
             Upkeep::Flush(_) | Upkeep::Invalidate(_) => true,
             Upkeep::Unify(_) | Upkeep::UnifyAll | Upkeep::Barrier => return,
