@@ -55,6 +55,8 @@ pub mod ranks {
     pub const HEAP: Rank = Rank::new(110, "heap");
     /// Address spaces of programs.
     pub const SPACES: Rank = Rank::leaf(115, "spaces");
+    /// Windows in those.
+    pub const WINDOWS: Rank = Rank::leaf(116, "windows");
     /// Stack slots.
     pub const STACKS: Rank = Rank::leaf(120, "stacks");
     /// The buddy allocator.

@@ -341,12 +341,15 @@ impl Rules<'_> {
         is_data && disk(self.blob).is_some_and(|disk| within(leaf, disk.base, disk.size))
     }
 
-    /// Returns whether the leaf lies in bulk memory, with no more rights than this domain has.
+    /// Returns whether the leaf lies in bulk memory, with no more rights than this domain has. What
+    /// this domain owns may also be in windows of programs.
     fn is_bulk(&self, leaf: &Mapping) -> bool {
         let mut regions = self.blob.regions().iter().filter(|region| region.kind == kind::BULK);
         regions.any(|region| {
-            let may = leaf.rights == Rights::Read || leaf.rights == rights_to(region, self.domain);
-            let is_there = leaf.virt == leaf.phys.to_virt();
+            let own = rights_to(region, self.domain);
+            let may = leaf.rights == Rights::Read || leaf.rights == own;
+            let in_window = own == Rights::ReadWrite && spaces::is_inside(leaf.virt.0);
+            let is_there = in_window || leaf.virt == leaf.phys.to_virt();
             may && is_there && within(leaf, region.base, region.size)
         })
     }

@@ -11,7 +11,8 @@
 //!                                        commit:  allocates a range in advance
 //!                                        protect: makes committed pages read-only or executable
 //! ```
-//! Pages also pass from one space to another ([`Passing`]).
+//! Pages also pass from one space to another ([`Passing`]), and ranges of several spaces can show
+//! the same memory ([`Shown`]).
 //!
 //! A released slot keeps its first last-level page table for its next user, and frees the others.
 //! Otherwise a program that touches a page in each of many tables would leave those tables in the
@@ -22,13 +23,16 @@ use arch::mmu::PageTable;
 use arch::types::{MapError, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::{ranks, raw};
 
 mod passing;
+mod windows;
 
 pub use passing::Passing;
+use windows::Windows;
+pub use windows::{MAX_WINDOWS, OwnFrames, Shown};
 
 /// Address space per slot: 4 GiB and the guard after them.
 pub const SLOT: u64 = 8 << 30;
@@ -89,6 +93,9 @@ pub struct Spaces {
     slots: Lock<[Space; MAX_SPACES]>,
     /// Number of open pages without memory.
     promised: AtomicU64,
+    windows: Lock<Windows>,
+    /// How many there are, reservations included.
+    window_count: AtomicUsize,
 }
 
 /// Where pages come from.
@@ -136,7 +143,8 @@ fn start_of(slot: usize) -> VirtAddr {
 impl Spaces {
     pub const fn new() -> Self {
         let slots = Lock::new(ranks::SPACES, [FREE; MAX_SPACES]);
-        Spaces { slots, promised: AtomicU64::new(0) }
+        let windows = Lock::new(ranks::WINDOWS, Windows::new());
+        Spaces { slots, promised: AtomicU64::new(0), windows, window_count: AtomicUsize::new(0) }
     }
 
     /// Reserves `bytes` bytes of address space, none of it open.
@@ -214,8 +222,8 @@ impl Spaces {
             Err(SpaceError::NoMemory) => FaultOutcome::NoMemory,
             Err(_) => FaultOutcome::Unhandled,
             Ok(mapped) if mapped & 1 << touched != 0 => FaultOutcome::Mapped,
-            // Another core has mapped it since the fault, or its rights forbid the access.
-            Ok(_) => mapped_meanwhile(start_of(slot).plus(first + touched * PAGE), from),
+            // Another core has changed it since the fault, or its rights forbid the access.
+            Ok(_) => changed_meanwhile(start_of(slot).plus(first + touched * PAGE), from),
         }
     }
 
@@ -243,7 +251,7 @@ impl Spaces {
     ) -> Result<u64, SpaceError> {
         let at = start_of(slot).plus(first);
         let known = from.table.lock().missing(at, pages as usize);
-        let missing = known.unwrap_or((1 << pages) - 1);
+        let missing = known.unwrap_or((1 << pages) - 1) & !self.foreign_pages(at, pages);
         if known.is_none() {
             self.reserve_tables(at, pages * PAGE, from)?;
         }
@@ -255,9 +263,9 @@ impl Spaces {
             return Err(SpaceError::NoMemory);
         }
         got |= allocate_zeroed(frames, missing & !must, from);
-        let given = from.table.lock().give(at, frames);
+        let given = self.give_own(at, frames, from);
         self.account(at, given, 0);
-        // Another core has mapped these meanwhile.
+        // Another core has mapped these meanwhile, or they are a window's now.
         for (page, frame) in frames.iter().enumerate() {
             if let Some(frame) = *frame {
                 from.frames.free(frame, 0);
@@ -265,6 +273,27 @@ impl Spaces {
             }
         }
         Ok(got)
+    }
+
+    /// Maps frames where no page is mapped, except in windows. Removes what it maps from `frames`.
+    /// Returns how many.
+    fn give_own(
+        &self,
+        at: VirtAddr,
+        frames: &mut [Option<PhysAddr>],
+        from: PageSource<'_>,
+    ) -> usize {
+        let mut table = from.table.lock();
+        // A range becomes a window before its pages are taken, under this lock.
+        let foreign = self.foreign_pages(at, frames.len() as u64);
+        if foreign == 0 {
+            return table.give(at, frames);
+        }
+        let own = frames.iter_mut().enumerate().filter(|(page, _)| foreign >> page & 1 == 0);
+        own.map(|(page, frame)| {
+            table.give(at.plus(page as u64 * PAGE), core::slice::from_mut(frame))
+        })
+        .sum()
     }
 
     /// Accounts for pages of the space at `at` that were mapped, in tables that it has, and
@@ -334,6 +363,7 @@ impl Spaces {
     /// Releases a space that is no longer used. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
+        self.end_windows(at, from, flush);
         let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
         let mut page = 0;
@@ -369,11 +399,12 @@ fn allocate_zeroed(frames: &mut [Option<PhysAddr>], places: u64, from: PageSourc
     got
 }
 
-/// Returns the outcome of a fault on a page that is mapped: if it may be read and written, it was
-/// mapped after the fault.
-fn mapped_meanwhile(page: VirtAddr, from: PageSource<'_>) -> FaultOutcome {
+/// Returns the outcome of a fault on an open page that got no memory by it. One that may be read
+/// and written was mapped after the fault. One without memory is in a window that changes, or has
+/// left one: the access is repeated.
+fn changed_meanwhile(page: VirtAddr, from: PageSource<'_>) -> FaultOutcome {
     let found = from.table.lock().find(page);
-    match found.is_some_and(|page| page.rights == Rights::ReadWrite) {
+    match found.is_none_or(|page| page.rights == Rights::ReadWrite) {
         true => FaultOutcome::Mapped,
         false => FaultOutcome::Unhandled,
     }

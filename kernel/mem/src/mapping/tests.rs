@@ -88,12 +88,22 @@ fn bulk_memory_is_mapped_in_every_kernel_and_written_by_its_owner_only() {
         assert_eq!(rights, expected.map(Some));
         audit(&table, &blob, domain, &BlockSet::new()).unwrap();
     }
-    let mut table = table();
-    let high = VirtAddr(0xffff_c000_0000_0000);
-    let (at, rights) = (PhysAddr(114 * MIB), Rights::ReadWrite);
-    table.map(&Tables, high, at, PAGE, Memory::Cached, rights).unwrap();
-    let found = audit(&table, &blob, OWN, &BlockSet::new());
-    assert!(matches!(found, Err(Violation::ForeignCached(_))), "{found:?}");
+    // Programs have windows of their own kernel's, and nothing of another one's.
+    let (high, in_program) = (VirtAddr(0xffff_c000_0000_0000), spaces::AREA);
+    let (own, foreign) = (PhysAddr(112 * MIB), PhysAddr(114 * MIB));
+    for (virt, at, rights, is_allowed) in [
+        (high, foreign, Rights::ReadWrite, false),
+        (high, own, Rights::ReadWrite, false),
+        (in_program, own, Rights::ReadWrite, true),
+        (in_program, foreign, Rights::ReadWrite, false),
+        (in_program, foreign, Rights::Read, false),
+    ] {
+        let mut table = table();
+        table.map(&Tables, virt, at, PAGE, Memory::Cached, rights).unwrap();
+        let found = audit(&table, &blob, OWN, &BlockSet::new());
+        let is_foreign = matches!(found, Err(Violation::ForeignCached(_)));
+        assert_eq!(!is_foreign, is_allowed, "{found:?}");
+    }
 }
 
 fn find(table: &PageTable, at: u64) -> Option<Mapping> {

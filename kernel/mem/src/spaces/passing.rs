@@ -132,7 +132,7 @@ impl Spaces {
     }
 
     /// Frees the pages at these addresses, at most [`BATCH`].
-    fn clear(
+    pub(super) fn clear(
         &self,
         (at, pages): (VirtAddr, usize),
         from: PageSource<'_>,

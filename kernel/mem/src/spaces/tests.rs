@@ -11,7 +11,7 @@ use crate::testing::memory;
 
 const MIB: u64 = 1 << 20;
 
-fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
+pub(super) fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
     let manager = MemoryManager::new();
     manager.add_region(memory(bytes, 0), bytes, &[]).unwrap();
     let table = PageTable::new(&manager).unwrap();
@@ -19,12 +19,12 @@ fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
 }
 
 /// Returns the number of free frames, including those in the core's cache.
-fn free(frames: &MemoryManager) -> usize {
+pub(super) fn free(frames: &MemoryManager) -> usize {
     frames.flush_core();
     frames.statistics().free
 }
 
-fn nothing(_: VirtAddr, _: u64) {}
+pub(super) fn nothing(_: VirtAddr, _: u64) {}
 
 #[test]
 fn a_touch_allocates_memory_and_release_frees_it() {
