@@ -21,7 +21,7 @@ pub struct ChannelMessage {
     pub ends: [u32; 2],
     /// The number of the message in its contract.
     pub tag: u16,
-    /// [`HAS_BLOCK`].
+    /// [`HAS_BLOCK`], and with it [`WINDOW`].
     pub flags: u16,
     /// 0.
     pub reserved: u32,
@@ -29,6 +29,9 @@ pub struct ChannelMessage {
 
 /// Flag of a [`ChannelMessage`]: it has a block, which may be empty.
 pub const HAS_BLOCK: u16 = 1;
+/// Flag of a [`ChannelMessage`]: its block is a window. The sender shares its memory from then on,
+/// and so does a receiver that has asked for [`WINDOWS`].
+pub const WINDOW: u16 = 2;
 /// The shortest block in bytes whose pages pass to a receiver on the same kernel. Shorter ones are
 /// copied with fewer instructions.
 pub const PASSES: usize = 16 << 10;
@@ -38,6 +41,9 @@ pub const NO_END: u32 = u32::MAX;
 pub const LOST_END: u32 = u32::MAX - 1;
 /// Flag of `channel_receive`: fail with `AGAIN` instead of waiting.
 pub const NO_WAIT: u32 = 1;
+/// Flag of `channel_receive`: if the block is a window, share its memory. Without it, a window is
+/// received as a block, with the bytes that it has then.
+pub const WINDOWS: u32 = 2;
 
 /// Flag of `name_connect`: wait until the name is served.
 pub const AWAIT: u32 = 1;

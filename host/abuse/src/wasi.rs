@@ -47,6 +47,10 @@ impl SharedMemory for Cells {
         self.0.borrow().len()
     }
 
+    fn start(&self) -> u64 {
+        0
+    }
+
     fn touch(&self, _at: usize, _length: usize) -> bool {
         true
     }

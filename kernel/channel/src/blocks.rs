@@ -18,6 +18,9 @@
 //! - A kernel that passes a message on is one of them until it has told home, so none is missed.
 //! - Of the notices about a block only the newest waits to be sent, so their number is bounded.
 //! - No kernel that never had an end of a channel can name its blocks: they have its secret.
+//!
+//! A *window* is a block that its sender still has, and that its receiver takes when it ends the
+//! window, not when it receives the message. For this protocol that message is received late.
 
 use crate::name::{Life, Lives};
 use abi::boot::MAX_DOMAINS;
@@ -36,7 +39,12 @@ pub struct BlockName {
     pub length: u32,
     /// Where home says that other kernels can read it, in the driver's words; 0: it has not said.
     pub place: u32,
+    /// The sender shares it with its receiver, for as long as the receiver likes.
+    pub is_window: bool,
 }
+
+/// The bit of a name's first word that says so.
+const WINDOW: u64 = 1 << 32;
 
 impl BlockName {
     pub const WORDS: usize = 4;
@@ -44,7 +52,8 @@ impl BlockName {
     pub fn words(&self) -> [u64; BlockName::WORDS] {
         let Life { kernel, epoch } = self.home;
         let last = u64::from(self.length) | u64::from(self.place) << 32;
-        [u64::from(kernel.0) | u64::from(epoch.0) << 16, self.id, self.secret, last]
+        let window = if self.is_window { WINDOW } else { 0 };
+        [u64::from(kernel.0) | u64::from(epoch.0) << 16 | window, self.id, self.secret, last]
     }
 
     /// Returns whether this is of [`Blocks::in_message`]: there is nothing to keep, to fetch or to
@@ -56,7 +65,8 @@ impl BlockName {
     /// Undoes [`BlockName::words`]. Words that are none name no block.
     pub fn of_words([home, id, secret, last]: [u64; BlockName::WORDS]) -> BlockName {
         let life = Life { kernel: DomainId(home as u8), epoch: Epoch((home >> 16) as u16) };
-        BlockName { home: life, id, secret, length: last as u32, place: (last >> 32) as u32 }
+        let (length, place, is_window) = (last as u32, (last >> 32) as u32, home & WINDOW != 0);
+        BlockName { home: life, id, secret, length, place, is_window }
     }
 }
 
@@ -155,7 +165,7 @@ impl<M> Blocks<M> {
 
     /// Returns the name of a block of so many bytes that are in its message: it is kept nowhere.
     pub fn in_message(&self, secret: u64, length: u32) -> BlockName {
-        BlockName { home: self.me, id: 0, secret, length, place: 0 }
+        BlockName { home: self.me, id: 0, secret, length, place: 0, is_window: false }
     }
 
     /// Keeps a block for a message that a process of this tree sends. At a limit, returns the
@@ -179,7 +189,7 @@ impl<M> Blocks<M> {
         (self.order.used, self.bytes) = (self.order.used + 1, self.bytes + bytes);
         let epoch = u64::from(self.me.epoch.0) << 48;
         let id = epoch | u64::from(slot.generation) << 16 | u64::from(at);
-        Ok(BlockName { home: self.me, id, secret, length, place: 0 })
+        Ok(BlockName { home: self.me, id, secret, length, place: 0, is_window: false })
     }
 
     fn slot(&mut self, id: u64, secret: u64) -> Option<&mut Slot<M>> {

@@ -1,6 +1,7 @@
 //! The block of a message, as a kernel keeps it.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -9,6 +10,8 @@ use core::ops::Range;
 const PIECE: usize = 64 << 10;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// Bytes of a window that are copied at once.
+const COPIED: usize = 512;
 
 /// Memory that other kernels can read. Its contents do not change; it is free when this is dropped.
 pub trait Lent: Send + fmt::Debug {
@@ -30,12 +33,33 @@ pub trait Passed: Send + fmt::Debug {
     fn put(self: Box<Self>, into: &mut [u8]) -> Result<(), Box<dyn Passed>>;
 }
 
+/// Memory of a window: programs and the kernel access it at the same time, so no Rust reference to
+/// its bytes exists. Whole pages; it is free when this is dropped and no program shows it.
+pub trait Shared: Send + Sync + fmt::Debug {
+    fn length(&self) -> usize;
+
+    /// Offset in the memory that its kernel lends, if it is there.
+    fn place(&self) -> Option<u64>;
+
+    /// Copies bytes out of it, or into it: of each word, what was stored there before or after.
+    fn load(&self, at: usize, into: &mut [u8]);
+    fn store(&self, at: usize, from: &[u8]);
+
+    /// Writes a range back, so that other kernels can read what was stored there.
+    fn flush(&self, at: usize, bytes: usize);
+
+    /// Shows it to a program, in a range that was reserved under this number. Returns false if none
+    /// is.
+    fn show(self: Arc<Self>, reserved: u64) -> bool;
+}
+
 #[derive(Debug)]
 enum Memory {
     /// In pieces, so that a large block needs no large gap in memory.
     Own(Vec<Vec<u8>>),
     Lent(Box<dyn Lent>),
     Passed(Box<dyn Passed>),
+    Shared(Arc<dyn Shared>),
     /// Where its receiver wants it.
     Placed,
 }
@@ -90,6 +114,19 @@ impl Block {
         Block { memory: Memory::Passed(memory), length }
     }
 
+    /// Returns a block that is a window.
+    pub fn shared(memory: Arc<dyn Shared>) -> Block {
+        Block { length: memory.length(), memory: Memory::Shared(memory) }
+    }
+
+    /// Returns its memory if it is a window.
+    pub fn window(&self) -> Option<&Arc<dyn Shared>> {
+        match &self.memory {
+            Memory::Shared(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
     /// Returns a block whose bytes are where its receiver wants them, and nowhere else.
     pub fn placed(length: usize) -> Block {
         Block { memory: Memory::Placed, length }
@@ -127,6 +164,7 @@ impl Block {
         match &self.memory {
             Memory::Own(_) | Memory::Passed(_) | Memory::Placed => None,
             Memory::Lent(memory) => Some(memory.place()),
+            Memory::Shared(memory) => memory.place(),
         }
     }
 
@@ -134,6 +172,8 @@ impl Block {
     pub fn clean_place(&self) -> Option<u64> {
         match &self.memory {
             Memory::Lent(memory) if memory.is_clean() => Some(memory.place()),
+            // Its sender flushes what it stores there.
+            Memory::Shared(memory) => memory.place(),
             _ => None,
         }
     }
@@ -149,7 +189,7 @@ impl Block {
                     bytes => pages.page(number).get(..bytes).unwrap_or_default(),
                 }
             }
-            Memory::Placed => &[],
+            Memory::Placed | Memory::Shared(_) => &[],
         }
     }
 
@@ -158,7 +198,8 @@ impl Block {
         if self.passes() { PAGE } else { PIECE }
     }
 
-    /// Returns the pieces in order, each with its offset. One that is placed has no bytes.
+    /// Returns the pieces in order, each with its offset. One that is placed has no bytes, and
+    /// neither has a window.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let size = self.size_of_piece();
         (0..self.length.div_ceil(size)).map(move |number| (number * size, self.piece(number)))
@@ -166,10 +207,38 @@ impl Block {
 
     /// Returns the bytes from an offset on, at most so many, and at least one unless that is the
     /// end.
-    pub fn part(&self, at: usize, most: usize) -> &[u8] {
+    fn part(&self, at: usize, most: usize) -> &[u8] {
         let size = self.size_of_piece();
         let rest = self.piece(at / size).get(at % size..).unwrap_or_default();
         rest.get(..most).unwrap_or(rest)
+    }
+
+    /// Calls `work` for its bytes in order, with their offsets, and stops at an error. A window is
+    /// copied as it is meanwhile.
+    pub fn each<E>(&self, mut work: impl FnMut(usize, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let Memory::Shared(memory) = &self.memory else {
+            return self.pieces().try_for_each(|(at, piece)| work(at, piece));
+        };
+        let mut copy = [0; COPIED];
+        (0..self.length).step_by(COPIED).try_for_each(|at| {
+            let part = &mut copy[..COPIED.min(self.length - at)];
+            memory.load(at, part);
+            work(at, part)
+        })
+    }
+
+    /// Appends the bytes from an offset on to a vector that has room for so many, likewise. At
+    /// least one, unless that is the end.
+    pub fn append_part(&self, at: usize, most: usize, to: &mut Vec<u8>) {
+        match &self.memory {
+            Memory::Shared(memory) => {
+                let bytes = self.length.saturating_sub(at).min(most);
+                let before = to.len();
+                to.resize(before + bytes, 0);
+                memory.load(at, &mut to[before..]);
+            }
+            _ => to.extend_from_slice(self.part(at, most)),
+        }
     }
 
     /// Writes bytes at an offset. Returns false if they are outside of the block, or in two pieces,
@@ -187,6 +256,9 @@ impl Block {
 
 impl PartialEq for Block {
     fn eq(&self, other: &Block) -> bool {
+        if let (Some(mine), Some(its)) = (self.window(), other.window()) {
+            return Arc::ptr_eq(mine, its);
+        }
         self.length == other.length
             && (0..self.length).step_by(PAGE).all(|at| self.part(at, PAGE) == other.part(at, PAGE))
     }

@@ -43,6 +43,18 @@ pub struct Room<'a> {
     pub place: Option<&'a mut [u8]>,
     /// How many ends the caller can take.
     pub ends: usize,
+    pub windows: Windows,
+}
+
+/// How a caller receives windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// As blocks, with the bytes that they have then.
+    AsBlocks,
+    /// As windows, for which it has prepared nothing yet: they are not received.
+    Unprepared,
+    /// As windows, in room that it has reserved.
+    Prepared,
 }
 
 /// A received message. Its bytes are at the start of the room.
@@ -51,8 +63,15 @@ pub struct Arrived {
     pub tag: u16,
     pub length: usize,
     pub block: Option<Block>,
+    /// If the block is a window that the caller takes as one: what the kernel calls it, until the
+    /// caller releases it. The block is its memory, or, from another kernel, a copy.
+    pub window: Option<WindowName>,
     pub ends: [Cargo; ENDPOINTS],
 }
+
+/// What a kernel calls a window that a process has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowName(pub [u64; 4]);
 
 /// What became of a message of fields alone that was to be sent, with one to be received after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,7 +48,7 @@ mod tables;
 mod types;
 
 pub use automaton::Automaton;
-pub use block::{Block, Lent, PAGE, Passed};
+pub use block::{Block, Lent, PAGE, Passed, Shared};
 pub use conversation::Conversation;
 pub use parcel::{Breach, Parcel};
 pub use tables::{Shape, Tables, Turn};

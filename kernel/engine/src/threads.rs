@@ -13,7 +13,6 @@ use crate::region::{Region, Start};
 use crate::stopped::Stopped;
 use abi::program::{LIGHT_SPAWN, MODULE, THREADS};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use kernel_process::{SharedMemory, Stop};
 use wasmtime::{Caller, Error, Linker, Result, Trap};
 
@@ -92,8 +91,8 @@ fn wait32<G: Guest>(
 ) -> Result<i32> {
     let region = region(&mut caller)?;
     let at = place(&region, address, offset, 4)?;
-    let word = region.word(at).ok_or(Trap::MemoryOutOfBounds)?;
-    let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
+    let half = 8 * (at % 8) as u32;
+    let is_expected = |word: u64| (word >> half) as u32 == expected.cast_unsigned();
     wait(caller, (&region, at, 4), timeout, &is_expected)
 }
 
@@ -106,29 +105,31 @@ fn wait64<G: Guest>(
 ) -> Result<i32> {
     let region = region(&mut caller)?;
     let at = place(&region, address, offset, 8)?;
-    let word = region.double_word(at).ok_or(Trap::MemoryOutOfBounds)?;
-    let is_expected = || word.load(Ordering::SeqCst) == expected.cast_unsigned();
+    let is_expected = |word| word == expected.cast_unsigned();
     wait(caller, (&region, at, 8), timeout, &is_expected)
 }
 
-/// Waits, if the word of `bytes` bytes has the expected value, for at most `timeout` ns; for a
+/// Waits, if the word that has these `bytes` bytes is as expected, for at most `timeout` ns; for a
 /// negative number without a limit.
 fn wait<G: Guest>(
     mut caller: Caller<'_, Inside<G>>,
     (region, at, bytes): (&Region, u64, usize),
     timeout: i64,
-    is_expected: &dyn Fn() -> bool,
+    is_expected: &dyn Fn(u64) -> bool,
 ) -> Result<i32> {
     // A page fault here could end the thread on the spot, with what this function owns.
     if !region.touch(at as usize, bytes) {
         return Err(Trap::AllocationTooLarge.into());
     }
+    // Under a lock, a page that has left with a window meanwhile must not fault: the program looks
+    // again.
+    let is_expected = || region.peek(at).is_some_and(is_expected);
     if !is_expected() {
         return Ok(Waited::Unexpected as i32);
     }
     let guest = &mut caller.data_mut().guest;
     let deadline = u64::try_from(timeout).ok().map(|ns| guest.monotonic().saturating_add(ns));
-    match guest.wait_at(at, is_expected, deadline) {
+    match guest.wait_at(at, &is_expected, deadline) {
         Ok(waited) => Ok(waited as i32),
         Err(_) => Err(Error::new(Stopped(Stop::Interrupted))),
     }

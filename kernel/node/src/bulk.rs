@@ -17,7 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
-use base::addr::{PAGE, PhysAddr};
+use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::DomainId;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -58,9 +58,9 @@ impl Area {
 }
 
 /// Which pages of this kernel's region are lent.
-struct Pages(Box<[bool]>);
+struct Map(Box<[bool]>);
 
-impl Pages {
+impl Map {
     /// Takes so many pages in a row, the first that are free. Returns the number of the first one.
     fn take(&mut self, count: usize) -> Option<usize> {
         let mut free = 0;
@@ -85,7 +85,7 @@ impl Pages {
 pub struct Bulk {
     me: DomainId,
     areas: [Area; MAX_DOMAINS],
-    pages: Arc<Lock<Pages>>,
+    pages: Arc<Lock<Map>>,
 }
 
 impl Bulk {
@@ -96,7 +96,7 @@ impl Bulk {
         if areas.iter().all(|area| area.bytes == 0) || IS_TAKEN.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let pages = Pages(vec![false; own.bytes / BYTES].into_boxed_slice());
+        let pages = Map(vec![false; own.bytes / BYTES].into_boxed_slice());
         let pages = Arc::new(Lock::new(crate::ranks::BULK, pages));
         Some(Bulk { me, areas, pages })
     }
@@ -115,6 +115,13 @@ impl Bulk {
         // pages were free, so nothing of this kernel uses them; other kernels only read them.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
         Some(Loan { at, length: bytes.len(), place, pages: self.pages.clone() })
+    }
+
+    /// Returns pages of this kernel's region for memory that programs access, too. What is in them
+    /// is of the last use. Returns `None` if there is no room.
+    pub fn pages(&self, count: usize) -> Option<Pages> {
+        let first = self.pages.lock().take(count.max(1))?;
+        Some(Pages { at: self.own().at, first, count: count.max(1), pages: self.pages.clone() })
     }
 
     /// Writes back `bytes` bytes of this kernel's region, so that other kernels read what was
@@ -164,7 +171,7 @@ pub struct Loan {
     at: usize,
     length: usize,
     place: u64,
-    pages: Arc<Lock<Pages>>,
+    pages: Arc<Lock<Map>>,
 }
 
 impl Loan {
@@ -186,6 +193,38 @@ impl Drop for Loan {
     }
 }
 
+/// Pages of this kernel's region. Nothing refers to their bytes.
+pub struct Pages {
+    /// Where the region begins.
+    at: usize,
+    first: usize,
+    count: usize,
+    pages: Arc<Lock<Map>>,
+}
+
+impl Pages {
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the frame of one of them.
+    pub fn frame(&self, page: usize) -> Option<PhysAddr> {
+        let at = VirtAddr((self.at + (self.first + page) * BYTES) as u64);
+        (page < self.count).then(|| at.to_phys())
+    }
+
+    /// Their offset in this kernel's region.
+    pub fn place(&self) -> u64 {
+        (self.first * BYTES) as u64
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.pages.lock().free(self.first, self.count);
+    }
+}
+
 impl core::fmt::Debug for Loan {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} bytes at {:#x}", self.length, self.place)
@@ -198,7 +237,7 @@ mod tests {
 
     #[test]
     fn pages_are_lent_in_rows_to_one_at_a_time() {
-        let mut pages = Pages(vec![false; 8].into_boxed_slice());
+        let mut pages = Map(vec![false; 8].into_boxed_slice());
         assert_eq!(pages.take(9), None);
         assert_eq!((pages.take(3), pages.take(2), pages.take(3)), (Some(0), Some(3), Some(5)));
         assert_eq!(pages.take(1), None);
@@ -214,7 +253,7 @@ mod tests {
         let mut areas = [Area::default(); MAX_DOMAINS];
         areas[0] = Area { at: own.as_mut_ptr() as usize, bytes: own.len() };
         areas[1] = Area { at: other.as_ptr() as usize, bytes: other.len() };
-        let pages = Pages(vec![false; own.len() / BYTES].into_boxed_slice());
+        let pages = Map(vec![false; own.len() / BYTES].into_boxed_slice());
         let pages = Arc::new(Lock::new(crate::ranks::BULK, pages));
         Bulk { me: DomainId(0), areas, pages }
     }
@@ -231,6 +270,21 @@ mod tests {
         let third = bulk.lend(&[3; BYTES]).unwrap();
         assert_eq!((second.bytes(), third.bytes()), (&[2; 5][..], &[3; BYTES][..]));
         assert_eq!(third.place(), 0);
+    }
+
+    #[test]
+    fn pages_are_frames_of_the_region_until_they_are_dropped() {
+        let (mut own, other) = (vec![0; 4 * BYTES], []);
+        let bulk = two(&mut own, &other);
+        let _first = bulk.lend(&[1]).unwrap();
+        let pages = bulk.pages(2).unwrap();
+        assert_eq!((pages.count(), pages.place()), (2, BYTES as u64));
+        let at = |page: usize| VirtAddr((own.as_ptr() as usize + page * BYTES) as u64).to_phys();
+        assert_eq!([0, 1].map(|page| pages.frame(page)), [Some(at(1)), Some(at(2))]);
+        assert_eq!(pages.frame(2), None);
+        assert!(bulk.pages(2).is_none());
+        drop(pages);
+        assert!(bulk.pages(3).is_some());
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
 pub const HOMES: Rank = Rank::leaf(64, "homes");
 /// Pages of bulk memory.
 pub const BULK: Rank = Rank::leaf(63, "bulk memory");
+/// What windows are charged to.
+pub const WINDOWS: Rank = Rank::leaf(65, "charges of windows");
 /// A private pipe.
 pub const PIPES: Rank = Rank::leaf(54, "private pipe");
 /// The threads of a process.

@@ -104,6 +104,8 @@ pub enum Failure {
     Blocks,
     /// The block of the next message is to be copied, and there is no memory for it.
     Copies,
+    /// The next message has a window, for which the caller must reserve its room.
+    Window,
     /// The next message has a block on another kernel, which the caller must fetch first; or in
     /// the message, for which it must bring memory.
     Far(BlockName),

@@ -36,7 +36,7 @@ fn whole_pages(length: usize) -> usize {
     length & !(PAGE - 1)
 }
 
-fn overlap([a, a_length]: [u32; 2], [b, b_length]: [u32; 2]) -> bool {
+pub(crate) fn overlap([a, a_length]: [u32; 2], [b, b_length]: [u32; 2]) -> bool {
     let (a, b) = (u64::from(a), u64::from(b));
     a < b + u64::from(b_length) && b < a + u64::from(a_length)
 }
@@ -142,8 +142,5 @@ pub(crate) fn store(
             Err(back) => block = back,
         }
     }
-    for (offset, piece) in block.pieces() {
-        memory.store(at + offset as u32, piece)?;
-    }
-    Ok(())
+    block.each(|offset, piece| memory.store(at + offset as u32, piece))
 }

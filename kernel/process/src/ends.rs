@@ -7,9 +7,11 @@
 use crate::errno::{Errno, Interrupted};
 use abi::names::Name;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use arch::lock::Once;
-use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
-use kernel_contract::{Block, Hash};
+use core::ops::Range;
+use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room, WindowName};
+use kernel_contract::{Block, Hash, Shared};
 
 /// Most contracts of a process.
 const CONTRACTS: usize = 16;
@@ -58,6 +60,8 @@ pub enum Unreceived {
         block: usize,
         ends: usize,
     },
+    /// It has a window, for which its room must be reserved.
+    Window,
     /// Its block is to be copied, and there is no memory in the room for it ([`Room::has_memory`]).
     Copies,
 }
@@ -118,6 +122,32 @@ pub trait Ends {
     /// without more memory. Returns false if a block has to be copied.
     fn reserve_block(&mut self, _room: &mut [u8]) -> bool {
         false
+    }
+
+    /// Returns memory for a window. What is in it is for the caller to overwrite.
+    fn window(&mut self, _length: usize) -> Result<Arc<dyn Shared>, Errno> {
+        Err(Errno::NOTSUP)
+    }
+
+    /// Reserves a range of the program's memory, by its address in the kernel, to show a window.
+    /// Returns the number of the reservation.
+    fn reserve_window(&mut self, _at: u64, _length: u64) -> Result<u64, Errno> {
+        Err(Errno::NOTSUP)
+    }
+
+    /// Ends a reservation, and what it shows.
+    fn end_window(&mut self, _reserved: u64) {}
+
+    /// Ends a window that was received.
+    fn release_window(&mut self, _name: &WindowName) {}
+
+    /// Copies a range of a window of another kernel.
+    fn copy_window(
+        &mut self,
+        _name: &WindowName,
+        _range: Range<usize>,
+    ) -> Result<Result<Block, Errno>, Interrupted> {
+        Ok(Err(Errno::NOTSUP))
     }
 
     /// Sends a message. Its block and its ends have left the process afterwards.

@@ -22,6 +22,8 @@ numbers! {
     AGAIN = 6,
     /// No such family of addresses.
     AFNOSUPPORT = 5,
+    /// It is used already.
+    BUSY = 10,
     /// No such descriptor, or it does not support the operation.
     BADF = 8,
     /// The peer has reset the connection.

@@ -143,6 +143,9 @@ macro_rules! for_each_function {
             name_connect(
                 name: i32, length: i32, contract: i32, bytes: i32, flags: i32, end: i32
             ) -> i32;
+        own "window_flush" window_flush(at: i32, length: i32) -> i32;
+        own "window_refresh" window_refresh(at: i32, length: i32) -> i32;
+        own "window_close" window_close(at: i32) -> i32;
     } };
 }
 

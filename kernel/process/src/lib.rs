@@ -23,6 +23,8 @@
 //! - [`reach`] - what a process may reach by sockets
 //! - [`ends`] - its part for channels, and the contracts by which a process uses them; `plain`: the
 //!   fast path of a call
+//! - `channels` - channels; `receiving`: a message comes; `blocks`: blocks of messages
+//! - `windows` - memory that two processes share; `sharing`: functions on it
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -52,14 +54,17 @@ mod polling;
 pub mod polls;
 pub mod process;
 pub mod reach;
+mod receiving;
 mod renewal;
 pub mod saved;
+mod sharing;
 mod sockets;
 mod strings;
 pub mod system;
 pub mod table;
 mod transfer;
 pub mod wasi;
+mod windows;
 
 pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};

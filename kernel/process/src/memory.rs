@@ -25,8 +25,12 @@ pub trait SharedMemory {
     /// Returns its size in bytes, which never falls.
     fn size(&self) -> usize;
 
+    /// Returns its address in the kernel.
+    fn start(&self) -> u64;
+
     /// Makes sure that all pages of a range inside the memory are allocated. Returns false without
-    /// memory.
+    /// memory. They stay, unless another thread ends a window there: then they are allocated again
+    /// when they are accessed.
     fn touch(&self, at: usize, length: usize) -> bool;
 
     /// Copies bytes out of a range that has been touched.

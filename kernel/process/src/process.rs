@@ -14,6 +14,7 @@ use crate::strings::Strings;
 use crate::system::System;
 use crate::table::{Descriptor, Name, Preopen, Slot, Table, copied};
 use crate::wasi::filetype;
+use crate::windows::Windows;
 
 pub struct Process {
     pub(crate) table: Table,
@@ -26,6 +27,7 @@ pub struct Process {
     /// What it may reach by sockets.
     pub(crate) reach: Reach,
     pub(crate) contracts: Contracts,
+    pub(crate) windows: Windows,
 }
 
 /// Settings in a program's manifest for each process that runs it.
@@ -50,6 +52,7 @@ impl Process {
             signals: false,
             reach: Reach::default(),
             contracts: Contracts::default(),
+            windows: Windows::default(),
         })
     }
 
@@ -181,6 +184,7 @@ impl Process {
 
     /// Closes everything, ignoring errors.
     pub fn close_all(&self, system: &mut dyn System) {
+        self.windows.end_all(system);
         while let Some(descriptor) = self.table.take_any() {
             let _ = descriptor.object.close(system);
         }

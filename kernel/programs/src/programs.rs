@@ -15,6 +15,7 @@
 //!
 //! - [`load`]: reads, checks and caches programs
 //! - [`passing`]: blocks of messages in pages of programs
+//! - [`windows`]: memory that two programs share
 //! - [`seam`]: the platform functions that wasmtime calls
 //! - [`stack`]: stacks of programs
 //! - [`preferences`]: what images say of the kernel that is to run them
@@ -24,6 +25,7 @@ pub mod passing;
 mod preferences;
 mod seam;
 pub mod stack;
+pub mod windows;
 
 use crate::lights;
 use alloc::collections::BTreeMap;
@@ -182,6 +184,10 @@ pub fn demand(
         return false;
     };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
+    if SPACES.is_foreign(address) {
+        // The page of a window, which changes now: the access is repeated.
+        return true;
+    }
     match is_short() && SPACES.is_open(address) {
         true => demand_short(frame, address, from, ran_short),
         false => {
@@ -271,8 +277,11 @@ fn touch_range(first: u64, bytes: u64) -> bool {
     }
     let mut page = first & !(PAGE - 1);
     while page < last {
-        if arch::probe::load(page).is_none() && !allocate_page(page) {
-            return false;
+        // The page of a window that changes comes later.
+        while arch::probe::load(page).is_none() {
+            if !allocate_page(page) {
+                return false;
+            }
         }
         page += PAGE;
     }
@@ -283,6 +292,10 @@ fn touch_range(first: u64, bytes: u64) -> bool {
 #[cold]
 #[inline(never)]
 fn allocate_page(page: u64) -> bool {
+    if SPACES.is_foreign(page) {
+        // A window's, which changes now.
+        return true;
+    }
     let demand = |from| !is_short() && SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
     memory().is_some_and(demand) || lights::fault(VirtAddr(page)) == Some(true)
 }

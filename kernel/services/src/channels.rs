@@ -9,6 +9,7 @@ use crate::idle;
 use crate::session::Session;
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
+use core::ops::Range;
 use kernel_contract::exchange::{Arrived, Called, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Refusal;
@@ -191,22 +192,46 @@ impl<S: Fn() -> bool> User<'_, S> {
             let block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
             return Ok(Brought { name, block: Some(block) });
         }
-        let block = match self.read_lent(&name, room) {
-            Ok(Some(block)) => Ok(block),
-            Ok(None) => self.fetch_parts(&name),
-            Err(why) => Err(why),
-        };
-        match block {
+        match self.copy(&name, 0..name.length as usize, room) {
             Ok(block) => Ok(Brought { name, block: Some(block) }),
             Err(Unbrought::Lost) => Ok(Brought { name, block: None }),
             Err(Unbrought::Failed(why)) => Err(why),
         }
     }
 
-    /// Copies a block that its kernel lends. `None`: it does not lend it.
+    /// Copies a range of a window of another kernel. `None`: that kernel died, or has lost it.
+    pub fn copy_window(
+        &self,
+        name: &BlockName,
+        range: Range<usize>,
+    ) -> Result<Option<Block>, Failed> {
+        let copied = self.copy(name, range, None);
+        idle::to_program(self.session.kernel);
+        match copied {
+            Ok(block) => Ok(Some(block)),
+            Err(Unbrought::Lost) => Ok(None),
+            Err(Unbrought::Failed(why)) => Err(why),
+        }
+    }
+
+    /// Copies a range of a block on another kernel.
+    fn copy(
+        &self,
+        name: &BlockName,
+        range: Range<usize>,
+        room: Option<&mut [u8]>,
+    ) -> Result<Block, Unbrought> {
+        match self.read_lent(name, range.clone(), room)? {
+            Some(block) => Ok(block),
+            None => self.fetch_parts(name, range),
+        }
+    }
+
+    /// Copies a range of a block that its kernel lends. `None`: it does not lend it.
     fn read_lent(
         &self,
         name: &BlockName,
+        range: Range<usize>,
         room: Option<&mut [u8]>,
     ) -> Result<Option<Block>, Unbrought> {
         let channels = &self.session.kernel.channels;
@@ -224,7 +249,9 @@ impl<S: Fn() -> bool> User<'_, S> {
         if at.length != u64::from(name.length) {
             return Err(Unbrought::Lost);
         }
-        let Some(block) = channels.read_lent(name.home.kernel, at, room) else {
+        let place = at.place.checked_add(range.start as u64).ok_or(Unbrought::Lost)?;
+        let part = LentAt { place, length: range.len() as u64 };
+        let Some(block) = channels.read_lent(name.home.kernel, part, room) else {
             return Ok(None);
         };
         // It was there all the time if it is there now.
@@ -233,15 +260,18 @@ impl<S: Fn() -> bool> User<'_, S> {
         Ok(Some(block))
     }
 
-    /// Copies a block by calls, a part by each.
-    fn fetch_parts(&self, name: &BlockName) -> Result<Block, Unbrought> {
-        let mut block = Block::zeroed(name.length as usize).ok_or(Failed::NoMemory)?;
+    /// Copies a range of a block by calls, a part by each.
+    fn fetch_parts(&self, name: &BlockName, range: Range<usize>) -> Result<Block, Unbrought> {
+        let mut block = Block::zeroed(range.len()).ok_or(Failed::NoMemory)?;
         let mut part = with_room(MAX_PAYLOAD).map_err(|_| Failed::NoMemory)?;
         part.resize(MAX_PAYLOAD, 0);
         let mut at = 0;
         while at < block.len() {
-            let fetch = FetchBlock { id: name.id, secret: name.secret, at: at as u64 };
+            let from = (range.start + at) as u64;
+            let fetch = FetchBlock { id: name.id, secret: name.secret, at: from };
             let length = self.ask(name, Procedure::FetchBlock, fetch.as_bytes(), &mut part)?;
+            // The last part may have more than the range.
+            let length = length.min(block.len() - at);
             if length == 0 || !block.write(at, &part[..length]) {
                 return Err(Unbrought::Lost);
             }

@@ -85,10 +85,13 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("channel_call", "Xbb"),
     ("name_serve", "plbso"),
     ("name_connect", "plbs1o"),
+    ("window_flush", "bs"),
+    ("window_refresh", "bs"),
+    ("window_close", "b"),
 ];
 
 /// Imports that are not WASI's.
-pub const OWN: [&str; 29] = [
+pub const OWN: [&str; 32] = [
     "spawn",
     "wait",
     "kill",
@@ -118,6 +121,9 @@ pub const OWN: [&str; 29] = [
     "channel_call",
     "name_serve",
     "name_connect",
+    "window_flush",
+    "window_refresh",
+    "window_close",
 ];
 
 #[cfg(test)]

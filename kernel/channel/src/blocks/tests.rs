@@ -229,7 +229,9 @@ fn no_block_is_lost_while_kernels_live_and_none_is_left() {
 #[test]
 fn a_name_is_its_words() {
     let home = life(5, 0xfffe);
-    let name = BlockName { home, id: 7 << 16 | 3, secret: 99, length: 1 << 22, place: 77 };
+    let is_window = true;
+    let name =
+        BlockName { home, id: 7 << 16 | 3, secret: 99, length: 1 << 22, place: 77, is_window };
     assert_eq!(BlockName::of_words(name.words()), name);
 }
 
@@ -268,14 +270,22 @@ fn a_kernel_that_names_blocks_it_does_not_have_fills_no_memory() {
     let capacity = blocks.notices.capacity();
     for id in 0..10_000 {
         for kernel in [0, 1] {
-            let name = BlockName { home: life(kernel, 2), id, secret: 5, length: 1, place: 0 };
+            let name = BlockName {
+                home: life(kernel, 2),
+                id,
+                secret: 5,
+                length: 1,
+                place: 0,
+                is_window: false,
+            };
             blocks.arrives(&name);
             assert_eq!(blocks.take(&name), None);
         }
     }
     assert_eq!((blocks.notices.len(), blocks.notices.capacity()), (12, capacity));
     // What another kernel is to hear has its place.
-    let name = BlockName { home: life(2, 1), id: 1, secret: 5, length: 1, place: 0 };
+    let name =
+        BlockName { home: life(2, 1), id: 1, secret: 5, length: 1, place: 0, is_window: false };
     assert_eq!((blocks.take(&name), blocks.has_notice(DomainId(2))), (None, true));
     blocks.died(life(1, 2));
     assert!(!blocks.has_notice(DomainId(1)));

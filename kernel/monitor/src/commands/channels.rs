@@ -9,6 +9,7 @@ use core::fmt::{self, Write};
 use kernel_node::print::Text;
 use kernel_platform::channels::{Life, Listed, Place, Side, Totals};
 use kernel_programs::processes::descriptors::{self, Kind, Open};
+use kernel_programs::programs::windows;
 
 /// Most bytes of the name of a channel, or of a place. No kernel has so long a name.
 const WORD: usize = 64;
@@ -33,18 +34,19 @@ pub(super) type Names<'a> = &'a dyn Fn(usize) -> &'static str;
 
 fn channels(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let channels = &session.kernel.channels;
-    head(out, &channels.totals())?;
+    head(out, &channels.totals(), windows::census())?;
     let names = |kernel| session.kernel.name_of(kernel);
     channels.list().try_for_each(|end| line(out, &end, &names))?;
     Ok(())
 }
 
-fn head(out: &mut dyn Write, totals: &Totals) -> fmt::Result {
+fn head(out: &mut dyn Write, totals: &Totals, (windows, shared): (usize, u64)) -> fmt::Result {
     let Totals { ends, most, free_cells, blocks: (blocks, bytes), sent } = totals;
     writeln!(out, "  ends      {ends} of {most}")?;
     writeln!(out, "  messages  {sent} sent")?;
     writeln!(out, "  cells     {free_cells} free")?;
-    writeln!(out, "  blocks    {blocks} unread, {bytes} B")?;
+    writeln!(out, "  blocks    {blocks} kept, {bytes} B")?;
+    writeln!(out, "  windows   {windows} shared, {shared} B")?;
     writeln!(
         out,
         "  {:<16} {:<6} {:<32} level {:<15} {:<8} {:<6} {:>9} {:>9} {:>6}  tree",
@@ -208,9 +210,9 @@ pub(super) mod tests {
     fn an_end_is_a_line_below_its_title() {
         let mut title = String::new();
         let totals = Totals { ends: 1, most: 128, free_cells: 9, blocks: (2, 70_000), sent: 6 };
-        assert!(head(&mut title, &totals).is_ok());
+        assert!(head(&mut title, &totals, (1, 8192)).is_ok());
         let expected = "  ends      1 of 128\n  messages  6 sent\n  cells     9 free\n  \
-            blocks    2 unread, 70000 B\n  \
+            blocks    2 kept, 70000 B\n  windows   1 shared, 8192 B\n  \
             channel          side   contract                         level place           \
             peer     state       sent  received unread  tree\n";
         assert_eq!(title, expected);

@@ -19,7 +19,7 @@
 
 use super::cells::Payload;
 use super::{Channels, ENDS, Failure, Rest, words};
-use crate::peers::with_room;
+use crate::peers::{Peers, with_room};
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use alloc::boxed::Box;
@@ -27,10 +27,11 @@ use alloc::vec::Vec;
 use base::addr::PAGE;
 use base::id::{DomainId, Epoch};
 use kernel_channel::{BlockLimits, BlockName, BlockNotice, Fate, Life};
-use kernel_contract::exchange::{LONGEST_BLOCK, Room};
+use kernel_contract::exchange::{LONGEST_BLOCK, Room, Windows};
 use kernel_contract::{Block, INLINE, Lent};
 use kernel_msg::Refusal;
-use kernel_node::bulk::Loan;
+use kernel_node::Node;
+use kernel_node::bulk::{Loan, Pages};
 
 /// The most bytes of all blocks of a kernel.
 const BYTES: usize = 2 * LONGEST_BLOCK;
@@ -127,13 +128,14 @@ impl Rest {
         }
         // A contract allows less than 4 GiB.
         let length = bytes as u32;
-        if bytes == 0 || NAME + bytes <= room {
+        let is_window = block.as_ref().is_some_and(|block| block.window().is_some());
+        if !is_window && (bytes == 0 || NAME + bytes <= room) {
             return Ok(Some(self.blocks.in_message(secret, length)));
         }
         let Some(taken) = block.take() else { return Ok(None) };
         let place = named_place(&taken);
         match self.blocks.put((taken, length), tree, secret) {
-            Ok(name) => Ok(Some(BlockName { place, ..name })),
+            Ok(name) => Ok(Some(BlockName { place, is_window, ..name })),
             Err(back) => {
                 *block = Some(back);
                 Err(Failure::Blocks)
@@ -195,6 +197,24 @@ impl Rest {
         Some(length)
     }
 
+    /// Returns whether a block is a window. For one that is here, its name does not count: it may
+    /// come from another kernel.
+    pub(super) fn is_window(&self, name: &BlockName) -> bool {
+        if name.is_in_message() || !self.blocks.is_here(name) {
+            let length = name.length as usize;
+            let has_pages = length > 0 && length.is_multiple_of(PAGE as usize);
+            return name.is_window && has_pages && !name.is_in_message();
+        }
+        self.window(name).is_some()
+    }
+
+    /// Returns a window that is here: it stays.
+    pub(super) fn window(&self, name: &BlockName) -> Option<Block> {
+        let is_here = self.blocks.is_here(name);
+        let memory = self.blocks.read(name.id, name.secret).filter(|_| is_here)?.window()?;
+        Some(Block::shared(memory.clone()))
+    }
+
     /// Frees the memory of a message that no program receives.
     pub(super) fn free(&mut self, payload: Payload) {
         if let Some(name) = self.block_of(&payload) {
@@ -215,6 +235,9 @@ impl Rest {
         let is_in_message = name.is_in_message();
         if is_in_message && name.length == 0 {
             return Ok(());
+        }
+        if room.windows == Windows::Unprepared && self.is_window(name) {
+            return Err(Failure::Window);
         }
         let is_here = !is_in_message && self.blocks.is_here(name);
         let here = self.blocks.read(name.id, name.secret).filter(|_| is_here);
@@ -261,7 +284,7 @@ impl Channels {
         let state = self.state.lock();
         let block = state.rest.blocks.read(fetch.id, fetch.secret).ok_or(Refusal::Refused)?;
         let at = usize::try_from(fetch.at).map_err(|_| Refusal::Refused)?;
-        part.extend_from_slice(block.part(at, MAX_PAYLOAD));
+        block.append_part(at, MAX_PAYLOAD, &mut part);
         Ok(part)
     }
 
@@ -297,6 +320,26 @@ impl Channels {
         let state = self.state.lock();
         let block = state.rest.blocks.read(lend.id, lend.secret).ok_or(Refusal::Refused)?;
         Ok(block.place().map(|place| LentAt { place, length: block.len() as u64 }))
+    }
+
+    /// Returns pages of bulk memory for a window, if there are so many.
+    pub fn window_room(&self, pages: usize) -> Option<Pages> {
+        self.bulk.as_ref()?.pages(pages)
+    }
+
+    /// Writes back a range of this kernel's bulk memory.
+    pub fn flush_window(&self, place: u64, bytes: usize) {
+        if let Some(bulk) = &self.bulk {
+            bulk.clean(place, bytes);
+        }
+    }
+
+    /// Ends what a process has received as a window.
+    pub fn release_window(&self, (node, peers): (&Node, &Peers), name: &BlockName) {
+        let mut state = self.state.lock();
+        let block = state.rest.blocks.take(name);
+        self.leave(node, peers, state);
+        drop(block);
     }
 
     /// Returns whether this kernel can read blocks where other kernels lend them.
@@ -335,7 +378,7 @@ mod tests {
     #[test]
     fn a_name_says_where_its_block_is_or_not() {
         let home = Life { kernel: DomainId(1), epoch: Epoch(2) };
-        let name = BlockName { home, id: 3, secret: 4, length: 5000, place: 0 };
+        let name = BlockName { home, id: 3, secret: 4, length: 5000, place: 0, is_window: false };
         assert_eq!(place_in(&name), None);
         for page in [0, 7, u32::MAX - 1] {
             let at = LentAt { place: u64::from(page) * PAGE, length: 5000 };

@@ -10,7 +10,7 @@ use super::{Brought, Channels, ENDS_OF_TREE, Failure, Follow, Rest, State, field
 use crate::peers::Peers;
 use arch::lock::Guard;
 use kernel_channel::{CARRIED, Carried, EndId, ReceiveError, SendError};
-use kernel_contract::exchange::{Arrived, Cargo, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Cargo, Outgoing, Room, WindowName, Windows};
 use kernel_node::Node;
 use kernel_sched::Handoff;
 
@@ -89,7 +89,9 @@ impl State {
         }
         let received = table.receive(id, &mut rest.follow_by(handoff));
         match received {
-            Ok(received) => Ok(channels.taken(table, rest, received, (tree, brought))),
+            Ok(received) => {
+                Ok(channels.taken((table, rest), received, tree, (room.windows, brought)))
+            }
             Err(ReceiveError::BadEnd) => Err(Failure::BadEnd),
             Err(ReceiveError::PeerClosed) => Err(how_it_ended(table, id, contracts)),
             Err(ReceiveError::Empty) => Err(Failure::Empty),
@@ -205,16 +207,25 @@ impl Channels {
     /// Accounts for a message that was taken from the table.
     fn taken(
         &self,
-        table: &mut kernel_channel::Channels<super::Payload>,
-        rest: &mut Rest,
+        (table, rest): (&mut kernel_channel::Channels<super::Payload>, &mut Rest),
         received: kernel_channel::Received<super::Payload>,
-        (tree, brought): (u32, &mut Option<Brought>),
+        tree: u32,
+        (windows, brought): (Windows, &mut Option<Brought>),
     ) -> Arrived {
         let (length, name) = (fields_of(&received.payload), rest.block_of(&received.payload));
+        let takes = windows == Windows::Prepared;
+        let window = name.filter(|name| takes && rest.is_window(name));
         let block = name.and_then(|name| match name.is_in_message() {
             true => rest.fill(&received.payload, brought.take()),
-            false => rest.blocks.take(&name).or_else(|| brought.take()?.block),
+            false => {
+                let here = match window {
+                    Some(name) => rest.window(&name),
+                    None => rest.blocks.take(&name),
+                };
+                here.or_else(|| brought.take()?.block)
+            }
         });
+        let window = window.map(|name| WindowName(name.words()));
         rest.cells.free(received.payload);
         let ends = received.carried.map(|carried| match carried {
             Carried::Nothing => Cargo::Nothing,
@@ -224,7 +235,7 @@ impl Channels {
                 Cargo::End(self.handle(end))
             }
         });
-        Arrived { tag: received.tag, length, block, ends }
+        Arrived { tag: received.tag, length, block, window, ends }
     }
 }
 

@@ -33,7 +33,7 @@ fn with_block(at: u64, length: usize, flags: u16) -> ChannelMessage {
 
 fn arrives(block: Block) -> Result<Result<Arrived, Unreceived>, kernel_process::Interrupted> {
     let ends = [Cargo::Nothing; 2];
-    Ok(Ok(Arrived { tag: 1, length: 0, block: Some(block), ends }))
+    Ok(Ok(Arrived { tag: 1, length: 0, block: Some(block), window: None, ends }))
 }
 
 #[test]

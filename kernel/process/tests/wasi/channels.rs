@@ -63,7 +63,13 @@ fn a_received_end_gets_the_lowest_free_number() {
     let fd = u64::from(end(&mut program, 1, u64::MAX));
     let free = program.process.table().free(0).unwrap();
     let needed = Unreceived::Unfit { bytes: 0, block: 0, ends: 1 };
-    let arrived = Arrived { tag: 4, length: 0, block: None, ends: [Cargo::Nothing, Cargo::End(7)] };
+    let arrived = Arrived {
+        tag: 4,
+        length: 0,
+        block: None,
+        window: None,
+        ends: [Cargo::Nothing, Cargo::End(7)],
+    };
     message(&mut program, [0; 2]);
     program.world.received = [Ok(Err(needed)), Ok(Ok(arrived))].into();
     program.ok("channel_receive", &[fd, RESULT, 0]);
@@ -98,7 +104,7 @@ fn a_block_is_sent_as_it_was_and_only_from_the_programs_memory() {
     program.ok("channel_send", &[fd, RESULT]);
     assert_eq!(program.world.blocks, [pattern(), Vec::new()]);
     for (length, flags, error) in
-        [(u32::MAX, HAS_BLOCK, FAULT), (1, 2, INVAL), (1, HAS_BLOCK | 2, INVAL)]
+        [(u32::MAX, HAS_BLOCK, FAULT), (1, 2, INVAL), (1, HAS_BLOCK | 4, INVAL)]
     {
         with_block(&mut program, length, flags);
         assert_eq!(program.call("channel_send", &[fd, RESULT]), error, "{length}");
@@ -118,7 +124,8 @@ fn a_received_block_is_stored_or_its_length_is() {
     assert_eq!([8, 12].map(|at| program.u32(RESULT + at)), [BLOCK_AT as u32, LENGTH as u32]);
 
     let (block, ends) = (Block::of(&pattern()), [Cargo::Nothing; 2]);
-    program.world.received = [Ok(Ok(Arrived { tag: 1, length: 0, block, ends }))].into();
+    program.world.received =
+        [Ok(Ok(Arrived { tag: 1, length: 0, block, window: None, ends }))].into();
     program.ok("channel_receive", &[fd, RESULT, 0]);
     assert_eq!(program.get(BLOCK_AT, LENGTH), pattern());
     assert_eq!(program.u32(RESULT + 12), LENGTH as u32);

@@ -41,6 +41,10 @@ impl SharedMemory for Cells {
         self.0.borrow().len()
     }
 
+    fn start(&self) -> u64 {
+        0
+    }
+
     fn touch(&self, at: usize, length: usize) -> bool {
         assert!(at + length <= self.size());
         true

@@ -17,6 +17,8 @@ mod opening;
 mod paths;
 mod polling;
 mod renewal;
+mod shared;
 mod simple;
 mod sockets;
+mod windows;
 mod world;

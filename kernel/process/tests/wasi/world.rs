@@ -1,20 +1,23 @@
 //! A kernel for one process, over the real services.
 
 use crate::common::PID;
+use crate::shared::{Window, Windows};
 use abi::fs::{Errno, Op, Reply, Request};
 use abi::{net, process};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
-use kernel_contract::exchange::{Arrived, Called, Outgoing, Room};
-use kernel_contract::{Block, PAGE, Passed};
+use kernel_contract::exchange::{Arrived, Called, Outgoing, Room, WindowName, Windows as How};
+use kernel_contract::{Block, PAGE, Passed, Shared};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::errno::Interrupted;
 use kernel_process::polls::Polls;
 use kernel_process::{System, Wait};
 use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use zerocopy::IntoBytes;
 
 /// Pages that pass. The program's memory begins with a page, whatever the host says.
@@ -90,6 +93,9 @@ pub struct World {
     pub reserved: usize,
     /// The bytes of room that each receive could use as it likes.
     pub places: Vec<Option<usize>>,
+    pub windows: Arc<Mutex<Windows>>,
+    /// What the windows of other kernels contain.
+    pub far: Vec<u8>,
     /// Why the next message is not sent.
     pub refusal: Option<kernel_process::Errno>,
     /// What the next receives return.
@@ -125,6 +131,8 @@ impl World {
             taken: 0,
             reserved: 0,
             places: Vec::new(),
+            windows: Arc::default(),
+            far: Vec::new(),
             refusal: None,
             calls: VecDeque::new(),
             plain: Vec::new(),
@@ -232,10 +240,47 @@ impl Ends for World {
             return Err(why);
         }
         if let Some(block) = message.block.take() {
-            self.blocks.push(block.pieces().flat_map(|(_, piece)| piece.to_vec()).collect());
+            let mut bytes = Vec::new();
+            let _ = block.each(|_, piece| {
+                bytes.extend_from_slice(piece);
+                Ok::<(), ()>(())
+            });
+            self.blocks.push(bytes);
         }
         self.sent.push(message.ends);
         Ok(())
+    }
+
+    fn window(&mut self, length: usize) -> Result<Arc<dyn Shared>, kernel_process::Errno> {
+        Ok(Window::new(length, &self.windows))
+    }
+
+    fn reserve_window(&mut self, at: u64, length: u64) -> Result<u64, kernel_process::Errno> {
+        let windows = &mut *self.windows.lock().unwrap();
+        let overlaps = |range: [u64; 2]| at < range[0] + range[1] && range[0] < at + length;
+        if windows.reserved.iter().any(|it| overlaps(it.1)) {
+            return Err(kernel_process::Errno::BUSY);
+        }
+        Ok(windows.reserve([at, length]))
+    }
+
+    fn end_window(&mut self, reserved: u64) {
+        let windows = &mut *self.windows.lock().unwrap();
+        windows.reserved.retain(|it| it.0 != reserved);
+        windows.shown.retain(|it| *it != reserved);
+    }
+
+    fn release_window(&mut self, name: &WindowName) {
+        self.windows.lock().unwrap().released.push(*name);
+    }
+
+    fn copy_window(
+        &mut self,
+        _name: &WindowName,
+        range: Range<usize>,
+    ) -> Result<Result<Block, kernel_process::Errno>, Interrupted> {
+        let found = self.far.get(range).and_then(Block::of);
+        Ok(found.ok_or(kernel_process::Errno::CONNRESET))
     }
 
     fn take_block(&mut self, _end: u64, bytes: &mut [u8]) -> Option<Block> {
@@ -263,6 +308,11 @@ impl Ends for World {
         _waits: bool,
     ) -> Result<Result<Arrived, Unreceived>, Interrupted> {
         let next = self.received.front();
+        if room.windows == How::Unprepared
+            && let Some(Ok(Ok(Arrived { window: Some(_), .. }))) = next
+        {
+            return Ok(Err(Unreceived::Window));
+        }
         let copies = |block: &Block| !(block.passes() && room.block >= block.len() + PAGE);
         if !room.has_memory
             && let Some(Ok(Ok(Arrived { block: Some(block), .. }))) = next

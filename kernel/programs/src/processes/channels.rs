@@ -5,15 +5,19 @@
 //! Contract: as in [`super::guest`]. The end of its process wakes a thread that waits.
 
 use super::guest::Guest;
-use crate::programs::passing;
+use crate::programs::windows::Lacking;
+use crate::programs::{passing, windows};
 use ::names::client::Registration;
 use abi::names::Name;
 use abi::net::{Poll, ready};
+use alloc::sync::Arc;
 use base::id::{DomainId, Epoch};
-use kernel_contract::Block;
-use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room};
+use core::ops::Range;
+use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room, WindowName};
+use kernel_contract::{Block, Shared};
+use kernel_mem::spaces::SpaceError;
 use kernel_node::Node;
-use kernel_platform::channels::{Failure, Holder, is_ticket};
+use kernel_platform::channels::{BlockName, Failure, Holder, is_ticket};
 use kernel_platform::peers::Peers;
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::polls::Polls;
@@ -37,8 +41,8 @@ fn errno(failure: Failure) -> Errno {
         Failure::Full => Errno::NFILE,
         Failure::Large => Errno::NOTSUP,
         Failure::Empty => Errno::AGAIN,
-        // No program sees these: the block is fetched, or gets memory.
-        Failure::Far(_) | Failure::Copies => Errno::IO,
+        // No program sees these: the block is fetched, or gets memory, or its room is reserved.
+        Failure::Far(_) | Failure::Copies | Failure::Window => Errno::IO,
         Failure::Unfit { .. } => Errno::MSGSIZE,
         Failure::Crowded => Errno::NOMEM,
     }
@@ -48,7 +52,18 @@ fn unreceived(failure: Failure) -> Unreceived {
     match failure {
         Failure::Unfit { bytes, block, ends } => Unreceived::Unfit { bytes, block, ends },
         Failure::Copies => Unreceived::Copies,
+        Failure::Window => Unreceived::Window,
         failure => errno(failure).into(),
+    }
+}
+
+/// Returns the number for what has failed beside the channel itself.
+fn failed(why: Failed) -> Result<Errno, Interrupted> {
+    match why {
+        Failed::Stopped => Err(Interrupted),
+        Failed::Channel(why) => Ok(errno(why)),
+        Failed::NoMemory => Ok(Errno::NOMEM),
+        Failed::Silent => Ok(Errno::IO),
     }
 }
 
@@ -90,10 +105,8 @@ impl Guest {
         let find = |name: &_| contracts.find(name);
         match self.user().exchange(end, parts, (&find, waits)) {
             Ok(arrived) => Ok(Ok(arrived)),
-            Err(Failed::Stopped) => Err(Interrupted),
             Err(Failed::Channel(why)) => Ok(Err(unreceived(why))),
-            Err(Failed::NoMemory) => Ok(Err(Errno::NOMEM.into())),
-            Err(Failed::Silent) => Ok(Err(Errno::IO.into())),
+            Err(why) => Ok(Err(failed(why)?.into())),
         }
     }
 
@@ -203,6 +216,46 @@ impl Ends for Guest {
 
     fn reserve_block(&mut self, room: &mut [u8]) -> bool {
         passing::reserve(room)
+    }
+
+    fn window(&mut self, length: usize) -> Result<Arc<dyn Shared>, Errno> {
+        windows::make(&self.kernel().channels, self.tree(), length).map_err(|why| match why {
+            Lacking::Charge => Errno::NOBUFS,
+            Lacking::Memory => Errno::NOMEM,
+        })
+    }
+
+    fn reserve_window(&mut self, at: u64, length: u64) -> Result<u64, Errno> {
+        self.may_use_channels()?;
+        windows::reserve(at, length, self.tree()).map_err(|why| match why {
+            // It overlaps another one.
+            SpaceError::Range => Errno::BUSY,
+            SpaceError::TooMany => Errno::NOBUFS,
+            SpaceError::NotOpen => Errno::FAULT,
+            SpaceError::NoMemory => Errno::NOMEM,
+        })
+    }
+
+    fn end_window(&mut self, reserved: u64) {
+        windows::end(reserved);
+    }
+
+    fn release_window(&mut self, name: &WindowName) {
+        let kernel = self.kernel();
+        kernel.channels.release_window((kernel, &kernel.peers), &BlockName::of_words(name.0));
+        idle::to_program(kernel);
+    }
+
+    fn copy_window(
+        &mut self,
+        name: &WindowName,
+        range: Range<usize>,
+    ) -> Result<Result<Block, Errno>, Interrupted> {
+        match self.user().copy_window(&BlockName::of_words(name.0), range) {
+            Ok(Some(block)) => Ok(Ok(block)),
+            Ok(None) => Ok(Err(Errno::CONNRESET)),
+            Err(why) => Ok(Err(failed(why)?)),
+        }
     }
 
     fn send(
