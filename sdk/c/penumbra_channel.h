@@ -22,6 +22,21 @@
  * on the same kernel whose room begins with a page, too, and has whole pages. Bytes of the room
  * after the block may be overwritten, and all of it if the receive fails.
  *
+ * A block can be a window: memory that both programs share from then on, if both have threads. The
+ * sender sets PENUMBRA_WINDOW, and the block begins with a page and has whole pages; the receiver
+ * passes PENUMBRA_WINDOWS with room of that kind. Only the sender stores there, and on two kernels
+ * the memory is not coherent:
+ *
+ *   sender    store, penumbra_window_flush, send a message that says so
+ *   receiver  receive it, penumbra_window_refresh, load
+ *
+ * Beyond the errors above: EBUSY the range is in another window; EINVAL it is not of whole pages;
+ * ENOBUFS the process has 8 windows, or its tree 32 or a mebibyte of them, or the kernel twice as
+ * many; ENOTSUP a program with one thread, or one with light threads. To receive, these can only
+ * come if the message has a window.
+ *
+ * Close a window before its memory is freed: the next user of the memory would share it, too.
+ *
  * close() closes an end; poll() says when there is a message (POLLIN). */
 #ifndef PENUMBRA_CHANNEL_H
 #define PENUMBRA_CHANNEL_H
@@ -39,8 +54,12 @@ extern "C" {
 #define PENUMBRA_LOST_END (UINT32_MAX - 1)
 /* penumbra_message.flags: it has a block, which may be empty. */
 #define PENUMBRA_HAS_BLOCK 1u
+/* And with it: the block is a window. */
+#define PENUMBRA_WINDOW 2u
 /* penumbra_channel_receive: return EAGAIN instead of waiting. */
 #define PENUMBRA_NO_WAIT 1u
+/* The same: share the memory of a window, instead of a copy of what it has now. */
+#define PENUMBRA_WINDOWS 2u
 /* Flag of penumbra_name_connect: wait until the name is served. */
 #define PENUMBRA_AWAIT 1u
 
@@ -82,6 +101,22 @@ int penumbra_channel_receive(uint32_t end, struct penumbra_message *message, uin
 PENUMBRA_CALL("channel_call")
 int penumbra_channel_call(uint32_t end, const struct penumbra_message *message,
                           struct penumbra_message *reply);
+
+/* Makes what this program has stored in a range of a window that it has sent visible to the
+ * receiver. EINVAL: it has sent no window with this range. */
+PENUMBRA_CALL("window_flush")
+int penumbra_window_flush(const void *at, uint32_t length);
+
+/* Makes a range of a window that was received show what the sender has flushed. EINVAL: this
+ * program has received no window with this range. ECONNRESET: it is lost with a kernel. EIO: the
+ * sender's kernel does not answer; try again. ENOMEM: no memory for the copy. */
+PENUMBRA_CALL("window_refresh")
+int penumbra_window_refresh(void *at, uint32_t length);
+
+/* Ends the window that begins here, before its memory is used for something else: it has zeros
+ * then, or the last copy. The other program keeps what it has. */
+PENUMBRA_CALL("window_close")
+int penumbra_window_close(void *at);
 
 /* Serves a name by a contract, until the door is closed. Each message that arrives at the door has
  * the server's end of a new channel in ends[0]; say penumbra_channel_use before it is used. Fails

@@ -469,6 +469,8 @@ mod tests {
             "versions-movable",
             "channels",
             "channels-c",
+            "windows",
+            "windows-c",
             "greet",
             "greet-server",
         ];

@@ -36,6 +36,7 @@ fn generated_code_is_what_the_generator_prints() {
     const SOLVER: &str = "contracts/solver.v1.toml";
     const LARGE: &str = "tests/contracts/large.v1.toml";
     const PIECE: &str = "tests/contracts/piece.v1.toml";
+    const STREAM: &str = "tests/contracts/stream.v1.toml";
     const RUST: &str = "tests/programs/channels/src/contracts";
     const C: &str = "tests/programs/channels-c";
     let checked_in = |path: &str| std::fs::read_to_string(Path::new("../..").join(path)).unwrap();
@@ -52,10 +53,13 @@ fn generated_code_is_what_the_generator_prints() {
         (SCAN, "tests/programs/mail-contracts/src/scan_v1.rs"),
         (PNG, "tests/programs/png/src/png_v1.rs"),
         (SOLVER, "tests/programs/sat/src/solver_v1.rs"),
+        (STREAM, "tests/programs/windows/src/stream_v1.rs"),
         (MAIL_STORE, "tests/programs/mail-contracts/src/mail_store_v1.rs"),
     ] {
         same(source, file, contract::module(&read(source), source));
     }
+    let header = contract::header(&read(STREAM), STREAM);
+    same(STREAM, "tests/programs/windows-c/stream_v1.h", header);
     same(GREET, "examples/greet-server/greet_v1.h", contract::header(&read(GREET), GREET));
     let both = [(PING, "ping_v1"), (ECHO, "echo_v1"), (GIVE, "give_v1"), (PIECE, "piece_v1")];
     for (source, name) in both {

@@ -11,7 +11,7 @@
 //! - `disk`, `files`, `host`, `reboot`, `weak`: files, and what is left of them
 //! - `programs`, `affinity`, `allowed`, `crowd`, `edge`, `file`, `folders`, `forged`, `hostile`,
 //!   `versions`: programs
-//! - `channels`: programs that talk by contracts
+//! - `channels`, `windows`: programs that talk by contracts, and that share memory
 //! - `corpus`, `generated`: programs of others, and generated ones, compared with wasmtime on this
 //!   host (`reference`)
 //! - `outside`, `servers`: the network, with the host as the other side; `linux`: with its stack at
@@ -73,6 +73,7 @@ mod twins;
 mod versions;
 mod watts;
 mod weak;
+mod windows;
 
 pub use found::found;
 use services::Ends;
@@ -356,6 +357,9 @@ pub const ALL: &[Scenario] = &[
         channels::files(rig, "delegated", &["main"])
     }),
     on("channels.lost", "duo", channels::lost),
+    on("channels.windows", "duo", windows::together),
+    on("channels.windows-single", "solo", windows::single),
+    on("channels.windows-lost", "duo", windows::lost),
     on("channels.tutorial", "duo", channels::tutorial),
     on("domain.debug", "duo-1x1", debug::seen),
     on("domain.debug-held", "duo", debug::held),

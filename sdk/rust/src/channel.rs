@@ -8,7 +8,7 @@
 //! ```
 //! - [`Channel`] is an end that this program uses; [`End`] one that it holds, to give it away
 //! - [`Door`] serves a name, and [`connect`] connects to the program that does
-//! - [`Block`] is the block of a message
+//! - [`Block`] is the block of a message, [`Window`] memory that both programs share
 //! - [`Transport`] is what generated code needs of an end; [`Bytes`] and the functions beside it
 //!   are the fields of messages
 //!
@@ -22,13 +22,16 @@
 mod block;
 mod fields;
 mod names;
+mod page;
 mod system;
+mod window;
 
 use crate::Errno;
 pub use block::Block;
 pub use fields::{Bytes, put, read};
 pub use names::{Door, connect, connect_when_served};
 pub use system::{Channel, End, Side};
+pub use window::Window;
 
 /// Maximum number of endpoints that a message carries.
 pub const ENDPOINTS: usize = 2;

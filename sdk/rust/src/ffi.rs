@@ -16,8 +16,9 @@ use crate::layout::ChannelMessage;
 pub struct Outgoing<'a> {
     pub tag: u16,
     pub bytes: &'a [u8],
-    /// After it was sent, zeros may be there.
-    pub block: Option<&'a mut [u8]>,
+    /// Address and length of its block, with the flags of the message. After it was sent, zeros may
+    /// be there.
+    pub block: ([u32; 2], u16),
     pub ends: [u32; 2],
 }
 

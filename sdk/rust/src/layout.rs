@@ -60,10 +60,14 @@ pub const NO_END: u32 = u32::MAX;
 pub const LOST_END: u32 = u32::MAX - 1;
 /// `channel_receive`: fail instead of waiting.
 pub const NO_WAIT: u32 = 1;
+/// `channel_receive`: share the memory of a window.
+pub const WINDOWS: u32 = 2;
 /// Flag of `name_connect`: wait until the name is served.
 pub const AWAIT: u32 = 1;
 /// `ChannelMessage::flags`: it has a block.
 pub const HAS_BLOCK: u16 = 1;
+/// Flag of a [`ChannelMessage`]: its block is a window.
+pub const WINDOW: u16 = 2;
 /// The shortest block in bytes whose pages pass to a receiver on the same kernel.
 pub const PASSES: usize = 16 << 10;
 
@@ -79,7 +83,7 @@ pub struct ChannelMessage {
     pub ends: [u32; 2],
     /// The number of the message in its contract.
     pub tag: u16,
-    /// [`HAS_BLOCK`].
+    /// [`HAS_BLOCK`], and with it [`WINDOW`].
     pub flags: u16,
     /// 0.
     pub reserved: u32,

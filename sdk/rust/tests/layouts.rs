@@ -46,6 +46,8 @@ fn numbers_are_the_same() {
     assert_eq!(layout::NO_WAIT, abi::channel::NO_WAIT);
     assert_eq!(layout::AWAIT, abi::channel::AWAIT);
     assert_eq!(layout::HAS_BLOCK, abi::channel::HAS_BLOCK);
+    assert_eq!(layout::WINDOW, abi::channel::WINDOW);
+    assert_eq!(layout::WINDOWS, abi::channel::WINDOWS);
     assert_eq!(layout::PASSES, abi::channel::PASSES);
     assert_eq!(Side::Client as u32, abi::channel::side::CLIENT);
     assert_eq!(Side::Server as u32, abi::channel::side::SERVER);

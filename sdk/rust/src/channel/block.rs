@@ -5,21 +5,17 @@
 
 #![allow(unsafe_code)]
 
+use super::Window;
+use super::page::{PAGE, Page};
 use crate::layout::PASSES;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-const PAGE: usize = 4096;
-
-/// Memory that begins with a page.
-#[derive(Clone, Copy)]
-#[repr(C, align(4096))]
-struct Page(#[allow(dead_code, reason = "its size")] [u8; PAGE]);
-
 enum Memory {
     Bytes(Vec<u8>),
     Pages { pages: Vec<Page>, length: usize },
+    Window(Window),
 }
 
 /// A block of bytes that moves with a message.
@@ -27,6 +23,9 @@ enum Memory {
 /// One of 16 KiB or more that was made by [`Block::zeroed`], [`From<&[u8]>`](From) or by receiving
 /// it begins with a page. To a receiver on the same kernel its pages pass without a copy. A vector
 /// that becomes a block stays where it is, and is copied when it is sent.
+///
+/// A [`Window`] can be sent as a block, too, and received as one: [`Block::into_window`]. Its bytes
+/// are only there; as a slice, such a block is empty.
 pub struct Block(Memory);
 
 impl Block {
@@ -55,11 +54,41 @@ impl Block {
         })
     }
 
+    /// Returns an empty block with room for a window of so many bytes.
+    pub(crate) fn with_pages(bytes: usize) -> Block {
+        Block(Memory::Pages { pages: Vec::with_capacity(bytes.div_ceil(PAGE)), length: 0 })
+    }
+
+    /// Makes it the window that was received into its room.
+    pub(crate) fn becomes_window(&mut self, length: usize) {
+        let length = length.min(self.room().1);
+        if let Memory::Pages { pages, .. } = &mut self.0 {
+            self.0 = Memory::Window(Window::received(core::mem::take(pages), length));
+        }
+    }
+
+    /// Returns the window that it is, or itself.
+    pub fn into_window(self) -> Result<Window, Block> {
+        match self.0 {
+            Memory::Window(window) => Ok(window),
+            memory => Err(Block(memory)),
+        }
+    }
+
+    /// Returns whether it is a window.
+    pub(crate) fn window(&self) -> Option<&Window> {
+        match &self.0 {
+            Memory::Window(window) => Some(window),
+            _ => None,
+        }
+    }
+
     /// Returns its memory, and how many bytes it has.
     pub(crate) fn room(&mut self) -> (*mut u8, usize) {
         match &mut self.0 {
             Memory::Bytes(bytes) => (bytes.as_mut_ptr(), bytes.capacity()),
             Memory::Pages { pages, .. } => (pages.as_mut_ptr().cast(), pages.capacity() * PAGE),
+            Memory::Window(_) => (core::ptr::null_mut(), 0),
         }
     }
 
@@ -72,6 +101,7 @@ impl Block {
             // SAFETY: the caller's obligation.
             Memory::Bytes(vector) => unsafe { vector.set_len(bytes) },
             Memory::Pages { length, .. } => *length = bytes,
+            Memory::Window(_) => {}
         }
     }
 
@@ -80,6 +110,11 @@ impl Block {
         match self.0 {
             Memory::Bytes(bytes) => bytes,
             Memory::Pages { .. } => self.to_vec(),
+            Memory::Window(window) => {
+                let mut bytes = alloc::vec![0; window.len()];
+                window.read(0, &mut bytes);
+                bytes
+            }
         }
     }
 }
@@ -93,6 +128,7 @@ impl Deref for Block {
             Memory::Pages { pages, length } => unsafe {
                 core::slice::from_raw_parts(pages.as_ptr().cast(), *length)
             },
+            Memory::Window(_) => &[],
         }
     }
 }
@@ -105,6 +141,7 @@ impl DerefMut for Block {
             Memory::Pages { pages, length } => unsafe {
                 core::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), *length)
             },
+            Memory::Window(_) => &mut [],
         }
     }
 }
@@ -112,6 +149,12 @@ impl DerefMut for Block {
 impl AsRef<[u8]> for Block {
     fn as_ref(&self) -> &[u8] {
         self
+    }
+}
+
+impl From<&Window> for Block {
+    fn from(window: &Window) -> Block {
+        Block(Memory::Window(window.clone()))
     }
 }
 
@@ -138,13 +181,20 @@ impl Default for Block {
 
 impl Clone for Block {
     fn clone(&self) -> Block {
-        Block::from(&**self)
+        match &self.0 {
+            Memory::Window(window) => Block::from(window),
+            _ => Block::from(&**self),
+        }
     }
 }
 
 impl PartialEq for Block {
     fn eq(&self, other: &Block) -> bool {
-        **self == **other
+        match (self.window(), other.window()) {
+            (Some(mine), Some(its)) => mine.is(its),
+            (None, None) => **self == **other,
+            _ => false,
+        }
     }
 }
 
@@ -152,7 +202,10 @@ impl Eq for Block {}
 
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
+        match &self.0 {
+            Memory::Window(window) => window.fmt(f),
+            _ => fmt::Debug::fmt(&**self, f),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ impl<'a> Door<'a> {
     /// A name has 1 to 4 parts, joined by `/`, of `a-z 0-9 _ - .`; others are [`Errno::INVAL`].
     /// Those that begin with `kernel` or `service` are the system's: [`Errno::PERM`].
     pub fn open(name: &str, contract: &'a [u8]) -> Result<Door<'a>, Errno> {
-        let end = Channel(End::from_descriptor(ffi::name_serve(name, contract)?));
+        let end = Channel::new(End::from_descriptor(ffi::name_serve(name, contract)?));
         Ok(Door { end, contract })
     }
 
@@ -51,5 +51,5 @@ pub fn connect_when_served(name: &str, contract: &[u8]) -> Result<Channel, Errno
 }
 
 fn connect_by(name: &str, contract: &[u8], flags: u32) -> Result<Channel, Errno> {
-    ffi::name_connect(name, contract, flags).map(|end| Channel(End::from_descriptor(end)))
+    ffi::name_connect(name, contract, flags).map(|end| Channel::new(End::from_descriptor(end)))
 }

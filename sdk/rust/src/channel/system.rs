@@ -1,7 +1,7 @@
 //! Ends of channels over the system's calls.
 
 use super::{Arrival, Block, ENDPOINTS, Endpoints, Error, Incoming, Received, Transport};
-use crate::layout::{HAS_BLOCK, LOST_END, NO_END, NO_WAIT};
+use crate::layout::{HAS_BLOCK, LOST_END, NO_END, NO_WAIT, WINDOW, WINDOWS};
 use crate::{Errno, File, ffi};
 
 /// A side of a contract.
@@ -65,7 +65,10 @@ impl End {
 ///
 /// [`File`] says when there is something to receive: `ready::wait(&[Interest::Read(end.file())])`.
 #[derive(Debug)]
-pub struct Channel(pub(super) End);
+pub struct Channel {
+    pub(super) end: End,
+    takes_windows: bool,
+}
 
 impl Channel {
     /// Creates a channel. Returns the client's and the server's end.
@@ -73,7 +76,7 @@ impl Channel {
     /// `contract` is the `CONTRACT` of generated code.
     pub fn pair(contract: &[u8]) -> Result<(Channel, Channel), Errno> {
         let ends = ffi::channel(contract)?;
-        let [client, server] = ends.map(|end| Channel(End::from_descriptor(end)));
+        let [client, server] = ends.map(|end| Channel::new(End::from_descriptor(end)));
         Ok((client, server))
     }
 
@@ -87,29 +90,40 @@ impl Channel {
     /// [`End::agree`] keeps it.
     pub fn of_end(end: End, contract: &[u8], side: Side) -> Result<Channel, Errno> {
         end.agree(contract, side)?;
-        Ok(Channel(end))
+        Ok(Channel::new(end))
+    }
+
+    pub(super) const fn new(end: End) -> Channel {
+        Channel { end, takes_windows: false }
+    }
+
+    /// Says whether windows that it receives stay shared ([`Window`](super::Window)). If not, and
+    /// at first, they are received as blocks with the bytes that they have then.
+    pub const fn take_windows(mut self, takes: bool) -> Channel {
+        self.takes_windows = takes;
+        self
     }
 
     /// Returns the descriptor, to pass the end to a child. A child on the same kernel shares the
     /// end, and this program should drop it. For a child on another kernel the end must have one
     /// descriptor only; it moves, and the descriptor is void here.
     pub const fn descriptor(&self) -> u32 {
-        self.0.descriptor()
+        self.end.descriptor()
     }
 
     /// Returns its descriptor, which the caller has to close.
     pub fn into_descriptor(self) -> u32 {
-        self.0.into_descriptor()
+        self.end.into_descriptor()
     }
 
     /// Returns the end, to give it away in a message.
     pub fn into_end(self) -> End {
-        self.0
+        self.end
     }
 
     /// Returns the end as a file, to wait for. It can neither be read nor written.
     pub const fn file(&self) -> &File {
-        &self.0.0
+        &self.end.0
     }
 
     /// Receives a message that is there. Fails with [`Errno::AGAIN`] if there is none.
@@ -119,6 +133,7 @@ impl Channel {
 
     fn receive_by(&mut self, bytes: &mut [u8], flags: u32) -> Received<Self> {
         let mut block = Block::default();
+        let flags = if self.takes_windows { flags | WINDOWS } else { flags };
         let answer = ffi::channel_receive(self.descriptor(), bytes, &mut block, flags);
         self.incoming(answer, bytes, block, flags)
     }
@@ -137,7 +152,10 @@ impl Channel {
             if needed.bytes[1] as usize > bytes.len() || length <= block.room().1 {
                 break;
             }
-            block = Block::with_room(length);
+            block = match self.takes_windows {
+                true => Block::with_pages(length),
+                false => Block::with_room(length),
+            };
             answer = ffi::channel_receive(self.descriptor(), bytes, &mut block, flags);
         }
         arrived(answer, block)
@@ -145,7 +163,10 @@ impl Channel {
 }
 
 /// Converts the answer of a call that has received into `block`.
-fn arrived((result, message): ffi::Answered, block: Block) -> Result<Incoming<Channel>, Error> {
+fn arrived((result, message): ffi::Answered, mut block: Block) -> Result<Incoming<Channel>, Error> {
+    if result.is_ok() && message.flags & WINDOW != 0 {
+        block.becomes_window(message.block[1] as usize);
+    }
     match result {
         Ok(()) => Ok(Some(Arrival {
             tag: message.tag,
@@ -165,6 +186,17 @@ fn failure(why: Errno, tag: u16) -> Error {
         Errno::CONNRESET => Error::Broken,
         Errno::PROTO => Error::Refused(tag),
         why => Error::System(why),
+    }
+}
+
+/// Returns address, length and flags of a block.
+fn described(block: &mut Option<Block>) -> ([u32; 2], u16) {
+    match block {
+        None => ([0; 2], 0),
+        Some(block) => match block.window() {
+            Some(window) => (window.place(), HAS_BLOCK | WINDOW),
+            None => (ffi::place(block), HAS_BLOCK),
+        },
     }
 }
 
@@ -191,9 +223,10 @@ impl Transport for Channel {
         endpoints: Endpoints<End>,
     ) -> Result<(), Error> {
         let ends = descriptors(&endpoints);
-        let mut outgoing = ffi::Outgoing { tag, bytes, block: block.as_deref_mut(), ends };
-        ffi::channel_send(self.descriptor(), &mut outgoing).map_err(|why| failure(why, tag))?;
+        let outgoing = ffi::Outgoing { tag, bytes, block: described(&mut block), ends };
+        ffi::channel_send(self.descriptor(), &outgoing).map_err(|why| failure(why, tag))?;
         sent(endpoints);
+        block.as_ref().and_then(Block::window).into_iter().for_each(|window| window.mark_sent());
         Ok(())
     }
 
@@ -210,20 +243,21 @@ impl Transport for Channel {
         answer: &mut [u8],
     ) -> Received<Self> {
         // The errors of the two halves of the call cannot be told apart when a message carries
-        // ends: were they sent?
-        if endpoints.iter().any(Option::is_some) {
+        // ends: were they sent? The system's call takes no windows.
+        let is_window = block.as_ref().is_some_and(|block| block.window().is_some());
+        if is_window || endpoints.iter().any(Option::is_some) {
             self.send(tag, bytes, block, endpoints)?;
             return self.receive(answer);
         }
-        let mut outgoing =
-            ffi::Outgoing { tag, bytes, block: block.as_deref_mut(), ends: [NO_END; 2] };
+        let block = described(&mut block);
+        let outgoing = ffi::Outgoing { tag, bytes, block, ends: [NO_END; 2] };
         let mut room = Block::default();
-        let (result, message) =
-            ffi::channel_call(self.descriptor(), &mut outgoing, answer, &mut room);
+        let (result, message) = ffi::channel_call(self.descriptor(), &outgoing, answer, &mut room);
         if result == Err(Errno::PROTO) {
             return Err(Error::Refused(tag));
         }
-        self.incoming((result, message), answer, room, 0)
+        let flags = if self.takes_windows { WINDOWS } else { 0 };
+        self.incoming((result, message), answer, room, flags)
     }
 
     fn close(self) {}

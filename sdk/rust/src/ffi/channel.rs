@@ -19,6 +19,9 @@ mod penumbra {
             message: *const ChannelMessage,
             reply: *mut ChannelMessage,
         ) -> u32;
+        pub fn window_flush(at: *const u8, length: u32) -> u32;
+        pub fn window_refresh(at: *const u8, length: u32) -> u32;
+        pub fn window_close(at: *const u8) -> u32;
         pub fn name_serve(
             name: *const u8,
             length: u32,
@@ -72,7 +75,7 @@ pub fn name_connect(name: &str, contract: &[u8], flags: u32) -> Result<u32, Errn
 }
 
 /// Sends a message.
-pub fn channel_send(end: u32, outgoing: &mut Outgoing<'_>) -> Result<(), Errno> {
+pub fn channel_send(end: u32, outgoing: &Outgoing<'_>) -> Result<(), Errno> {
     let message = described(outgoing);
     // SAFETY: `message` points to what `outgoing` borrows.
     check(unsafe { penumbra::channel_send(end, &message) })
@@ -89,7 +92,7 @@ pub fn channel_receive(end: u32, bytes: &mut [u8], block: &mut Block, flags: u32
 /// Sends a message, then receives one.
 pub fn channel_call(
     end: u32,
-    outgoing: &mut Outgoing<'_>,
+    outgoing: &Outgoing<'_>,
     bytes: &mut [u8],
     block: &mut Block,
 ) -> Answered {
@@ -100,15 +103,28 @@ pub fn channel_call(
     answered(error, reply, bytes, block)
 }
 
-fn described(outgoing: &mut Outgoing<'_>) -> ChannelMessage {
-    ChannelMessage {
-        bytes: place(outgoing.bytes),
-        block: outgoing.block.as_deref_mut().map_or([0; 2], |block| place(block)),
-        ends: outgoing.ends,
-        tag: outgoing.tag,
-        flags: if outgoing.block.is_some() { HAS_BLOCK } else { 0 },
-        reserved: 0,
-    }
+/// Makes stores to a window visible to its receiver.
+pub fn window_flush(at: *const u8, length: u32) -> Result<(), Errno> {
+    // SAFETY: the system accesses windows of the program only.
+    check(unsafe { penumbra::window_flush(at, length) })
+}
+
+/// Makes a range of a window show what its sender has made visible.
+pub fn window_refresh(at: *const u8, length: u32) -> Result<(), Errno> {
+    // SAFETY: the system accesses windows of the program only, to whose bytes nothing refers.
+    check(unsafe { penumbra::window_refresh(at, length) })
+}
+
+/// Ends a window.
+pub fn window_close(at: *const u8) -> Result<(), Errno> {
+    // SAFETY: as above.
+    check(unsafe { penumbra::window_close(at) })
+}
+
+fn described(outgoing: &Outgoing<'_>) -> ChannelMessage {
+    let (bytes, ends, tag) = (place(outgoing.bytes), outgoing.ends, outgoing.tag);
+    let (block, flags) = outgoing.block;
+    ChannelMessage { bytes, block, ends, tag, flags, reserved: 0 }
 }
 
 fn room(bytes: &mut [u8], block: &mut Block) -> ChannelMessage {

@@ -50,14 +50,23 @@ pub fn name_serve(_: &str, _: &[u8]) -> Answer<u32> {
 pub fn name_connect(_: &str, _: &[u8], _: u32) -> Answer<u32> {
     Err(Errno::NOSYS)
 }
-pub fn channel_send(_: u32, _: &mut Outgoing<'_>) -> Answer<()> {
+pub fn channel_send(_: u32, _: &Outgoing<'_>) -> Answer<()> {
     Err(Errno::NOSYS)
 }
 pub fn channel_receive(_: u32, _: &mut [u8], _: &mut Block, _: u32) -> Answered {
     (Err(Errno::NOSYS), ChannelMessage::default())
 }
-pub fn channel_call(_: u32, _: &mut Outgoing<'_>, _: &mut [u8], _: &mut Block) -> Answered {
+pub fn channel_call(_: u32, _: &Outgoing<'_>, _: &mut [u8], _: &mut Block) -> Answered {
     (Err(Errno::NOSYS), ChannelMessage::default())
+}
+pub fn window_flush(_: *const u8, _: u32) -> Answer<()> {
+    Err(Errno::NOSYS)
+}
+pub fn window_refresh(_: *const u8, _: u32) -> Answer<()> {
+    Err(Errno::NOSYS)
+}
+pub fn window_close(_: *const u8) -> Answer<()> {
+    Err(Errno::NOSYS)
 }
 pub fn dup(_: u32) -> Answer<u32> {
     Err(Errno::NOSYS)
