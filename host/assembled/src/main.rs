@@ -11,7 +11,7 @@
 //! - [`plan`]: what the seed decides; [`points`]: or that a domain ends at one certain step
 //! - [`soc`]: the power controller, over processes
 //! - [`kernel`]: a kernel's process
-//! - [`callers`], [`shared`], [`processes`], [`talks`]: what runs on it
+//! - [`callers`], [`shared`], [`processes`], [`talks`], [`windows`]: what runs on it
 //! - [`workloads`]: what callers do; [`enumeration`]: a domain ends at each step of a workload
 //! - [`history`]: what callers were answered; [`mod@judge`]: whether an order explains it
 //! - [`chip`]: stores, caches, interrupts and time as the kernel sees them
@@ -35,6 +35,7 @@ mod shared;
 mod soc;
 mod talks;
 mod turn;
+mod windows;
 mod workloads;
 
 use enumeration::Stride;

@@ -36,6 +36,7 @@ pub enum Count {
     Answers,
     BlocksPassed,
     BlocksInMessages,
+    WindowsRead,
     EndsPassed,
     ShortWays,
     /// Answers of calls for files and pipes that an order explains, and of calls to the process
@@ -67,6 +68,7 @@ const NAMES: [&str; COUNTS] = [
     "answers",
     "blocks passed",
     "blocks in messages",
+    "windows read",
     "ends passed",
     "calls the shortest way",
     "answers about files explained",

@@ -12,7 +12,7 @@ use abi::soc::state;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use contract::Contract;
-use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room, Windows};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Level;
 use kernel_node::Node;
@@ -39,7 +39,7 @@ const TREE: u32 = 100;
 const WORDS: usize = 14;
 
 /// Tags, in the order of the contract.
-mod tag {
+pub mod tag {
     pub const ASK: u16 = 0;
     pub const PART: u16 = 1;
     pub const ANSWER: u16 = 2;
@@ -48,6 +48,10 @@ mod tag {
     pub const OFFER: u16 = 5;
     pub const TAKEN: u16 = 6;
     pub const BYE: u16 = 7;
+    pub const SHARE: u16 = 8;
+    pub const SEEN: u16 = 9;
+    pub const CHANGED: u16 = 10;
+    pub const KEPT: u16 = 11;
     // Of the ends that are passed.
     pub const WAIT: u16 = 0;
     pub const HELLO: u16 = 1;
@@ -88,42 +92,46 @@ fn find(hash: &Hash) -> Option<&'static Known> {
 }
 
 /// A message as it came.
-struct Message {
-    tag: u16,
-    words: [u64; 2],
+pub struct Message {
+    pub tag: u16,
+    pub words: [u64; 2],
     arrived: Arrived,
 }
 
 /// One end, and the thread that uses it.
 #[derive(Clone, Copy)]
-struct Talk<'a> {
+pub struct Talk<'a> {
     session: &'a Session,
     tree: u32,
     end: u64,
     /// Deaths of kernels when it began.
-    before: u64,
+    pub before: u64,
     /// Whether the other side may end it.
     may_end: bool,
 }
 
 /// The conversation is over, because a kernel died or the other side left.
-struct Over;
+pub struct Over;
 
 impl<'a> Talk<'a> {
     fn new(session: &'a Session, tree: u32, end: u64) -> Talk<'a> {
         Talk { session, tree, end, before: deaths(session.kernel), may_end: false }
     }
 
-    fn user(&self) -> User<'_, impl Fn() -> bool> {
+    pub fn kernel(&self) -> &'static Kernel {
+        self.session.kernel
+    }
+
+    pub fn user(&self) -> User<'_, impl Fn() -> bool> {
         User { session: self.session, tree: self.tree, is_stopped: || false }
     }
 
-    fn around(&self) -> (&Node, &Peers) {
+    pub fn around(&self) -> (&Node, &Peers) {
         (self.session.kernel, &self.session.kernel.peers)
     }
 
     /// Judges a failure.
-    fn over(&self, why: Failed) -> Over {
+    pub fn over(&self, why: Failed) -> Over {
         let has_died = deaths(self.session.kernel) != self.before;
         match why {
             Failed::Channel(Failure::Closed) if has_died || self.may_end => Over,
@@ -146,9 +154,16 @@ impl<'a> Talk<'a> {
     }
 
     /// Sends a message, if there is one, and receives the next one.
-    fn exchange(&self, sent: Option<(u16, &[u64], &mut Option<Block>)>) -> Result<Message, Over> {
+    pub fn exchange(
+        &self,
+        sent: Option<(u16, &[u64], &mut Option<Block>)>,
+    ) -> Result<Message, Over> {
         let bytes = sent.as_ref().map_or(Vec::new(), |sent| fields_of(sent.1));
         let mut fields = [0; 8 * WORDS];
+        // Some windows are received as blocks.
+        let takes = self.may_end && !control().random().is_multiple_of(4);
+        let windows = if takes { Windows::Prepared } else { Windows::AsBlocks };
+        let has_place = self.may_end && !takes;
         // Servers let blocks be copied to where they are wanted.
         let mut place = if self.may_end { vec![MARK; LONGEST as usize] } else { Vec::new() };
         let mut message =
@@ -158,8 +173,9 @@ impl<'a> Talk<'a> {
                 bytes: &mut fields,
                 block: LONGEST as usize,
                 has_memory: true,
-                place: self.may_end.then_some(&mut place),
+                place: has_place.then_some(&mut place),
                 ends: 2,
+                windows,
             };
             let received = self.user().exchange(self.end, (message.take(), room), (&find, true));
             let block = received.as_ref().ok().and_then(|arrived| arrived.block.as_ref());
@@ -192,7 +208,8 @@ impl<'a> Talk<'a> {
                 count(Count::ShortWays);
                 let words = [0, 1].map(|at| word(&fields, at));
                 let ends = [Cargo::Nothing; 2];
-                let arrived = Arrived { tag, length: length.into(), block: None, ends };
+                let arrived =
+                    Arrived { tag, length: length.into(), block: None, window: None, ends };
                 Ok(Message { tag, words, arrived })
             }
         }
@@ -233,7 +250,7 @@ fn gathered(block: Block, place: &[u8]) -> Option<Block> {
 }
 
 /// Returns the bytes of the block with this number, without end.
-fn bytes_of(number: u64) -> impl Iterator<Item = u8> {
+pub fn bytes_of(number: u64) -> impl Iterator<Item = u8> {
     let mut random = Prng::new(number);
     std::iter::repeat_with(move || random.next() as u8)
 }
@@ -294,6 +311,10 @@ impl Talk<'_> {
                 tag::OFFER => {
                     self.greet(arrived.ends[0], number)?;
                     self.exchange(Some((tag::TAKEN, &[number], &mut None)))?
+                }
+                tag::SHARE => {
+                    self.read_window((arrived.block, arrived.window), number)?;
+                    self.exchange(Some((tag::KEPT, &[number], &mut None)))?
                 }
                 tag::BYE => return Ok(()),
                 _ => panic!("message {tag} is not in the contract"),
@@ -409,7 +430,8 @@ impl Caller {
             return talk.give(first + 1, 3000);
         }
         for number in first..=first + self.random.below(6) {
-            match self.random.below(6) {
+            match self.random.below(8) {
+                6..=7 => talk.share(number, 1 + self.random.below(3) as usize)?,
                 0..=2 => talk.ask(number, self.random.below(3))?,
                 3..=4 => talk.give(number, self.length())?,
                 _ => talk.offer(number, self.length(), self.random.next())?,
