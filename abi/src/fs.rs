@@ -355,6 +355,7 @@ pub struct Request {
 
 impl Request {
     /// Leaves the other fields 0.
+    #[inline]
     pub fn new(op: Op, handle: u64) -> Request {
         Request { op: op as u16, handle, ..Request::default() }
     }

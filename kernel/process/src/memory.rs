@@ -137,8 +137,14 @@ impl Bytes<'_> {
             return rest.first_chunk().copied().ok_or(Errno::FAULT);
         }
         let mut bytes = [0; N];
-        self.read(at, &mut bytes)?;
+        self.read_apart(at, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Does the same as [`Bytes::read`], out of line.
+    #[inline(never)]
+    fn read_apart(&self, at: u32, into: &mut [u8]) -> Result<(), Errno> {
+        self.read(at, into)
     }
 
     pub fn store(&mut self, at: u32, from: &[u8]) -> Result<(), Errno> {
@@ -175,7 +181,13 @@ impl Bytes<'_> {
             *rest.first_chunk_mut().ok_or(Errno::FAULT)? = from;
             return Ok(());
         }
-        self.store(at, &from)
+        self.store_apart(at, &from)
+    }
+
+    /// Does the same as [`Bytes::store`], out of line.
+    #[inline(never)]
+    fn store_apart(&mut self, at: u32, from: &[u8]) -> Result<(), Errno> {
+        self.store(at, from)
     }
 
     /// Returns a range of at most `most` bytes that does not change any more: in place, or a copy.

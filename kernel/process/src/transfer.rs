@@ -259,10 +259,21 @@ impl<C: Channel> Transfer<'_, C> {
         if count == 1 {
             let one = vector(memory, list, 0)?;
             memory.check(one.at, one.length)?;
-            if one.length != 0 || !self.channel.has_datagrams() {
+            if one.length != 0 {
                 return self.direct(memory, one);
             }
         }
+        self.run_list(memory, list, count)
+    }
+
+    /// The same for any list.
+    #[inline(never)]
+    fn run_list(
+        &mut self,
+        memory: &mut GuestMemory<'_>,
+        list: u32,
+        count: u32,
+    ) -> Result<u32, Halt> {
         let mut all = check_list(memory, list, count)?;
         if all.covers && all.full > 1 && self.reads() {
             all.keep(memory)?;
@@ -286,13 +297,16 @@ impl<C: Channel> Transfer<'_, C> {
         self.channel.step(self.system, bulk, self.until != Until::End)
     }
 
-    /// Transfers one buffer.
-    #[inline]
+    /// Transfers one buffer; one that is not empty if it is all.
+    #[inline(always)]
     fn direct(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
         match &mut memory.bytes {
             Bytes::Own(bytes) => {
                 let (from, to) = bounds(bytes.len(), part.at, part.length as usize)?;
                 let buffer = bytes.get_mut(from..to).ok_or(Errno::FAULT)?;
+                if self.until == Until::Once {
+                    return self.step(buffer);
+                }
                 self.repeat(part.length, |this, done| {
                     this.step(buffer.get_mut(done as usize..).unwrap_or_default())
                 })
