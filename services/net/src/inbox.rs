@@ -64,7 +64,13 @@ impl Inbox {
     /// Removes the oldest datagram.
     pub fn pop(&mut self) {
         if let Some(head) = self.heads.pop_front() {
-            self.bytes.drain(..usize::from(head.length));
+            if self.heads.is_empty() {
+                // The next ones are in one piece again.
+                self.heads.clear();
+                self.bytes.clear();
+            } else {
+                self.bytes.drain(..usize::from(head.length));
+            }
         }
     }
 
