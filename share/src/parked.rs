@@ -183,6 +183,7 @@ impl<K: Copy + Ord> Parked<K> {
         }
     }
 
+    #[inline(never)]
     fn forget_waits(&mut self, token: Token) {
         let from = self.place(token);
         let own = self.waits[from..].iter().take_while(|wait| wait.token == token).count();
