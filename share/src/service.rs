@@ -80,10 +80,11 @@ impl PartialOrd for Token {
 /// An input of a service's state machine.
 #[derive(Debug)]
 pub enum Event<'a, R> {
-    /// A new request. `bulk` holds the caller's data or room for the reply's.
-    Request { token: Token, request: R, bulk: &'a mut [u8] },
+    /// A new request, which does not change during the step. `bulk` holds the caller's data or room
+    /// for the reply's.
+    Request { token: Token, request: &'a R, bulk: &'a mut [u8] },
     /// A parked request, repeated unchanged after a wake or a timeout.
-    Again { token: Token, request: R, bulk: &'a mut [u8] },
+    Again { token: Token, request: &'a R, bulk: &'a mut [u8] },
     /// The caller of a parked request gave up. It expects no answer.
     Cancel(Token),
     /// An epoch of a kernel has ended. Callers of that epoch that are parked no longer exist.

@@ -97,7 +97,7 @@ impl Served {
             let _own = arch::hold::HandlerScope::new();
             WORK.with_borrow_mut(|all| all.push(Box::new(work)));
         }
-        let event = Event::Request { token: Token::default(), request: 0, bulk: &mut [] };
+        let event = Event::Request { token: Token::default(), request: &0, bulk: &mut [] };
         arch::hold::begin();
         self.instance.step(0, event, &mut Outbox::new()).unwrap();
         let _ = arch::hold::end();

@@ -77,7 +77,7 @@ impl Permits {
     fn asked(
         &mut self,
         token: Token,
-        request: Request,
+        request: &Request,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         // A woken caller asks again and is no longer parked; another life of it never was.

@@ -28,7 +28,7 @@ fn step(service: &mut Permits, event: Event<'_, Request>, woken: &mut Woken) -> 
 }
 
 fn ask(service: &mut Permits, token: Token, request: Request, woken: &mut Woken) -> Answer<Reply> {
-    step(service, Event::Request { token, request, bulk: &mut [] }, woken)
+    step(service, Event::Request { token, request: &request, bulk: &mut [] }, woken)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn run(seed: u64) {
                 assert_eq!((all.len(), &all), (woken.0.len(), &waiting), "seed {seed}");
                 for token in std::mem::take(&mut woken.0) {
                     let request = Request { kind: kind::TAKE, count: 0 };
-                    let again = Event::Again { token, request, bulk: &mut [] };
+                    let again = Event::Again { token, request: &request, bulk: &mut [] };
                     if step(&mut service, again, &mut woken) != Answer::Parked {
                         waiting.remove(&token);
                         left -= 1;

@@ -132,8 +132,8 @@ where
         let before = bulk.clone();
         let event = match head.kind {
             kind::CANCEL => Event::Cancel(head.token),
-            kind::AGAIN => Event::Again { token: head.token, request, bulk: &mut bulk },
-            _ => Event::Request { token: head.token, request, bulk: &mut bulk },
+            kind::AGAIN => Event::Again { token: head.token, request: &request, bulk: &mut bulk },
+            _ => Event::Request { token: head.token, request: &request, bulk: &mut bulk },
         };
         self.now += 10;
         let answer = self.service.step(self.now, event, &mut Outbox::new());

@@ -116,8 +116,8 @@ impl Play {
     fn step(&mut self, token: Token, ask: &files::Ask, again: bool) -> Option<Got> {
         let (mut bulk, mut woken, request) = (ask.bulk.clone(), Woken::default(), ask.request);
         let event = match again {
-            false => Event::Request { token, request, bulk: &mut bulk },
-            true => Event::Again { token, request, bulk: &mut bulk },
+            false => Event::Request { token, request: &request, bulk: &mut bulk },
+            true => Event::Again { token, request: &request, bulk: &mut bulk },
         };
         let answer = self.vfs.step(0, event, &mut woken);
         self.wake(&woken.0);

@@ -76,8 +76,8 @@ fn token(thread: u32) -> Token {
 fn step(vfs: &mut Vfs, token: Token, ask: &Ask, again: bool) -> (Option<Got>, Vec<Token>) {
     let (mut bulk, mut woken, request) = (ask.bulk.clone(), Woken::default(), ask.request);
     let event = match again {
-        false => Event::Request { token, request, bulk: &mut bulk },
-        true => Event::Again { token, request, bulk: &mut bulk },
+        false => Event::Request { token, request: &request, bulk: &mut bulk },
+        true => Event::Again { token, request: &request, bulk: &mut bulk },
     };
     let answer = vfs.step(0, event, &mut woken);
     let got = match answer {

@@ -22,7 +22,7 @@ fn expected(seed: u64) -> String {
     let mut now = 0;
     let mut ask = |request: abi::fs::Request, bulk: &mut [u8]| {
         now += 1;
-        let event = Event::Request { token: Token::default(), request, bulk };
+        let event = Event::Request { token: Token::default(), request: &request, bulk };
         match service.step(now, event, &mut Outbox::new()) {
             Answer::Done(reply) => reply,
             _ => abi::fs::Reply::error(abi::fs::Errno::Io),

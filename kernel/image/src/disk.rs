@@ -185,7 +185,7 @@ impl Disk {
     fn next(&self, flags: u16, buffer: &mut [u8]) -> Result<Result<Job, Errno>, ServiceFailure> {
         let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
         let fs = &self.kernel.services.fs;
-        let reply = fs.request_until(&self.session, request, buffer, &Patience::IDLE)?;
+        let reply = fs.request_until(&self.session, &request, buffer, &Patience::IDLE)?;
         let reply = reply.ok_or(ServiceFailure::Nonsense)?;
         if reply.error != 0 {
             return Ok(Err(reply.errno()));

@@ -408,7 +408,7 @@ pub fn ask(
     patience: &Patience<'_>,
 ) -> Result<Option<Reply>, ServiceFailure> {
     let table = &session.kernel.services.processes;
-    match table.request_until(session, request, bulk, patience) {
+    match table.request_until(session, &request, bulk, patience) {
         Err(ServiceFailure::Restarted) => Ok(Some(Reply::error(Errno::Restarted))),
         other => other,
     }

@@ -86,7 +86,7 @@ pub fn settle(session: &Session) -> Result<(), Errno> {
     let patience = Patience::ENDLESS.until(arch::time::soc_time() + SETTLING);
     let fs = &session.kernel.services.fs;
     let mut ask = |request, bulk: &mut [u8]| {
-        let reply = fs.request_until(session, request, bulk, &patience);
+        let reply = fs.request_until(session, &request, bulk, &patience);
         reply.unwrap_or(Some(Reply::error(Errno::Io))).unwrap_or(Reply::error(Errno::Again))
     };
     Client(&mut ask).at_root(|client, root| {

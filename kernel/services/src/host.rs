@@ -29,7 +29,7 @@ fn ask(
     if !driver.is_local() {
         return Err(ServiceFailure::Absent);
     }
-    let reply = driver.request_until(session, request, bulk, patience)?;
+    let reply = driver.request_until(session, &request, bulk, patience)?;
     reply.ok_or(ServiceFailure::Nonsense)
 }
 

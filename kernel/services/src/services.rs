@@ -72,7 +72,7 @@ pub use longest::{longest_ns, looked, measure, took_over_ns};
 pub use patience::Patience;
 pub use served::shared_arena;
 pub use served::{Registered, Served};
-use share::{Mailboxes, Mode, Token, codec};
+use share::{Mailboxes, Mode, StepError, Token, codec};
 pub use timers::{ALL_DUE, NONE_DUE, Timers};
 use woken::Woken;
 
@@ -91,6 +91,16 @@ pub enum ServiceFailure {
     /// The step was aborted, and the service restarted: a kernel died with a part of its state, or
     /// the step followed a stray reference (`kernel_platform::twins`).
     Restarted,
+}
+
+impl From<StepError> for ServiceFailure {
+    #[inline]
+    fn from(why: StepError) -> ServiceFailure {
+        match why {
+            StepError::Restarted => ServiceFailure::Restarted,
+            StepError::Absent | StepError::NoMemory => ServiceFailure::Absent,
+        }
+    }
 }
 
 impl ServiceFailure {

@@ -22,7 +22,7 @@ use kernel_services::hangs;
 use kernel_services::kernel;
 use kernel_services::services::{ArenaGuard, ServiceFailure, shared_arena};
 use share::shareable::Unchecked;
-use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
+use share::{Answer, Effects, Event, Instance, Outbox, Service, Token};
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +239,7 @@ impl Service for Planted {
         event: Event<'_, [u64; 2]>,
         _: &mut dyn Effects,
     ) -> Answer<[u64; 2]> {
-        let Event::Request { request: [what, argument], .. } = event else {
+        let Event::Request { request: &[what, argument], .. } = event else {
             return Answer::NoReply;
         };
         let Some(&(_, want)) = WANTS.get(what as usize) else { return Answer::Done([0, 0]) };
@@ -296,13 +296,12 @@ pub fn ask(
     let instance = instance(platform, coherence).ok_or(ServiceFailure::Absent)?;
     let request = [want as u64, argument];
     let (now, mut outbox) = (arch::time::soc_time(), Outbox::new());
-    let event = Event::Request { token: Token::default(), request, bulk: &mut [] };
+    let event = Event::Request { token: Token::default(), request: &request, bulk: &mut [] };
     let answer = platform.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
     let _ = coherence.released();
     match answer {
         Ok(Answer::Done([value, 1])) => Ok(Some(value)),
         Ok(_) => Ok(None),
-        Err(StepError::Restarted) => Err(ServiceFailure::Restarted),
-        Err(StepError::Absent | StepError::NoMemory) => Err(ServiceFailure::Absent),
+        Err(why) => Err(why.into()),
     }
 }

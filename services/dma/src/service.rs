@@ -272,7 +272,7 @@ impl Dma {
 
     fn asked(
         &mut self,
-        (token, request): (Token, Request),
+        (token, request): (Token, &Request),
         bulk: &[u8],
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
@@ -284,13 +284,13 @@ impl Dma {
         }
         self.learn(&port);
         match request.kind {
-            kind::SUBMIT => match batch(&request, bulk) {
+            kind::SUBMIT => match batch(request, bulk) {
                 Some(batch) => self.submit(&port, token, batch),
                 None => Answer::Done(Reply::of(told::COUNT)),
             },
             kind::DAMAGE if request.count > 0 => self.damage(&port, token, request.count),
             kind::REOPEN | kind::ABANDON => {
-                self.break_off(&port, token, &request);
+                self.break_off(&port, token, request);
                 self.find_room(effects);
                 Answer::Done(Reply::of(told::DONE))
             }

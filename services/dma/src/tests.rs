@@ -112,7 +112,7 @@ impl<'a> World<'a> {
 
     fn ask(&mut self, who: usize, request: Request) -> Answer<Reply> {
         let token = self.token(who);
-        self.step(who, Event::Request { token, request, bulk: &mut [] })
+        self.step(who, Event::Request { token, request: &request, bulk: &mut [] })
     }
 
     fn submit(&mut self, who: usize, batch: Vec<Transfer>) -> bool {
@@ -125,8 +125,8 @@ impl<'a> World<'a> {
         let mut sent = batch.clone();
         let bulk = sent.as_mut_slice().as_mut_bytes();
         let answer = match again {
-            false => self.step(who, Event::Request { token, request, bulk }),
-            true => self.step(who, Event::Again { token, request, bulk }),
+            false => self.step(who, Event::Request { token, request: &request, bulk }),
+            true => self.step(who, Event::Again { token, request: &request, bulk }),
         };
         let kernel = &mut self.kernels[who];
         match answer {

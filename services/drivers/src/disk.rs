@@ -268,7 +268,7 @@ impl<const MUTANT: u8> Driver for Block<MUTANT> {
         if request.kind == kind::ABOUT {
             return Ok(self.about());
         }
-        let job = match self.check(&request, bulk.len()) {
+        let job = match self.check(request, bulk.len()) {
             Ok(job) => job,
             Err(told) => return Ok(Reply::of(told)),
         };

@@ -22,7 +22,7 @@ pub struct Call<'a> {
     pub token: Token,
     /// What the register of that name contains while the device is this state's.
     pub sequence: u64,
-    pub request: Request,
+    pub request: &'a Request,
     pub bulk: &'a mut [u8],
 }
 
@@ -129,7 +129,7 @@ impl<D: Driver> Driven<D> {
         let token = call.token;
         let call = Call { sequence: self.transport.sequence(), ..call };
         let absent = self.transport.has_failed().then_some(told::ABSENT);
-        let result = if let Some(told) = self.own.refuses(device, &call.request).or(absent) {
+        let result = if let Some(told) = self.own.refuses(device, call.request).or(absent) {
             // It may have had a slot from before.
             self.own.forget(&|other| other == token);
             Ok(Reply::of(told))

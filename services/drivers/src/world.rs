@@ -180,9 +180,9 @@ impl<'a, D: Driver, M: Model> World<'a, D, M> {
         let (token, request, who) = (caller.token, caller.request, caller.kernel());
         let mut bulk = std::mem::take(&mut caller.bulk);
         let answer = if again {
-            self.step(who, Event::Again { token, request, bulk: &mut bulk })
+            self.step(who, Event::Again { token, request: &request, bulk: &mut bulk })
         } else {
-            self.step(who, Event::Request { token, request, bulk: &mut bulk })
+            self.step(who, Event::Request { token, request: &request, bulk: &mut bulk })
         };
         (caller.bulk, caller.asked) = (bulk, self.now);
         match answer {

@@ -63,7 +63,7 @@ impl Kernel {
 
     fn ask(&self, request: Request, bulk: &mut [u8]) -> Reply {
         let token = Token::new(DomainId(0), Epoch(1), 1, 1);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         match self.0.step(7, event, &mut Outbox::new()) {
             Ok(Answer::Done(reply)) => reply,
             other => panic!("{request:?}: {other:?}"),
@@ -189,7 +189,7 @@ fn an_exercise_frees_all_memory_and_repeats_its_digest() {
     let mut other = Vfs::with_budget(9, 1 << 30);
     let mut ask = |request: Request, bulk: &mut [u8]| {
         let token = Token::new(DomainId(1), Epoch(5), 3, 2);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         let answer = share::Service::step(&mut other, 99, event, &mut Outbox::new());
         if let Answer::Done(reply) = answer { reply } else { panic!("{request:?}") }
     };
@@ -244,7 +244,7 @@ impl OnDisk {
 
     fn step(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let token = Token::new(DomainId(0), Epoch(1), 1, 1);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         let answer = self.kernel.0.step(7, event, &mut Outbox::new());
         self.most = self.most.max(self.kernel.used() - self.before);
         match answer {

@@ -7,7 +7,7 @@ use fs::exercise::{Digest, PIECE, exercise_in};
 use share::{Answer, Event, Outbox, Service, Token, codec};
 
 fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
-    let event = Event::Request { token: Token::default(), request, bulk };
+    let event = Event::Request { token: Token::default(), request: &request, bulk };
     match service.step(now, event, &mut Outbox::new()) {
         Answer::Done(reply) => reply,
         _ => Reply::error(Errno::Io),

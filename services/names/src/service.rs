@@ -162,7 +162,7 @@ impl Names {
     fn handle(&mut self, event: Event<'_, Request>) -> Answer<Reply> {
         match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
-                return self.answer(token, &request, bulk);
+                return self.answer(token, request, bulk);
             }
             Event::Cancel(token) => self.parked.forget(token),
             Event::Gone(kernel, epoch) => self.gone(kernel, epoch),

@@ -47,7 +47,7 @@ pub(crate) type Result<T> = core::result::Result<T, Halt>;
 /// A request being handled.
 pub(crate) struct Call<'a> {
     pub token: Token,
-    pub request: Request,
+    pub request: &'a Request,
     pub bulk: &'a mut [u8],
     /// Whether the caller was parked with this request before.
     pub again: bool,
@@ -102,10 +102,10 @@ impl Net {
         self.parked.forget(call.token);
         let error = match self.perform(&mut call) {
             Ok(reply) => return Answer::Done(reply),
-            Err(Halt::Failed(error)) => self.reported(&call.request, error),
+            Err(Halt::Failed(error)) => self.reported(call.request, error),
             Err(Halt::Park(_)) if call.request.op == Op::Poll as u16 => return Answer::Parked,
-            Err(Halt::Park(key)) if self.must_not_wait(&call.request) => {
-                self.would_wait(&call.request, key)
+            Err(Halt::Park(key)) if self.must_not_wait(call.request) => {
+                self.would_wait(call.request, key)
             }
             Err(Halt::Park(key)) => match self.park(call.token, &mut [key], call.request.tree) {
                 Ok(()) => return Answer::Parked,
@@ -324,7 +324,7 @@ impl Service for Net {
                     }
                     return answer;
                 }
-                if is_quiet(&request) {
+                if is_quiet(request) {
                     return answer;
                 }
                 outside = self.stack.outside.wants_a_look();

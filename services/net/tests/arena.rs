@@ -85,7 +85,7 @@ impl Kernel {
 
     fn ask_as(&self, thread: u64, request: Request, bulk: &mut [u8]) -> Reply {
         let token = Token::new(DomainId(0), Epoch(1), thread, 1);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         match self.0.step(7, event, &mut Outbox::new()) {
             Ok(Answer::Done(reply)) => reply,
             Ok(_) => Reply::error(Errno::Again),

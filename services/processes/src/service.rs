@@ -90,7 +90,7 @@ pub(crate) struct Spawning {
 pub(crate) struct Call<'a> {
     pub now: u64,
     pub token: Token,
-    pub request: Request,
+    pub request: &'a Request,
     pub bulk: &'a mut [u8],
     pub effects: &'a mut dyn Effects,
 }

@@ -76,7 +76,7 @@ impl Kernel {
         self.sequence.set(self.sequence.get() + 1);
         let epoch = Epoch(self.epoch.get());
         let token = Token::new(DomainId(kernel), epoch, 1, self.sequence.get());
-        self.step(Event::Request { token, request, bulk })
+        self.step(Event::Request { token, request: &request, bulk })
     }
 
     fn fill(&self) {

@@ -46,7 +46,7 @@ impl Service for Counter {
         0
     }
     fn step(&mut self, _: u64, event: Event<'_, u64>, _: &mut dyn Effects) -> Answer<u64> {
-        let Event::Request { request, .. } = event else { return Answer::NoReply };
+        let Event::Request { request: &request, .. } = event else { return Answer::NoReply };
         self.count += request;
         if request == 0 {
             touch();
@@ -144,7 +144,7 @@ fn two() -> (Rc<Chip>, [Counting; 2]) {
 
 fn ask(kernel: &Counting, request: u64) -> (Result<u64, StepError>, bool) {
     let mut outbox = Outbox::new();
-    let event = Event::Request { token: Token::default(), request, bulk: &mut [] };
+    let event = Event::Request { token: Token::default(), request: &request, bulk: &mut [] };
     let answer = kernel.step(0, event, &mut outbox).map(|answer| match answer {
         Answer::Done(count) => count,
         other => panic!("{other:?}"),

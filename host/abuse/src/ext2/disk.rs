@@ -128,7 +128,7 @@ impl Mounted {
 
     fn step(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let token = Token::new(DomainId(0), Epoch(1), 1, 1);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         let answer = self.kernel.step(self.now, event, &mut Outbox::new());
         let taken = self.kernel.usage().used.saturating_sub(self.before);
         assert!(taken <= self.memory, "{taken} bytes of {}", self.memory);

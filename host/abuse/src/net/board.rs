@@ -208,7 +208,7 @@ impl<'a> Board<'a> {
     pub fn again(&mut self, token: Token) -> bool {
         let Some(at) = self.waiting.iter().position(|it| it.token == token) else { return false };
         let mut caller = self.waiting.remove(at);
-        let event = Event::Again { token, request: caller.request, bulk: &mut caller.bulk };
+        let event = Event::Again { token, request: &caller.request, bulk: &mut caller.bulk };
         match self.step(event) {
             Answer::Done(reply) => {
                 self.answered(caller, reply);
@@ -226,7 +226,7 @@ impl<'a> Board<'a> {
     pub fn call(&mut self, token: Token, request: Request, bulk: Vec<u8>) {
         EVENTS.fetch_add(1, Ordering::Relaxed);
         let mut caller = Caller { token, request, bulk };
-        let event = Event::Request { token, request, bulk: &mut caller.bulk };
+        let event = Event::Request { token, request: &request, bulk: &mut caller.bulk };
         match self.step(event) {
             Answer::Done(reply) => self.answered(caller, reply),
             Answer::Parked => self.waiting.push(caller),
@@ -255,7 +255,7 @@ impl<'a> Board<'a> {
         let flags = if waits.contains(&request.op) { flag::NONBLOCK } else { 0 };
         let request = Request { flags: request.flags | flags, ..request };
         let token = Token::new(DomainId(0), Epoch(1), 99, 1);
-        let reply = match self.step(Event::Request { token, request, bulk }) {
+        let reply = match self.step(Event::Request { token, request: &request, bulk }) {
             Answer::Done(reply) => reply,
             other => panic!("{request:?}: {other:?}"),
         };

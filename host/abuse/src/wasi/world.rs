@@ -127,7 +127,7 @@ impl World {
     /// Returns a listener, and an end of a connection whose other end echoes.
     pub fn connection(&mut self) -> [u64; 2] {
         let mut ask = |request: net::Request, bulk: &mut [u8]| {
-            let event = Event::Request { token: token(3), request, bulk };
+            let event = Event::Request { token: token(3), request: &request, bulk };
             match self.net.step(self.now, event, &mut Nobody) {
                 Answer::Done(reply) => reply,
                 _ => net::Reply::error(net::Errno::Again),
@@ -175,7 +175,7 @@ impl World {
     fn step(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         match self.vfs.step(
             self.now,
-            Event::Request { token: token(1), request, bulk },
+            Event::Request { token: token(1), request: &request, bulk },
             &mut Nobody,
         ) {
             Answer::Done(reply) => Some(reply),
@@ -200,7 +200,7 @@ impl World {
         what: impl FnOnce(&mut Table<'_>) -> processes::client::Result<T>,
     ) -> Option<T> {
         let mut ask = |request: process::Request, bulk: &mut [u8]| {
-            let event = Event::Request { token: token(2), request, bulk };
+            let event = Event::Request { token: token(2), request: &request, bulk };
             match self.table.step(self.now, event, &mut Nobody) {
                 Answer::Done(reply) => reply,
                 _ => {
@@ -304,7 +304,7 @@ impl System for World {
         request: net::Request,
         bulk: &mut [u8],
     ) -> Result<net::Reply, Interrupted> {
-        let event = Event::Request { token: token(1), request, bulk };
+        let event = Event::Request { token: token(1), request: &request, bulk };
         match self.net.step(self.now, event, &mut Nobody) {
             Answer::Done(reply) => Ok(reply),
             Answer::Parked => {
@@ -345,7 +345,7 @@ impl System for World {
         request: process::Request,
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted> {
-        let mut event = Event::Request { token: token(1), request, bulk };
+        let mut event = Event::Request { token: token(1), request: &request, bulk };
         loop {
             let answer = self.table.step(self.now, event, &mut Nobody);
             if let Answer::Done(reply) = answer {
@@ -362,7 +362,7 @@ impl System for World {
                 self.table.step(self.now, Event::Cancel(token(1)), &mut Nobody);
                 return Err(Interrupted);
             }
-            event = Event::Again { token: token(1), request, bulk };
+            event = Event::Again { token: token(1), request: &request, bulk };
         }
     }
 

@@ -306,8 +306,8 @@ impl Play {
     fn step(&mut self, token: Token, request: Request, again: bool) -> Option<Got> {
         let (mut room, mut woken) = (vec![0; ROOM], Woken::default());
         let event = match again {
-            false => Event::Request { token, request, bulk: &mut room },
-            true => Event::Again { token, request, bulk: &mut room },
+            false => Event::Request { token, request: &request, bulk: &mut room },
+            true => Event::Again { token, request: &request, bulk: &mut room },
         };
         let answer = self.table.step(self.now, event, &mut woken);
         self.wake(&woken.0);

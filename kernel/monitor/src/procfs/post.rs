@@ -78,7 +78,7 @@ impl Post {
         let mut room = vec![0; ROOM];
         let request = Request { flags, ..Request::new(Op::NextJob, self.number) };
         let fs = &self.kernel().services.fs;
-        let reply = fs.request_until(&self.session, request, &mut room, &Patience::IDLE)?;
+        let reply = fs.request_until(&self.session, &request, &mut room, &Patience::IDLE)?;
         let reply = reply.ok_or(ServiceFailure::Nonsense)?;
         if reply.error != 0 {
             return Ok(Err(reply.errno()));

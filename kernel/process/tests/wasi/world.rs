@@ -149,7 +149,7 @@ impl World {
     fn step(&mut self, thread: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let token = Token::new(DomainId(0), Epoch(1), thread, 0);
         let most = self.most.min(bulk.len());
-        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
+        let event = Event::Request { token, request: &request, bulk: &mut bulk[..most] };
         match self.vfs.step(self.now, event, &mut Nobody) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => {
@@ -168,7 +168,7 @@ impl World {
     ) -> Option<net::Reply> {
         let token = Token::new(DomainId(self.kernel), Epoch(1), thread, 0);
         let most = self.most.min(bulk.len());
-        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
+        let event = Event::Request { token, request: &request, bulk: &mut bulk[..most] };
         match self.net.step(self.now, event, &mut Nobody) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => {

@@ -254,7 +254,7 @@ impl Guest {
         let endless = Patience::unless(&must_return);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
-        let answer = services.fs.request_until(&self.session, request, bulk, &patience);
+        let answer = services.fs.request_until(&self.session, &request, bulk, &patience);
         idle::to_program(self.kernel());
         match answer {
             Ok(None) if must_return() => Err(Interrupted),

@@ -31,14 +31,14 @@ impl Guest {
         }
         request.tree = self.tree();
         let was_inside = self.leave_turn();
-        let reply = self.carry_to_net(request, bulk);
+        let reply = self.carry_to_net(&request, bulk);
         if was_inside && self.enter_turn().is_err() {
             // No descriptor gets what was opened.
             if let Ok(reply) = reply
                 && reply.error == 0
                 && request.creates()
             {
-                let _ = self.carry_to_net(Request::new(Op::Close, reply.handle), &mut []);
+                let _ = self.carry_to_net(&Request::new(Op::Close, reply.handle), &mut []);
             }
             return Err(Interrupted);
         }
@@ -46,7 +46,7 @@ impl Guest {
     }
 
     #[inline]
-    fn carry_to_net(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
+    fn carry_to_net(&mut self, request: &Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
         self.count_message();
         // A connection that was begun is not begun twice.
         let op = Op::from_code(request.op);
@@ -58,7 +58,9 @@ impl Guest {
         idle::to_program(self.kernel());
         match answer {
             Ok(reply) => {
-                if let Some(failed) = reply.filter(|reply| reply.error != 0) {
+                if let Some(failed) = &reply
+                    && failed.error != 0
+                {
                     self.explain(failed.errno());
                 }
                 reply.ok_or(Interrupted)

@@ -97,7 +97,7 @@ impl Service for SharedFrames {
     ) -> Answer<[u64; 2]> {
         match event {
             Event::Request { request, .. } | Event::Again { request, .. } => {
-                let answer = self.asked(request);
+                let answer = self.asked(*request);
                 Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
             }
             // Frames have no owners, so those of a dead kernel are lost until the service restarts.

@@ -17,7 +17,7 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<S::Reply, ServiceFailure> {
-        let answer = self.request_until(caller, request, bulk, &Patience::ENDLESS)?;
+        let answer = self.request_until(caller, &request, bulk, &Patience::ENDLESS)?;
         answer.ok_or(ServiceFailure::Nonsense)
     }
 
@@ -27,16 +27,16 @@ impl<S: Service + Shareable> Served<S> {
     pub fn request_until(
         &self,
         caller: &Caller,
-        request: S::Request,
+        request: &S::Request,
         bulk: &mut [u8],
         patience: &Patience<'_>,
     ) -> Result<Option<S::Reply>, ServiceFailure> {
         let services = caller.services;
         let token = services.token(caller.platform);
         let all_woken = services.expect_wake(token);
-        match self.try_once(caller, (token, false), &request, bulk) {
+        match self.try_once(caller, (token, false), request, bulk) {
             Ok(Answer::Done(reply)) => Ok(Some(reply)),
-            first => self.repeat(caller, (token, all_woken), first, (&request, bulk), patience),
+            first => self.repeat(caller, (token, all_woken), first, (request, bulk), patience),
         }
     }
 
@@ -88,7 +88,7 @@ impl<S: Service + Shareable> Served<S> {
             }
         }
         count(&self.here);
-        self.noted(self.step(services, platform, event(again, token, *request, bulk)))
+        self.noted(self.step(services, platform, event(again, token, request, bulk)))
     }
 
     /// Counts a request that is parked.
@@ -125,13 +125,13 @@ impl<S: Service + Shareable> Served<S> {
         patience: &Patience<'_>,
     ) -> Result<Option<S::Reply>, ServiceFailure> {
         for _ in 1..TRIES {
-            match self.request_until(caller, request, bulk, patience) {
+            match self.request_until(caller, &request, bulk, patience) {
                 Err(ServiceFailure::Restarted) => {}
                 Err(ServiceFailure::Home(CallFailure::PeerLost)) if self.mode.is_shared() => {}
                 answered => return answered,
             }
         }
-        self.request_until(caller, request, bulk, patience)
+        self.request_until(caller, &request, bulk, patience)
     }
 
     /// Cancels the request parked under `token`.

@@ -19,8 +19,7 @@ use kernel_platform::Platform;
 use kernel_platform::coherence::{self, Coherence};
 use kernel_platform::peers::with_room;
 use share::{
-    Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
-    Token, codec,
+    Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, Token, codec,
 };
 
 /// The lock between kernels of the first shared service; the others follow in the order of the
@@ -153,7 +152,7 @@ impl<S: Service + Shareable> Served<S> {
         let mut asked = Asked { services, platform, outbox: Outbox::new(), drives };
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
-            let answer = instance.step(now, event, &mut asked);
+            let answer = instance.step(now, event, &mut asked).map_err(ServiceFailure::from);
             // Must not be preempted: this ends the pins of this core.
             self.released(platform);
             answer
@@ -166,10 +165,7 @@ impl<S: Service + Shareable> Served<S> {
         if let Some(at) = outbox.timer() {
             self.want_timer(services, platform, at);
         }
-        answer.map_err(|why| match why {
-            StepError::Restarted => ServiceFailure::Restarted,
-            StepError::Absent | StepError::NoMemory => ServiceFailure::Absent,
-        })
+        answer
     }
 
     /// Records the time at which a step wants the timer. Times from steps on several cores may
@@ -297,7 +293,7 @@ impl<S: Service + Shareable> Registered for Served<S> {
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
             codec::kind::CANCEL => Event::Cancel(head.token),
-            kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
+            kind => event(kind == codec::kind::AGAIN, head.token, &request, &mut bulk),
         };
         let answer = self.step(services, platform, event).map_err(|why| match why {
             ServiceFailure::Restarted => Refusal::Fault,
@@ -350,7 +346,12 @@ pub fn shared_arena(
     Some(ArenaGuard::shared(coherence, between, arena))
 }
 
-pub(super) fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {
+pub(super) fn event<'a, R>(
+    again: bool,
+    token: Token,
+    request: &'a R,
+    bulk: &'a mut [u8],
+) -> Event<'a, R> {
     match again {
         false => Event::Request { token, request, bulk },
         true => Event::Again { token, request, bulk },

@@ -106,7 +106,7 @@ struct Mount {
 struct Call<'a> {
     now: u64,
     token: Token,
-    request: Request,
+    request: &'a Request,
     bulk: &'a mut [u8],
     effects: &'a mut dyn Effects,
 }
@@ -137,7 +137,7 @@ impl Call<'_> {
 
     /// Returns the number of bytes of the bulk that the request is about.
     fn length(&self) -> usize {
-        length(&self.request, self.bulk.len())
+        length(self.request, self.bulk.len())
     }
 }
 
@@ -321,7 +321,7 @@ impl Vfs {
     fn answer(&mut self, again: bool, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
         (self.asker, self.now) = (token, call.now);
-        self.late.begin(token, &call.request);
+        self.late.begin(token, call.request);
         let answer = self.answer_or_park(call);
         // A server may have answered it before, even if it needs that no more.
         if (again || self.stirred.servers) && matches!(answer, Answer::Done(_)) {

@@ -77,7 +77,7 @@ mod tests {
     ) -> (Option<Reply>, Vec<Token>) {
         let mut woken = Woken::default();
         let token = Token::new(DomainId(0), Epoch(1), thread, 0);
-        let answer = vfs.step(0, Event::Request { token, request, bulk }, &mut woken);
+        let answer = vfs.step(0, Event::Request { token, request: &request, bulk }, &mut woken);
         (if let Answer::Done(reply) = answer { Some(reply) } else { None }, woken.0)
     }
 

@@ -63,7 +63,7 @@ impl Solo {
     pub fn ask_as(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.now += 10;
         self.woken.2 = Some(token.kernel);
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,

@@ -114,8 +114,8 @@ fn step(
     bulk: &mut [u8],
 ) -> Answer<Reply> {
     let event = match again {
-        true => Event::Again { token, request, bulk },
-        false => Event::Request { token, request, bulk },
+        true => Event::Again { token, request: &request, bulk },
+        false => Event::Request { token, request: &request, bulk },
     };
     solo.vfs.step(solo.now, event, &mut solo.woken)
 }
@@ -196,7 +196,7 @@ fn handles_are_valid_in_the_first_and_the_last_life() {
     for lives in [0, 1, u32::MAX] {
         let mut vfs = Vfs::start(lives);
         let request = Request::new(Op::Root, 0);
-        let event = Event::Request { token: token(0, 0), request, bulk: &mut [] };
+        let event = Event::Request { token: token(0, 0), request: &request, bulk: &mut [] };
         let Answer::Done(reply) = vfs.step(0, event, &mut Woken::default()) else { panic!() };
         assert_ne!(reply.handle, 0);
     }

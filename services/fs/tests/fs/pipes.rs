@@ -19,7 +19,8 @@ pub fn write(handle: u64, length: usize) -> Request {
 }
 
 fn again(solo: &mut Solo, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-    match solo.vfs.step(solo.now, Event::Again { token, request, bulk }, &mut solo.woken) {
+    match solo.vfs.step(solo.now, Event::Again { token, request: &request, bulk }, &mut solo.woken)
+    {
         Answer::Done(reply) => Some(reply),
         Answer::Parked => None,
         Answer::NoReply => panic!("no reply"),
@@ -80,7 +81,7 @@ fn a_single_waiting_read_is_answered_by_the_write() {
     let (one, two, mut gives) = (token(1, 5), token(1, 6), Gives::default());
     let mut write_some = |solo: &mut Solo, length| {
         let (token, bulk) = (token(1, 7), &mut [7; 8][..length]);
-        let event = Event::Request { token, request: write(writer, length), bulk };
+        let event = Event::Request { token, request: &write(writer, length), bulk };
         assert_eq!(giving(solo, &mut gives, event).unwrap().value, length as u64);
         (core::mem::take(&mut gives.given), core::mem::take(&mut gives.woken))
     };
@@ -117,7 +118,7 @@ fn given_bytes_are_neither_lost_nor_repeated() {
                 let mut bulk: Vec<u8> = (0..length).map(|at| (written.len() + at) as u8).collect();
                 let event = Event::Request {
                     token: token(1, 1),
-                    request: write(writer, length),
+                    request: &write(writer, length),
                     bulk: &mut bulk,
                 };
                 if giving(&mut solo, &mut gives, event).is_some() {
@@ -137,8 +138,8 @@ fn given_bytes_are_neither_lost_nor_repeated() {
                 let request = read(reader, room as u64);
                 let bulk_ref = &mut bulk;
                 let event = match waits.contains_key(&thread) {
-                    true => Event::Again { token, request, bulk: bulk_ref },
-                    false => Event::Request { token, request, bulk: bulk_ref },
+                    true => Event::Again { token, request: &request, bulk: bulk_ref },
+                    false => Event::Request { token, request: &request, bulk: bulk_ref },
                 };
                 match giving(&mut solo, &mut gives, event) {
                     Some(reply) => {

@@ -137,8 +137,8 @@ impl Board {
     ) -> Option<Reply> {
         self.now += 10;
         let event = match again {
-            true => Event::Again { token, request, bulk },
-            false => Event::Request { token, request, bulk },
+            true => Event::Again { token, request: &request, bulk },
+            false => Event::Request { token, request: &request, bulk },
         };
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
@@ -212,7 +212,7 @@ fn a_served_ramfs_behaves_like_a_ramfs() {
         let (mut vfs, mut now) = (Vfs::with_budget(3, 8 << 20), 0);
         let plain = exercise_in(DATA as u64, seed, 800, &mut |request, bulk| {
             now += 10;
-            let event = Event::Request { token: token(0, 1), request, bulk };
+            let event = Event::Request { token: token(0, 1), request: &request, bulk };
             match vfs.step(now, event, &mut Woken::default()) {
                 Answer::Done(reply) => reply,
                 other => panic!("{other:?}"),

@@ -69,12 +69,12 @@ impl World {
 
     /// Sends a request. Returns `None` if it was parked.
     pub fn ask(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-        self.step(Event::Request { token, request, bulk })
+        self.step(Event::Request { token, request: &request, bulk })
     }
 
     /// Repeats a parked request.
     pub fn again(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-        self.step(Event::Again { token, request, bulk })
+        self.step(Event::Again { token, request: &request, bulk })
     }
 
     /// Sends a request that must be answered.

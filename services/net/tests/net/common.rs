@@ -61,12 +61,12 @@ impl Solo {
 
     /// Sends a request; `None` if it was parked.
     pub fn ask(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-        self.event(Event::Request { token, request, bulk })
+        self.event(Event::Request { token, request: &request, bulk })
     }
 
     /// Repeats a parked request.
     pub fn again(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
-        self.event(Event::Again { token, request, bulk })
+        self.event(Event::Again { token, request: &request, bulk })
     }
 
     /// Calls the client as a caller that never waits.

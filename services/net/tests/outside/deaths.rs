@@ -76,7 +76,7 @@ fn the_death_of_a_kernel_resets_its_connections_outside(hosts: Hosts) {
     let mut world = World::open(&fake, 16);
     let far = world.peer.listen(80);
     let request = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
-    let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
+    let event = Event::Request { token: token(1, 1), request: &request, bulk: &mut [] };
     let near = world.event(1, event).unwrap().handle;
     assert_eq!(world.connect(near, hosts.peer, 80), Err(Errno::Inprogress));
     world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);

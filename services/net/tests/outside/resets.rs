@@ -17,12 +17,12 @@ fn a_connection_that_is_reset_before_its_connect_returns_fails(hosts: Hosts) {
     let far = world.peer.listen(80);
     let near = world.socket(Op::Tcp);
     let request = Request { address: hosts.peer, port: 80, ..Request::new(Op::Connect, near) };
-    let event = Event::Request { token: token(0, 3), request, bulk: &mut [] };
+    let event = Event::Request { token: token(0, 3), request: &request, bulk: &mut [] };
     assert_eq!(world.event(0, event), None, "it waits");
     world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);
     world.peer.stream(far).abort();
     world.until(100, |it| state(it, near) == State::Reset);
-    let event = Event::Again { token: token(0, 3), request, bulk: &mut [] };
+    let event = Event::Again { token: token(0, 3), request: &request, bulk: &mut [] };
     assert_eq!(world.event(0, event).unwrap().errno(), Errno::Connreset);
     assert_eq!(world.receive(near, &mut [0; 9]), Ok(0), "it was reported");
 }
@@ -51,7 +51,7 @@ fn resets_wait_for_buffers(hosts: Hosts) {
     let request = Request { flags: flag::V6, ..Request::new(Op::Tcp, 0) };
     let far = [(); MANY].map(|()| {
         let far = world.peer.listen(80);
-        let event = Event::Request { token: token(1, 1), request, bulk: &mut [] };
+        let event = Event::Request { token: token(1, 1), request: &request, bulk: &mut [] };
         let near = world.event(1, event).unwrap().handle;
         assert_eq!(world.connect(near, hosts.peer, 80), Err(Errno::Inprogress));
         world.until(100, |it| it.peer.stream(far).state() == tcp::State::Established);

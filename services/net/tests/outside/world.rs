@@ -353,7 +353,7 @@ impl<'a> World<'a> {
         let flags = if waits.contains(&request.op) { flag::NONBLOCK } else { 0 };
         let request = Request { flags: request.flags | flags, ..request };
         let who = self.random.below(KERNELS as u64) as usize;
-        let event = Event::Request { token: token(who, 1), request, bulk };
+        let event = Event::Request { token: token(who, 1), request: &request, bulk };
         let reply = self.event(who, event).unwrap_or(Reply::error(Errno::Again));
         if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }

@@ -105,7 +105,7 @@ impl Solo {
 
     fn ask_as_driver(&mut self, at: usize, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let token = self.drivers.as_ref()?.all[at].token();
-        let event = Event::Request { token, request, bulk };
+        let event = Event::Request { token, request: &request, bulk };
         self.woken.2 = Some(token.kernel);
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
