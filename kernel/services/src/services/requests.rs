@@ -72,7 +72,7 @@ impl<S: Service + Shareable> Served<S> {
     }
 
     /// Makes or repeats a request, which may be parked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_once(
         &self,
         caller: &Caller,
