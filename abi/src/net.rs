@@ -251,13 +251,15 @@ pub const DATAGRAM: usize = 1472;
 pub const BACKLOG: u16 = 128;
 /// Maximum number of sockets, including those that wait at listeners, and closed ones whose
 /// connections have not ended yet.
-pub const SOCKETS: usize = 1024;
-/// Maximum number of those on the interface to the outside.
-pub const OUTSIDE: usize = 512;
+pub const SOCKETS: usize = 2048;
+/// Maximum number of those on the interface to the outside: as many as a process tree has handles,
+/// and what is reserved for others.
+pub const OUTSIDE: usize = TREE_HANDLES as usize + 64;
 /// Maximum number of handles of all programs and kernels.
 pub const HANDLES: u32 = 2048;
-/// Maximum number of handles of a process tree.
-pub const TREE_HANDLES: u32 = HANDLES / 2;
+/// Maximum number of handles of a process tree: a process can have them all, beside its other
+/// descriptors.
+pub const TREE_HANDLES: u32 = 1008;
 /// Maximum number of keys that callers wait for: one for a socket to read or to write.
 pub const WAITS: usize = 4096;
 /// Maximum number of keys of a process tree: one poll of as many sockets as it can have.

@@ -64,7 +64,7 @@ pub const NAMES: Kind = Kind {
 pub const NET: Kind = Kind {
     name: "net",
     about: "sockets",
-    arena: Arena::Bytes((2 << 20) + (512 << 10) - SELF_TESTS),
+    arena: Arena::Bytes((4 << 20) - SELF_TESTS),
     stays: None,
     only_shared: false,
     drives: Some(device::NET),

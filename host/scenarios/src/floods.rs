@@ -74,7 +74,7 @@ fn attacked(rig: &mut Rig, hosts: &Hosts, kernel: &str) -> Result<(), Failure> {
     if !found.out.is_empty() {
         return Err(wrong("the server", found));
     }
-    until(rig, "network", "sockets   0 of 1024, 0 of 512 outside")?;
+    until(rig, "network", "sockets   0 of 2048, 0 of 1072 outside")?;
     let after = used(rig)?;
     match after <= before + GROWTH {
         true => Ok(()),

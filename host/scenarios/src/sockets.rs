@@ -20,7 +20,7 @@ const ALL: &str = "ok streams\nok datagrams\nok errors\nok listeners\nok options
 const ALL_RUST: &str = "ok streams\nok datagrams\nok streams\nok datagrams\n";
 const ALL_STD: &str = "ok streams\nok datagrams\nok streams\nok datagrams\nok limits\nok others\n";
 /// What a tree of processes gets when no other one has sockets.
-const FULL: &str = "960 sockets, then ENFILE\n";
+const FULL: &str = "1008 sockets, then ENFILE\n";
 /// What the kernel's log says then.
 const SAYS_FULL: &str = "(sockets): its tree has all sockets that it may have";
 const BACK: &str = "5000 of 5000 bytes came back\n";

@@ -148,7 +148,7 @@ fn fill(kernel: &Kernel, way: u32) -> u64 {
 #[test]
 fn a_full_file_system_stays_within_its_budget() {
     for way in 0..9 {
-        let kernel = Kernel::new(2 * BUDGET as usize);
+        let kernel = Kernel::new(arena());
         let before = kernel.used();
         let made = fill(&kernel, way);
         let taken = kernel.used() - before;
@@ -159,7 +159,7 @@ fn a_full_file_system_stays_within_its_budget() {
 
 #[test]
 fn handles_and_pipes_stay_within_documented_memory() {
-    let kernel = Kernel::new(2 * BUDGET as usize);
+    let kernel = Kernel::new(arena());
     let before = kernel.used();
     let mut pipes = Vec::new();
     for _ in 0..PIPES {
@@ -178,7 +178,7 @@ fn handles_and_pipes_stay_within_documented_memory() {
 
 #[test]
 fn an_exercise_frees_all_memory_and_repeats_its_digest() {
-    let kernel = Kernel::new(2 * BUDGET as usize);
+    let kernel = Kernel::new(arena());
     let run = |seed| exercise(seed, 500, &mut |request, bulk| kernel.ask(request, bulk)).unwrap();
     // Tables and queues keep the capacity that they have grown to.
     let first: Vec<_> = (0..30).map(run).collect();
@@ -198,7 +198,7 @@ fn an_exercise_frees_all_memory_and_repeats_its_digest() {
 
 #[test]
 fn a_restarted_service_answers_restarted() {
-    let kernel = Kernel::new(2 * BUDGET as usize);
+    let kernel = Kernel::new(arena());
     let root = kernel.with(|c| c.root()).unwrap();
     kernel.with(|c| touch(c, root, b"f", b"data")).unwrap();
     assert_eq!(kernel.0.start(), Ok(2));
@@ -229,11 +229,17 @@ fn image(block: usize) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
+/// Returns the size of the service's arena in a shared block.
+fn arena() -> usize {
+    let mut all = abi::service::arenas(abi::boot::BLOCK, |_| false);
+    all.find(|(kind, ..)| *kind == "fs").map_or(0, |(.., bytes)| bytes as usize)
+}
+
 impl OnDisk {
     fn new(block: usize) -> OnDisk {
         let image = image(block);
         let memory = fs::ext2::memory(&image[1024..2048]).unwrap();
-        let kernel = Kernel::new((13 << 20) - (16 << 10));
+        let kernel = Kernel::new(arena());
         let before = kernel.used();
         let mut one = OnDisk { kernel, image, most: 0, before };
         let root = one.with(|c| c.root()).unwrap();

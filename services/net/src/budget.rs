@@ -18,7 +18,7 @@ pub const SMALLEST: usize = 256;
 /// Size of a buffer for datagrams that must hold any one of them.
 const ONE_DATAGRAM: usize = 2 * DATAGRAM;
 /// Memory for all buffers, in bytes.
-pub const BUFFERS: usize = 1056 * 1024;
+pub const BUFFERS: usize = 2112 * 1024;
 /// Memory for those of the sockets outside.
 const OUTSIDE_BUFFERS: usize = BUFFERS / 2;
 /// The buffer of a new stream is at most this fraction of the memory that is not reserved.

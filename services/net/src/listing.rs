@@ -38,7 +38,7 @@ impl Net {
             received: counts.received,
             sent: counts.sent,
             dropped: counts.dropped,
-            // At most 1,024.
+            // There are not so many.
             sockets: self.stack.budget.count() as u16,
             outside: self.stack.budget.count_outside() as u16,
             ..Interface::default()

@@ -34,8 +34,10 @@ use smoltcp::wire::HardwareAddress;
 
 /// Maximum number of frames that a step receives.
 pub const FRAMES: usize = 32;
-/// Maximum rounds in which a step sends, of one packet from each socket.
+/// Maximum rounds in which a step sends, of one packet from each socket, and how many sockets it
+/// looks at in all of them.
 const ROUNDS: usize = 64;
+const LOOKS: usize = 512 * ROUNDS;
 
 impl Stack {
     /// Opens the device as far as possible. Returns whether frames can be exchanged. `looks`: the
@@ -139,9 +141,10 @@ impl Stack {
     pub fn send(&mut self, device: &Device<'_>) -> bool {
         let (now, sockets) = (self.now, &mut self.sockets);
         self.outside.stalls.look(now, sockets);
+        let rounds = (LOOKS / self.budget.count_outside().max(1)).min(ROUNDS);
         self.outside.with_port(now, device, |interface, port| {
             let mut sends = || interface.poll_egress(now, port, sockets);
-            (0..ROUNDS).take_while(|_| sends() == PollResult::SocketStateChanged).for_each(drop);
+            (0..rounds).take_while(|_| sends() == PollResult::SocketStateChanged).for_each(drop);
         });
         self.ask_neighbours(device);
         self.outside.nic.ring(device);

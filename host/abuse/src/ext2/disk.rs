@@ -15,8 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zerocopy::IntoBytes;
 
-/// Size of the service's arena in a kernel.
-const ARENA: usize = (13 << 20) - (16 << 10);
+/// Size of the service's arena in a kernel, or a little less.
+const ARENA: usize = 10 << 20;
 /// The number of the disk.
 const DISK: u64 = 1;
 /// I/Os of one request at most.

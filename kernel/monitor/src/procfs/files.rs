@@ -9,7 +9,7 @@ use core::fmt::{self, Write};
 use kernel_services::session::Session;
 
 /// Most bytes of a text: a line for each of the sockets that there may be.
-const LONGEST: usize = 128 * 1024;
+const LONGEST: usize = abi::net::SOCKETS * 144;
 
 /// The text of a file, while it is written. Fails beyond [`LONGEST`] bytes, or without memory.
 #[derive(Default)]

@@ -100,8 +100,9 @@ fn a_tree_leaves_handles_for_others() {
         let request = Request { tree, ..Request::new(Op::Tcp, 0) };
         solo.ask(token(0, 0), request, &mut []).unwrap()
     };
-    let greedy = (0..).take_while(|_| open(&mut solo, 7).error == 0).count();
-    assert_eq!(greedy, SOCKETS - RESERVED as usize);
+    let mut greedy = |tree| (0..).take_while(|_| open(&mut solo, tree).error == 0).count();
+    assert_eq!(greedy(7), TREE_HANDLES as usize);
+    assert_eq!(greedy(6), SOCKETS - (TREE_HANDLES + RESERVED) as usize);
     let modest = (0..).take_while(|_| open(&mut solo, 8).error == 0).count();
     assert_eq!(modest, SMALL as usize);
     assert_eq!(open(&mut solo, 0).error, 0, "the system");
@@ -248,7 +249,7 @@ fn a_port_is_one_sockets_and_a_tree_has_as_many_as_sockets() {
     };
     let mut ports = 1u16..;
     let full = ports.by_ref().find_map(|port| bound(&mut solo, port).err()).unwrap();
-    assert_eq!((full, ports.start), (Errno::Nfile, SOCKETS as u16 - RESERVED as u16 + 2));
+    assert_eq!((full, ports.start), (Errno::Nfile, TREE_HANDLES as u16 + 2));
     let other = of_tree(&mut solo, 8, Request::new(Op::Tcp, 0)).unwrap();
     let bind = |port| Request { address: LOCALHOST, port, ..Request::new(Op::Bind, other) };
     assert_eq!(of_tree(&mut solo, 8, bind(1)), Err(Errno::Addrinuse));

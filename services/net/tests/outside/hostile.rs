@@ -98,7 +98,7 @@ fn strangers_fill_neither_loopback_nor_what_is_reserved(hosts: Hosts) {
     for port in 0..8 {
         world.listen(7000 + port, 128);
     }
-    for number in 0..700 {
+    for number in 0..1300 {
         world.peer.connect(hosts, 7000 + number % 8, 10_000 + number);
         for _ in 0..5 {
             world.round(world.now + 1_000_000);
@@ -119,6 +119,40 @@ fn strangers_fill_neither_loopback_nor_what_is_reserved(hosts: Hosts) {
     assert_eq!(world.connect(near, hosts.localhost, 1), Ok(()));
     let size = Request { option: option::SNDBUF, ..Request::new(Op::GetOption, near) };
     assert!(world.ask(size, &mut []).unwrap().value >= LARGEST as u64 / 2);
+    assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
+}
+
+/// A server has them all, and answers each of them later.
+fn a_thousand_clients_are_idle(hosts: Hosts) {
+    const CLIENTS: u16 = 1000;
+    let fake = device();
+    let mut world = World::open(&fake, 81);
+    let of_server = |op, handle| Request { tree: 5, ..Request::new(op, handle) };
+    let socket = Request { flags: flag::V6, ..of_server(Op::Tcp, 0) };
+    let listener = world.ask(socket, &mut []).unwrap().handle;
+    let listen = Request { port: 7, backlog: 128, ..of_server(Op::Listen, listener) };
+    world.ask(listen, &mut []).unwrap();
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
+        let far = world.peer.connect(hosts, 7, 10_000 + number);
+        let mut near = 0;
+        world.until(100, |it| {
+            let accepted = it.ask(of_server(Op::Accept, listener), &mut []);
+            near = accepted.map_or(0, |reply| reply.handle);
+            near != 0
+        });
+        clients.push((near, far));
+    }
+    let [_, sockets, ..] = world.net.census();
+    assert_eq!(sockets, usize::from(CLIENTS));
+    for (near, far) in clients.iter().step_by(37) {
+        assert_eq!(world.send(*near, &mut [7; 200]), Ok(200));
+        world.until(100, |it| it.peer.stream(*far).recv_queue() == 200);
+    }
+    // Loopback is as it was.
+    let listener = world.listen(1, 1);
+    let near = world.socket(Op::Tcp);
+    assert_eq!(world.connect(near, hosts.localhost, 1), Ok(()));
     assert!(world.ask(Request::new(Op::Accept, listener), &mut []).is_ok());
 }
 
@@ -329,5 +363,6 @@ fn a_flood_is_taken_in_several_steps() {
 for_both_families! {
     changed_frames_of_connections_with_right_checksums_harm_no_other
     strangers_fill_neither_loopback_nor_what_is_reserved
+    a_thousand_clients_are_idle
     a_frame_from_no_host_outside_is_dropped
 }
