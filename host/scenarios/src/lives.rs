@@ -331,6 +331,8 @@ fn kept_by(rig: &mut Rig, rounds: u64) -> Result<Vec<(String, String)>, Failure>
             }
         }
     }
+    // It may still write to the disk, and is not to do so after the disk has been settled.
+    until(rig, "fs cat proc/shadow/kmsg", &format!("exercise {} 300 disk: ", rounds - 1))?;
     Ok(kept)
 }
 
