@@ -121,6 +121,11 @@ fn is_short() -> bool {
     FRAMES.free_count() as u64 * PAGE < LAST
 }
 
+/// Returns whether a program gets no memory for this page now. A window has its own.
+fn is_refused(address: u64) -> bool {
+    is_short() && SPACES.is_open(address) && !SPACES.is_foreign(address)
+}
+
 /// Opens `bytes` bytes at `start` and promises memory for them. Without enough memory it frees
 /// spare stacks and takes blocks from the pool. The caller must be a thread and hold no lock.
 fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
@@ -184,11 +189,7 @@ pub fn demand(
         return false;
     };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
-    if SPACES.is_foreign(address) {
-        // The page of a window, which changes now: the access is repeated.
-        return true;
-    }
-    match is_short() && SPACES.is_open(address) {
+    match is_refused(address) {
         true => demand_short(frame, address, from, ran_short),
         false => {
             SPACES.handle_fault(address, from) == FaultOutcome::Mapped
@@ -277,7 +278,7 @@ fn touch_range(first: u64, bytes: u64) -> bool {
     }
     let mut page = first & !(PAGE - 1);
     while page < last {
-        // The page of a window that changes comes later.
+        // While a window changes, its pages are missing for a moment.
         while arch::probe::load(page).is_none() {
             if !allocate_page(page) {
                 return false;
@@ -292,12 +293,8 @@ fn touch_range(first: u64, bytes: u64) -> bool {
 #[cold]
 #[inline(never)]
 fn allocate_page(page: u64) -> bool {
-    if SPACES.is_foreign(page) {
-        // A window's, which changes now.
-        return true;
-    }
-    let demand = |from| !is_short() && SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
-    memory().is_some_and(demand) || lights::fault(VirtAddr(page)) == Some(true)
+    let demand = |from| SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
+    !is_refused(page) && memory().is_some_and(demand) || lights::fault(VirtAddr(page)) == Some(true)
 }
 
 /// Backtraces of programs that trapped, by thread, until they are taken.
