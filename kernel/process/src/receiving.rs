@@ -108,7 +108,10 @@ impl Process {
                 Err(why) => break Err(why),
             }
         };
-        how.window.into_iter().for_each(|id| self.windows.give_back(system, id));
+        let has_window = received.as_ref().is_ok_and(|(arrived, _)| arrived.window.is_some());
+        if let Some(id) = how.window.filter(|_| !has_window) {
+            self.windows.end(system, id);
+        }
         let (arrived, block) = received.inspect_err(|_| {
             self.enter_ends(numbers, [Cargo::Nothing; ENDPOINTS]);
         })?;
@@ -122,7 +125,9 @@ impl Process {
         let (bytes, block) = ([bytes, arrived.length as u32], [block_at, block.unwrap_or(0)]);
         let stored = ChannelMessage { bytes, block, ends, tag: arrived.tag, flags, reserved: 0 };
         memory.store(from.1, stored.as_bytes()).inspect_err(|_| {
-            how.window.into_iter().for_each(|id| self.windows.undo(system, id));
+            if let Some(id) = how.window {
+                self.windows.end(system, id);
+            }
             for end in ends.iter().filter_map(|number| self.table.take(*number).ok()) {
                 let _ = end.object.close(system);
             }
@@ -201,15 +206,9 @@ impl Process {
             Ok(mut arrived) => {
                 let fields = scratch.get(..arrived.length).ok_or(Errno::IO)?;
                 let stored = self.store(program, system, asked, (fields, &mut arrived, how.window));
-                match stored {
-                    Ok(length) => Ok(Ok((arrived, length))),
-                    // What it has stored into has left with a window, and there is no memory.
-                    Err(why) => {
-                        how.window.into_iter().for_each(|id| self.windows.undo(system, id));
-                        close_ends(system, &arrived);
-                        Err(why)
-                    }
-                }
+                // What it has stored into has left with a window, and there is no memory.
+                let length = stored.inspect_err(|_| close_ends(system, &arrived))?;
+                Ok(Ok((arrived, length)))
             }
             Err(Unreceived::Unfit { bytes, block: needed, .. })
                 if bytes > room || needed > block as usize =>

@@ -47,7 +47,9 @@ impl Process {
             self.windows.settle(id, length, Role::Sent(window));
             Ok(())
         });
-        self.windows.give_back(system, id);
+        if sent.is_err() {
+            self.windows.end(system, id);
+        }
         sent
     }
 

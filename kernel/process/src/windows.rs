@@ -101,7 +101,10 @@ impl Windows {
     pub(crate) fn find(&self, at: u32, length: u32) -> Option<(Role, u32)> {
         let windows = self.0.lock();
         let mut found = windows.iter().flatten();
-        found.find_map(|window| Some((window.role.clone(), window.offset(at, length)?)))
+        found.find_map(|window| {
+            let offset = window.offset(at, length)?;
+            Some((window.role.clone(), offset))
+        })
     }
 
     /// Ends all of them.
@@ -131,16 +134,9 @@ impl Windows {
         })
     }
 
-    /// Ends what has become of a reserved range.
-    pub(crate) fn undo(&self, system: &mut dyn System, id: u64) {
+    /// Ends a reservation, or the window that it has become.
+    pub(crate) fn end(&self, system: &mut dyn System, id: u64) {
         if let Some(window) = self.take(|it| it.id == id) {
-            window.end(system);
-        }
-    }
-
-    /// Gives a reserved range back, unless it has become a window.
-    pub(crate) fn give_back(&self, system: &mut dyn System, id: u64) {
-        if let Some(window) = self.take(|it| it.id == id && matches!(it.role, Role::Reserved)) {
             window.end(system);
         }
     }
