@@ -27,11 +27,6 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Bytes of a page.
 const BYTES: usize = PAGE as usize;
 
-/// Returns the number of pages that hold so many bytes; no loan is without one.
-fn pages_of(bytes: usize) -> usize {
-    bytes.div_ceil(BYTES).max(1)
-}
-
 /// A region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Area {
@@ -108,20 +103,21 @@ impl Bulk {
     /// Copies bytes to where other kernels can read them. Returns `None` if there is no room. A
     /// program's memory must have been touched: a fault while this owns pages would lose them.
     pub fn lend(&self, bytes: &[u8]) -> Option<Loan> {
-        let first = self.pages.lock().take(pages_of(bytes.len()))?;
-        let place = (first * BYTES) as u64;
-        let at = self.own().at + first * BYTES;
+        let pages = self.pages(bytes.len().div_ceil(BYTES))?;
         // SAFETY: the region has as many pages as there are entries, and is mapped for good. These
         // pages were free, so nothing of this kernel uses them; other kernels only read them.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
-        Some(Loan { at, length: bytes.len(), place, pages: self.pages.clone() })
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), pages.start() as *mut u8, bytes.len());
+        }
+        Some(Loan { pages, length: bytes.len() })
     }
 
-    /// Returns pages of this kernel's region for memory that programs access, too. What is in them
-    /// is of the last use. Returns `None` if there is no room.
+    /// Returns pages of this kernel's region, at least one, for memory that programs access, too.
+    /// What is in them is of the last use. Returns `None` if there is no room.
     pub fn pages(&self, count: usize) -> Option<Pages> {
-        let first = self.pages.lock().take(count.max(1))?;
-        Some(Pages { at: self.own().at, first, count: count.max(1), pages: self.pages.clone() })
+        let count = count.max(1);
+        let first = self.pages.lock().take(count)?;
+        Some(Pages { at: self.own().at, first, count, map: self.pages.clone() })
     }
 
     /// Writes back `bytes` bytes of this kernel's region, so that other kernels read what was
@@ -168,48 +164,50 @@ impl Bulk {
 
 /// Bytes that other kernels can read. They do not change until this is dropped.
 pub struct Loan {
-    at: usize,
+    pages: Pages,
     length: usize,
-    place: u64,
-    pages: Arc<Lock<Map>>,
 }
 
 impl Loan {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `lend` has written these bytes, and their pages are lent until this is dropped.
-        unsafe { core::slice::from_raw_parts(self.at as *const u8, self.length) }
+        unsafe { core::slice::from_raw_parts(self.pages.start() as *const u8, self.length) }
     }
 
     /// Their offset in this kernel's region.
     pub fn place(&self) -> u64 {
-        self.place
+        self.pages.place()
     }
 }
 
-impl Drop for Loan {
-    fn drop(&mut self) {
-        let first = self.place as usize / BYTES;
-        self.pages.lock().free(first, pages_of(self.length));
+impl core::fmt::Debug for Loan {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes at {:#x}", self.length, self.place())
     }
 }
 
-/// Pages of this kernel's region. Nothing refers to their bytes.
+/// Pages of this kernel's region, until this is dropped.
 pub struct Pages {
     /// Where the region begins.
     at: usize,
     first: usize,
     count: usize,
-    pages: Arc<Lock<Map>>,
+    map: Arc<Lock<Map>>,
 }
 
 impl Pages {
+    /// Returns the address of their first byte.
+    fn start(&self) -> usize {
+        self.at + self.first * BYTES
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Returns the frame of one of them.
     pub fn frame(&self, page: usize) -> Option<PhysAddr> {
-        let at = VirtAddr((self.at + (self.first + page) * BYTES) as u64);
+        let at = VirtAddr((self.start() + page * BYTES) as u64);
         (page < self.count).then(|| at.to_phys())
     }
 
@@ -221,13 +219,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.pages.lock().free(self.first, self.count);
-    }
-}
-
-impl core::fmt::Debug for Loan {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} bytes at {:#x}", self.length, self.place)
+        self.map.lock().free(self.first, self.count);
     }
 }
 

@@ -92,7 +92,6 @@ enum Frames {
 /// The memory of a window.
 struct Window {
     frames: Frames,
-    pages: usize,
     channels: &'static Channels,
     _charge: Charge,
 }
@@ -119,13 +118,16 @@ impl Window {
 
 impl fmt::Debug for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a window of {} pages", self.pages)
+        write!(f, "a window of {} pages", self.pages())
     }
 }
 
 impl Shown for Window {
     fn pages(&self) -> usize {
-        self.pages
+        match &self.frames {
+            Frames::Bulk(pages) => pages.count(),
+            Frames::Own(frames) => frames.pages(),
+        }
     }
 
     fn frame(&self, page: usize) -> Option<PhysAddr> {
@@ -138,7 +140,7 @@ impl Shown for Window {
 
 impl Shared for Window {
     fn length(&self) -> usize {
-        self.pages * IN_PAGE
+        self.pages() * IN_PAGE
     }
 
     fn place(&self) -> Option<u64> {
@@ -186,7 +188,7 @@ pub fn make(
             Frames::Own(OwnFrames::new(pages, &FRAMES).ok_or(Lacking::Memory)?)
         }
     };
-    Ok(Arc::new(Window { frames, pages, channels, _charge: charge }))
+    Ok(Arc::new(Window { frames, channels, _charge: charge }))
 }
 
 /// Reserves a range of a program of this tree to show a window. Returns the number of the
