@@ -200,12 +200,14 @@ impl Rest {
     /// Returns whether a block is a window. For one that is here, its name does not count: it may
     /// come from another kernel.
     pub(super) fn is_window(&self, name: &BlockName) -> bool {
-        if name.is_in_message() || !self.blocks.is_here(name) {
-            let length = name.length as usize;
-            let has_pages = length > 0 && length.is_multiple_of(PAGE as usize);
-            return name.is_window && has_pages && !name.is_in_message();
+        if name.is_in_message() {
+            return false;
         }
-        self.window(name).is_some()
+        if self.blocks.is_here(name) {
+            return self.window(name).is_some();
+        }
+        let length = u64::from(name.length);
+        name.is_window && length > 0 && length.is_multiple_of(PAGE)
     }
 
     /// Returns a window that is here: it stays.

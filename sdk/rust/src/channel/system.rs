@@ -226,7 +226,9 @@ impl Transport for Channel {
         let outgoing = ffi::Outgoing { tag, bytes, block: described(&mut block), ends };
         ffi::channel_send(self.descriptor(), &outgoing).map_err(|why| failure(why, tag))?;
         sent(endpoints);
-        block.as_ref().and_then(Block::window).into_iter().for_each(|window| window.mark_sent());
+        if let Some(window) = block.as_ref().and_then(Block::window) {
+            window.mark_sent();
+        }
         Ok(())
     }
 
