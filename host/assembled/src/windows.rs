@@ -9,30 +9,22 @@ use crate::report::Count;
 use crate::talks::{Over, Talk, bytes_of, tag};
 use kernel_contract::exchange::WindowName;
 use kernel_contract::{Block, PAGE, Shared};
-use kernel_mem::raw;
-use kernel_node::bulk::Pages;
-use kernel_platform::channels::{BlockName, Channels};
+use kernel_platform::channels::BlockName;
 use kernel_services::channels::Failed;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-enum Memory {
-    Bulk(Pages),
-    Own(Mutex<Vec<u8>>),
-}
-
-/// Memory of a window, which no program shows.
-struct Window {
-    memory: Memory,
-    channels: &'static Channels,
-    pages: usize,
-}
+/// Memory of a window, which no program shows. These kernels have no bulk memory, so the other one
+/// fetches it.
+struct Window(Mutex<Vec<u8>>);
 
 impl Window {
-    fn new(channels: &'static Channels, pages: usize) -> Arc<Window> {
-        let own = || Memory::Own(Mutex::new(vec![0; pages * PAGE]));
-        let memory = channels.window_room(pages).map_or_else(own, Memory::Bulk);
-        Arc::new(Window { memory, channels, pages })
+    fn new(pages: usize) -> Arc<Window> {
+        Arc::new(Window(Mutex::new(vec![0; pages * PAGE])))
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().expect("no thread failed")
     }
 
     /// Fills it with what follows from a number, and makes that visible.
@@ -45,55 +37,28 @@ impl Window {
 
 impl fmt::Debug for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a window of {} pages", self.pages)
+        write!(f, "a window of {} bytes", self.length())
     }
 }
 
 impl Shared for Window {
     fn length(&self) -> usize {
-        self.pages * PAGE
+        self.bytes().len()
     }
 
     fn place(&self) -> Option<u64> {
-        match &self.memory {
-            Memory::Bulk(pages) => Some(pages.place()),
-            Memory::Own(_) => None,
-        }
+        None
     }
 
     fn load(&self, at: usize, into: &mut [u8]) {
-        match &self.memory {
-            Memory::Own(bytes) => {
-                let bytes = bytes.lock().expect("no thread failed");
-                into.copy_from_slice(&bytes[at..][..into.len()]);
-            }
-            Memory::Bulk(pages) => {
-                for (number, byte) in (at..).zip(into) {
-                    let frame = pages.frame(number / PAGE).expect("it is inside");
-                    raw::load_shared(frame, number % PAGE, std::slice::from_mut(byte));
-                }
-            }
-        }
+        into.copy_from_slice(&self.bytes()[at..][..into.len()]);
     }
 
     fn store(&self, at: usize, from: &[u8]) {
-        match &self.memory {
-            Memory::Own(bytes) => {
-                bytes.lock().expect("no thread failed")[at..][..from.len()].copy_from_slice(from);
-            }
-            Memory::Bulk(pages) => {
-                for (number, part) in (at / PAGE..).zip(from.chunks(PAGE)) {
-                    raw::store_shared(pages.frame(number).expect("it is inside"), 0, part);
-                }
-            }
-        }
+        self.bytes()[at..][..from.len()].copy_from_slice(from);
     }
 
-    fn flush(&self, at: usize, bytes: usize) {
-        if let Some(place) = self.place() {
-            self.channels.flush_window(place + at as u64, bytes);
-        }
-    }
+    fn flush(&self, _at: usize, _bytes: usize) {}
 
     fn show(self: Arc<Self>, _reserved: u64) -> bool {
         false
@@ -179,7 +144,7 @@ impl Talk<'_> {
 
     /// What a caller does.
     pub fn share(&self, number: u64, pages: usize) -> Result<(), Over> {
-        let window = Window::new(&self.kernel().channels, pages);
+        let window = Window::new(pages);
         window.fill(number);
         let mut block = Some(Block::shared(window.clone()));
         let seen = self.exchange(Some((tag::SHARE, &[number], &mut block)))?;
