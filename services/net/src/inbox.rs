@@ -66,7 +66,6 @@ impl Inbox {
         if let Some(head) = self.heads.pop_front() {
             if self.heads.is_empty() {
                 // The next ones are in one piece again.
-                self.heads.clear();
                 self.bytes.clear();
             } else {
                 self.bytes.drain(..usize::from(head.length));
