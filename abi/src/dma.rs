@@ -35,6 +35,8 @@ pub const MAX_BYTES: u64 = 4 << 20;
 pub const MAX_SETUP_NS: u64 = 1_000_000_000;
 /// Maximum bandwidth of an engine.
 pub const MAX_BANDWIDTH_MBPS: u64 = 100_000;
+/// Maximum of [`Engine::home_first_ns`].
+pub const MAX_HOME_FIRST_NS: u64 = 100_000_000;
 /// Maximum weight of a channel.
 pub const MAX_WEIGHT: u64 = 100;
 
@@ -149,7 +151,10 @@ pub struct Engine {
     pub bandwidth_mbps: u64,
     /// Incremented with every interrupt.
     pub interrupts: u64,
-    pub spare: [u64; 3],
+    /// How long transfers of other domains wait while the home of the engine, which owns the first
+    /// channel, makes small ones; 0: not at all.
+    pub home_first_ns: u64,
+    pub spare: [u64; 2],
 }
 
 /// The driver's words of a channel.

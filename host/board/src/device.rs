@@ -11,7 +11,8 @@ use crate::value::{count, sourced, take, unique};
 use crate::window::Layout;
 use abi::boot::MAX_DEVICES;
 use abi::dma::{
-    MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MAX_WEIGHT, MIN_CHANNELS, RING_BYTES,
+    MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_HOME_FIRST_NS, MAX_SETUP_NS, MAX_WEIGHT, MIN_CHANNELS,
+    RING_BYTES,
 };
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -84,30 +85,38 @@ mod default {
     pub const BANDWIDTH_MBPS: (u64, &str) =
         (43, "default: OMAP4, K2 table 6: 43.1 MB/s while two kernels keep the engine busy");
     pub const HOME_WEIGHT: (u64, &str) = (1, "default: all channels are equal");
+    pub const HOME_FIRST_US: (u64, &str) = (0, "default: nothing waits for the home");
     pub const SETUP_NS: (u64, &str) = (1000, "default: estimate, nothing is published");
 }
 
 fn dma(device: &file::Device, domains: usize) -> Place<Option<Dma>> {
-    let figures = [&device.channels, &device.bandwidth_mbps, &device.home_weight, &device.setup_ns];
+    let figures = [
+        &device.channels,
+        &device.bandwidth_mbps,
+        &device.home_weight,
+        &device.home_first_us,
+        &device.setup_ns,
+    ];
     if device.kind != DeviceKind::Dma {
         return match figures.into_iter().flatten().next() {
             None => Ok(None),
             Some(other) => {
-                let why = "`channels`, `bandwidth_mbps`, `home_weight` and `setup_ns` are for dma \
-                           devices only";
+                let why = "`channels`, `bandwidth_mbps`, `home_weight`, `home_first_us` and \
+                           `setup_ns` are for dma devices only";
                 Err((other.span().start, Reason::Conflict(why.to_string())))
             }
         };
     }
-    let [channels, bandwidth, weight, setup] = figures;
+    let [channels, bandwidth, weight, first, setup] = figures;
     let fewest = MIN_CHANNELS.max(domains) as u64;
     let most = MAX_CHANNELS as u64;
     let (bandwidths, setups) = (1..=MAX_BANDWIDTH_MBPS, 0..=MAX_SETUP_NS);
-    let weights = 1..=MAX_WEIGHT;
+    let (weights, waits) = (1..=MAX_WEIGHT, 0..=MAX_HOME_FIRST_NS / 1000);
     let dma = Dma {
         channels: figure("channels", channels, (fewest, default::CHANNELS), fewest..=most)?,
         bandwidth_mbps: figure("bandwidth_mbps", bandwidth, default::BANDWIDTH_MBPS, bandwidths)?,
         home_weight: figure("home_weight", weight, default::HOME_WEIGHT, weights)?,
+        home_first_us: figure("home_first_us", first, default::HOME_FIRST_US, waits)?,
         setup_ns: figure("setup_ns", setup, default::SETUP_NS, setups)?,
     };
     let (need, memory) = (dma.channels.value * RING_BYTES, device.memory.get_ref().0);

@@ -326,6 +326,8 @@ pub struct Dma {
     pub bandwidth_mbps: Figure,
     /// Parts of the bandwidth for a channel of the home, for one part of another one.
     pub home_weight: Figure,
+    /// How long transfers of other domains wait while the home makes small ones, in µs.
+    pub home_first_us: Figure,
     /// Time from the start of a transfer to its first byte, in ns.
     pub setup_ns: Figure,
 }

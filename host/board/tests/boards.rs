@@ -1,7 +1,7 @@
 //! The boards of the tree are valid, and an invalid board file is rejected with line and reason.
 
 use abi::power::PowerPoint;
-use board::{Board, Kind, Reason};
+use board::{Board, Dma, Kind, Reason};
 use std::path::PathBuf;
 
 fn boards() -> PathBuf {
@@ -201,13 +201,14 @@ fn names_and_references() {
 #[test]
 fn dma_engines_have_defaults_and_limits() {
     let all = duo();
-    let lines = ["channels", "bandwidth_mbps", "home_weight", "setup_ns"]
+    let lines = ["channels", "bandwidth_mbps", "home_weight", "home_first_us", "setup_ns"]
         .map(|key| all.lines().find(|line| line.starts_with(key)).unwrap());
     let spare = lines.iter().fold(duo(), |text, line| text.replace(&format!("{line}\n"), ""));
     let board = board::parse("boards/spare.toml", &spare).unwrap();
     let dma = board.devices.iter().find_map(|d| d.dma.as_ref()).unwrap();
-    let values = [&dma.channels, &dma.bandwidth_mbps, &dma.home_weight, &dma.setup_ns];
-    assert_eq!(values.map(|figure| figure.value), [4, 43, 1, 1000]);
+    let Dma { channels, bandwidth_mbps, home_weight, home_first_us, setup_ns } = dma;
+    let values = [channels, bandwidth_mbps, home_weight, home_first_us, setup_ns];
+    assert_eq!(values.map(|figure| figure.value), [4, 43, 1, 0, 1000]);
     assert!(dma.setup_ns.source.starts_with("default"));
     check("channels = { value = 4", "channels = { value = 3", "channels", "4 to 16");
     check("channels = { value = 4", "channels = { value = 17", "channels", "4 to 16");
@@ -215,6 +216,7 @@ fn dma_engines_have_defaults_and_limits() {
     check("channels = { value = 4", "channels = { valeu = 4", "channels", "unknown field");
     check("bandwidth_mbps = { value = 49", "bandwidth_mbps = { value = 0", "bandwidth", "1 to 100");
     check("home_weight = { value = 2", "home_weight = { value = 0", "home_weight", "1 to 100");
+    check("home_first_us = { value = 4", "home_first_us = { value = 4000", "first", "0 to 100000");
     check("setup_ns = { value = 0,", "setup_ns = { value = 2000000000,", "setup", "0 to 1000000");
     check("setup_ns = { value = 0,", "setup_ns = { value = \"soon\",", "setup", "invalid type");
     let said = "source = \"calibrated with it: the doorbells to and fro take 5 us already\"";

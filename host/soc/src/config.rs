@@ -5,7 +5,8 @@
 //! vector of the chip page) is not repeated here: it is read from the blob.
 
 use abi::dma::{
-    MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MAX_WEIGHT, MIN_CHANNELS, RING_BYTES,
+    MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_HOME_FIRST_NS, MAX_SETUP_NS, MAX_WEIGHT, MIN_CHANNELS,
+    RING_BYTES,
 };
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -208,6 +209,8 @@ pub struct Dma {
     pub bandwidth_mbps: u64,
     /// Weight of the home's channels; that of others is 1.
     pub home_weight: u64,
+    /// How long transfers of others wait while the home makes small ones, in ns.
+    pub home_first_ns: u64,
 }
 
 /// Settings of a network device.
@@ -438,8 +441,9 @@ impl Config {
         if !(1..=MAX_BANDWIDTH_MBPS).contains(&dma.bandwidth_mbps)
             || !(1..=MAX_WEIGHT).contains(&dma.home_weight)
             || dma.setup_ns > MAX_SETUP_NS
+            || dma.home_first_ns > MAX_HOME_FIRST_NS
         {
-            let what = "`bandwidth_mbps`, `home_weight` or `setup_ns`";
+            let what = "`bandwidth_mbps`, `home_weight`, `home_first_ns` or `setup_ns`";
             return wrong(format!("device {name}: {what} is out of range"));
         }
         if !self.in_ram(dma.rings, channels as u64 * RING_BYTES) {

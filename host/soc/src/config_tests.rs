@@ -19,7 +19,7 @@ fn the_example_is_good_and_survives_a_round_trip() {
 #[test]
 fn contradictions_are_refused() {
     type Break = fn(&mut Config);
-    let breaks: [Break; 17] = [
+    let breaks: [Break; 18] = [
         |c| c.domains.clear(),
         |c| c.vectors = 0,
         |c| c.soc_slot = 7,
@@ -33,6 +33,7 @@ fn contradictions_are_refused() {
         |c| c.devices[3].dma.as_mut().unwrap().channels = 17,
         |c| c.devices[3].dma.as_mut().unwrap().bandwidth_mbps = 0,
         |c| c.devices[3].dma.as_mut().unwrap().home_weight = 0,
+        |c| c.devices[3].dma.as_mut().unwrap().home_first_ns = u64::MAX,
         |c| c.devices[3].dma.as_mut().unwrap().rings = u64::MAX - 7,
         |c| c.devices[4].net = None,
         |c| c.devices[0].net = c.devices[4].net.clone(),

@@ -233,6 +233,7 @@ pub fn config(board: &Board, spin: &Path, options: &Options) -> config::Config {
             setup_ns: dma.setup_ns.value,
             bandwidth_mbps: dma.bandwidth_mbps.value,
             home_weight: dma.home_weight.value,
+            home_first_ns: dma.home_first_us.value * 1000,
         }),
         net: d
             .net

@@ -179,6 +179,7 @@ pub fn copy(
 /// have been executed.
 pub fn transfer(caller: &Caller, batch: &mut [Transfer]) -> Result<Outcome, DmaError> {
     let request = Request::counted(kind::SUBMIT, batch.len() as u32);
+    caller.platform.devices.dma_pace(caller.platform, &port(caller.platform)?);
     let ticket = begin(caller, request, batch.as_mut_bytes())?;
     let outcome = end(caller, &ticket)?;
     taken(caller, &ticket)?;

@@ -12,6 +12,7 @@
 //! - [`service`]  the shared state, and its steps
 //! - [`watch`]    the outcome of a batch, read from the engine's words; which outcomes were read
 //! - [`request`]  requests and replies
+//! - [`pace`]     how a kernel other than the home spaces its transfers
 //! - [`transfer`] a transfer, and how it can end
 //!
 //! **The engine does not touch a batch after it has ended.** The caller is responsible for caches
@@ -19,12 +20,14 @@
 //! memory.
 #![cfg_attr(not(test), no_std)]
 
+pub mod pace;
 pub mod port;
 pub mod request;
 pub mod service;
 pub mod transfer;
 pub mod watch;
 
+pub use pace::Pace;
 pub use request::{Reply, Request};
 pub use service::Dma;
 pub use transfer::{BATCH, Outcome, Refusal, Transfer};

@@ -74,6 +74,24 @@ impl Port<'_> {
         (field(offset_of!(Engine, setup_ns)), field(offset_of!(Engine, bandwidth_mbps)))
     }
 
+    /// Returns how long transfers of `domain` wait while the engine's home makes small ones, in ns;
+    /// 0 for the home.
+    pub fn home_first_ns(&self, domain: DomainId) -> u64 {
+        if self.owner(0) == u64::from(domain.0) {
+            return 0;
+        }
+        self.engine(offset_of!(Engine, home_first_ns))
+    }
+
+    /// Returns how many transfers of the engine's home have ended in its current sessions, on the
+    /// channels assigned to it. Wraps.
+    pub fn ended_at_home(&self) -> u32 {
+        let home = self.owner(0);
+        let its = |&channel: &usize| self.owner(channel) == home && self.holder(channel) == home;
+        let ended = (0..self.channels()).filter(its).map(|channel| self.completed(channel).index);
+        ended.fold(0, u32::wrapping_add)
+    }
+
     fn status(&self, channel: usize, field: usize) -> u64 {
         self.register(status_at(channel, field))
     }

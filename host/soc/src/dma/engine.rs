@@ -117,6 +117,7 @@ impl Engine {
         let word = |field: usize, value| self.store(offset_of!(Registers, engine) + field, value);
         word(offset_of!(abi::dma::Engine, channels), u64::from(dma.channels))?;
         word(offset_of!(abi::dma::Engine, setup_ns), dma.setup_ns)?;
+        word(offset_of!(abi::dma::Engine, home_first_ns), dma.home_first_ns)?;
         word(offset_of!(abi::dma::Engine, bandwidth_mbps), dma.bandwidth_mbps)?;
         word(offset_of!(abi::dma::Engine, magic), MAGIC)
     }

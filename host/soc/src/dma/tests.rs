@@ -48,6 +48,7 @@ impl Rig {
             setup_ns: SETUP,
             bandwidth_mbps: MBPS,
             home_weight: 1,
+            home_first_ns: 0,
         };
         let device = config::Device {
             name: "dma".into(),

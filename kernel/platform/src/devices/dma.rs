@@ -7,7 +7,7 @@ use arch::lock::{Lock, Once};
 use base::id::Vector;
 use dma::port::{NotOurs, Port};
 use dma::watch::Rest;
-use dma::{Books, Seen, Ticket};
+use dma::{Books, Pace, Seen, Ticket};
 use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
@@ -20,6 +20,8 @@ struct Place {
     memory_size: usize,
     kick: u32,
     parts: u64,
+    /// How long transfers of this kernel wait while the engine's home makes small ones, in ns.
+    home_first_ns: u64,
 }
 
 /// The engine, and the threads that wait for it.
@@ -28,6 +30,7 @@ pub struct Slot {
     pub waiting: WaitQueue,
     place: Once<Place>,
     books: Lock<Books>,
+    pace: Lock<Pace>,
 }
 
 impl Slot {
@@ -37,6 +40,7 @@ impl Slot {
             waiting: WaitQueue::new(),
             place: Once::new(),
             books: Lock::new(kernel_node::ranks::DEVICE, Books::new()),
+            pace: Lock::new(kernel_node::ranks::DEVICE, Pace::new()),
         }
     }
 
@@ -55,13 +59,14 @@ impl Slot {
         let offset = |at: u64| (at - node.blob.window.base) as usize;
         let (registers, memory) = (offset(found.registers), offset(found.memory));
         let memory_size = found.memory_size as usize;
-        let mut place = Place { registers, memory, memory_size, kick: found.kick, parts: u64::MAX };
+        let (kick, parts) = (found.kick, u64::MAX);
+        let mut place = Place { registers, memory, memory_size, kick, parts, home_first_ns: 0 };
         let port = Port(place.device(node));
         let parts = match mode {
             Mode::Private | Mode::Independent => port.dealt_to(node.me),
             Mode::Shadowed | Mode::Partitioned | Mode::Delegated(_) => u64::MAX,
         };
-        place.parts = parts;
+        (place.parts, place.home_first_ns) = (parts, port.home_first_ns(node.me));
         Port(place.device(node)).check(found.memory_size)?;
         let _ = self.place.set(place);
         Ok(())
@@ -95,7 +100,7 @@ impl Slot {
 
 impl Place {
     fn device(&self, node: &'static Node) -> Device<'static> {
-        let Place { registers, memory, memory_size, kick, parts } = *self;
+        let Place { registers, memory, memory_size, kick, parts, .. } = *self;
         let (words, window, ring) = (&node.window, node.blob.window.base, &*node.kick);
         Device { words, window, registers, memory, memory_size, parts, ring, kick }
     }
@@ -118,6 +123,18 @@ impl Devices {
     pub fn dma_settle(&self, node: &Node, port: &Port<'static>) {
         let mut rest = Rest::of(port, node.me);
         node.scheduler.wait(&self.dma.waiting, || rest.is_over(port));
+    }
+
+    /// Waits until this kernel may begin a batch, which is at once unless the engine's home makes
+    /// small transfers.
+    pub fn dma_pace(&self, node: &Node, port: &Port<'static>) {
+        let first = self.dma.place.get().map_or(0, |place| place.home_first_ns);
+        while first != 0 {
+            let ended = port.ended_at_home();
+            let again = self.dma.pace.lock().ask(arch::time::soc_time(), ended, first);
+            let Some(again) = again else { return };
+            node.scheduler.sleep_until(again);
+        }
     }
 
     /// Waits until a batch ends or its channel breaks.
