@@ -18,6 +18,8 @@ pub use stall::{Patience, Stall, install_core_stalled, install_stalled};
 
 use percore::{hook, per_core};
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use crate::cpu;
 use crate::hold;
 use crate::order;
@@ -34,6 +36,18 @@ pub enum Waits {
     /// Anything else. Everything may be served.
     Event,
 }
+
+/// Why a core that releases its outermost lock runs the hook of [`install_released`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Messages may arrive.
+    Messages = 1,
+    /// Memory is short.
+    Memory = 2,
+}
+
+/// The present reasons, one bit each. Until the kernel knows more, messages may arrive.
+static REASONS: AtomicU32 = AtomicU32::new(Reason::Messages as u32);
 
 const SELDOM_ROUNDS: u32 = 256;
 
@@ -61,10 +75,10 @@ pub fn install(hook: fn(Waits)) {
     WAITING.set(hook);
 }
 
-/// Installs the hook that runs when a core releases its outermost lock, with interrupts masked; it
-/// polls for messages. It may lock, and is not entered recursively. It allocates from the heap of
-/// the code that had the lock, which may be a step's ([`hold`]). Called once, before a second core
-/// runs.
+/// Installs the hook that runs when a core releases its outermost lock, with interrupts masked,
+/// while there is a [`Reason`]; it polls for messages. It may lock, and is not entered recursively.
+/// It allocates from the heap of the code that had the lock, which may be a step's ([`hold`]).
+/// Called once, before a second core runs.
 pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
 }
@@ -74,6 +88,26 @@ pub fn install_released(hook: fn()) {
 /// runs.
 pub fn install_seldom(hook: fn()) {
     SELDOM.set(hook);
+}
+
+/// Begins or ends a reason to run the hook of [`install_released`].
+pub fn set_reason(reason: Reason, is_given: bool) {
+    match is_given {
+        true => REASONS.fetch_or(reason as u32, Ordering::AcqRel),
+        false => REASONS.fetch_and(!(reason as u32), Ordering::AcqRel),
+    };
+}
+
+/// Returns whether there is this reason.
+#[inline]
+pub fn has_reason(reason: Reason) -> bool {
+    REASONS.load(Ordering::Acquire) & reason as u32 != 0
+}
+
+/// Returns whether there is any reason.
+#[inline]
+pub(crate) fn has_reasons() -> bool {
+    REASONS.load(Ordering::Relaxed) != 0
 }
 
 /// Runs the hook of [`install_released`]. Not inlined, so that `tests/reach.toml` can name it.

@@ -161,14 +161,17 @@ impl DomainLock {
     }
 
     /// Returns whether this domain has the lock, which an earlier step has kept.
-    #[inline(never)]
+    #[inline]
     fn has_kept(&self) -> bool {
-        let has_it = self.kept.take(self.number);
-        if !has_it {
-            // It was released since.
-            self.value.store(self.value().ended().0, Ordering::Relaxed);
-        }
-        has_it
+        self.kept.take(self.number) || self.has_left()
+    }
+
+    /// The lock that a step has kept was released since. Returns false.
+    #[cold]
+    #[inline(never)]
+    fn has_left(&self) -> bool {
+        self.value.store(self.value().ended().0, Ordering::Relaxed);
+        false
     }
 
     /// Returns what this domain, which has the lock, knows from all words.
@@ -178,6 +181,12 @@ impl DomainLock {
         let others =
             Known { life: life.load(Ordering::Relaxed), broken: broken.load(Ordering::Relaxed) };
         others.with(self.value())
+    }
+
+    /// Returns a number that changes whenever this domain takes the lock, unless it has kept it.
+    #[inline]
+    pub fn holding(&self) -> u64 {
+        self.value().0
     }
 
     /// Returns what the words tell now; the caller need not have the lock.

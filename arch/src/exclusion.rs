@@ -61,18 +61,12 @@ impl<T> Exclusion<T> {
 
     #[inline]
     fn run_alone<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        let between = self.between.as_ref().map(|between| {
-            let (guard, held) = (between.acquire(), HELD.get_held());
-            HELD.set_held(held | 1 << between.number());
-            (guard, held)
-        });
         // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
         // the lock excludes other kernels; the ranks keep this core from getting here twice.
-        let result = work(unsafe { &mut *self.value.get() });
-        if let Some((_guard, held)) = between {
-            HELD.set_held(held);
-        }
-        result
+        let work = || work(unsafe { &mut *self.value.get() });
+        let Some(between) = &self.between else { return work() };
+        let _guard = between.acquire();
+        HELD.during(|held| held | 1 << between.number(), work)
     }
 }
 

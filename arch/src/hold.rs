@@ -14,10 +14,11 @@ struct State {
     depth: u32,
     /// A preemption was postponed.
     wanted: bool,
-    heap: usize,
 }
 
-per_core! { static STATE: State = State { depth: 0, wanted: false, heap: 0 }; }
+per_core! { static STATE: State = State { depth: 0, wanted: false }; }
+// The current heap. Interrupt handlers leave it as it was.
+per_core! { static HEAP: usize = 0; }
 
 /// Disables preemption. Nests.
 #[inline]
@@ -53,16 +54,16 @@ pub fn postpone() -> bool {
 /// Returns the heap that this core allocates from.
 #[inline]
 pub fn heap() -> usize {
-    STATE.with(|state| state.heap)
+    HEAP.with(|heap| *heap)
 }
 
 /// Selects a heap, within unpreempted work. Returns the previous one, to be restored.
 #[inline]
 pub fn set_heap(heap: usize) -> usize {
-    STATE.with(|state| {
-        debug_assert!(state.depth > 0, "a heap is selected within unpreempted work");
-        core::mem::replace(&mut state.heap, heap)
-    })
+    debug_assert!(is_held(), "a heap is selected within unpreempted work");
+    let before = HEAP.get_held();
+    HEAP.set_held(heap);
+    before
 }
 
 /// Scope of an interrupt or fault handler: while it lives, this core allocates from the kernel's
@@ -77,7 +78,7 @@ impl HandlerScope {
     #[inline]
     pub fn new() -> HandlerScope {
         let order = crate::order::begin_order();
-        HandlerScope { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
+        HandlerScope { heap: HEAP.with(core::mem::take), order }
     }
 }
 
@@ -89,7 +90,7 @@ impl Default for HandlerScope {
 
 impl Drop for HandlerScope {
     fn drop(&mut self) {
-        STATE.with(|state| state.heap = self.heap);
+        HEAP.with(|heap| *heap = self.heap);
         crate::order::end_order(self.order);
     }
 }

@@ -155,7 +155,9 @@ impl<T: ?Sized> Drop for Guard<'_, T> {
         note_release(self.lock.rank);
         self.lock.serve_next();
         if self.irqs_on {
-            attend::released();
+            if attend::has_reasons() {
+                attend::released();
+            }
             cpu::irqs_restore(true);
         }
     }

@@ -28,6 +28,12 @@ pub trait Custody: Exclusive<Arena> {
         None
     }
 
+    /// Returns a number that is the same in two steps of this kernel only if no other kernel can
+    /// have used the arena between them.
+    fn holding(&self) -> u64 {
+        0
+    }
+
     /// Records the start of a life; called before the arena is written for it.
     fn renew(&self, _life: u32) {}
 

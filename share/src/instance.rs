@@ -63,6 +63,15 @@ struct Work<'a, S: Service> {
     answer: Result<Answer<S::Reply>, StepError>,
 }
 
+impl<S: Service> Work<'_, S> {
+    #[inline]
+    fn execute(&mut self, state: &mut S) {
+        if let Some(event) = self.event.take() {
+            self.answer = Ok(state.step(self.now, event, self.effects));
+        }
+    }
+}
+
 /// Guard that restores the previous heap when dropped.
 struct HeapGuard<C: Current>(usize, PhantomData<fn() -> C>);
 
@@ -132,6 +141,26 @@ where
 
     #[inline]
     fn step_in(&self, arena: &mut Arena, work: &mut Work<'_, S>) -> Result<(), StepError> {
+        if !arena.knows(Self::TAG, self.arena.holding()) || !self.arena.is_whole() {
+            return self.look_and_step(arena, work);
+        }
+        let within = HeapGuard::<C>::new(arena);
+        let whole = self.arena.attempt(|| {
+            if let Some(state) = arena.known_state::<S>() {
+                work.execute(state);
+            }
+        });
+        drop(within);
+        if whole {
+            Ok(())
+        } else {
+            self.lose(arena, self.arena.enter().map(|known| known.life), work)
+        }
+    }
+
+    /// Does the same, but first looks what the arena contains.
+    #[inline(never)]
+    fn look_and_step(&self, arena: &mut Arena, work: &mut Work<'_, S>) -> Result<(), StepError> {
         let known = self.arena.enter();
         let is_good = known.is_none_or(|known| known.broken < known.life) && self.arena.is_whole();
         let mut lives = known.map(|known| known.life);
@@ -141,12 +170,21 @@ where
             lives = Some(self.revive(arena, known.ok_or(StepError::Absent)?, work.effects)?);
             whole = self.attempt(arena, lives, work);
         }
-        if !whole {
-            work.effects.wake_all();
-            self.restart(arena, lives.unwrap_or(0))?;
-            return Err(StepError::Restarted);
-        }
-        Ok(())
+        if whole { Ok(()) } else { self.lose(arena, lives, work) }
+    }
+
+    /// Restarts the service because a step has touched lost memory.
+    #[cold]
+    fn lose(
+        &self,
+        arena: &mut Arena,
+        life: Option<u32>,
+        work: &mut Work<'_, S>,
+    ) -> Result<(), StepError> {
+        arena.forget();
+        work.effects.wake_all();
+        self.restart(arena, life.unwrap_or(0))?;
+        Err(StepError::Restarted)
     }
 
     /// Does the work if the service has a state, in life `lives` if that is given. Returns false
@@ -154,13 +192,11 @@ where
     #[inline]
     fn attempt(&self, arena: &mut Arena, lives: Option<u32>, work: &mut Work<'_, S>) -> bool {
         let _within = HeapGuard::<C>::new(arena);
+        let holding = self.arena.holding();
         self.arena.attempt(|| {
             let is_alive = lives.is_none() || arena.living(Self::TAG) == lives;
-            if is_alive
-                && let Some(state) = arena.state::<S>(Self::TAG)
-                && let Some(event) = work.event.take()
-            {
-                work.answer = Ok(state.step(work.now, event, work.effects));
+            if is_alive && let Some(state) = arena.state::<S>(Self::TAG, holding) {
+                work.execute(state);
             }
         })
     }

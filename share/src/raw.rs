@@ -46,6 +46,20 @@ const _: () = assert!(size_of::<Head>() <= HEAD && size_of::<usize>() == 8);
 pub struct Arena {
     base: usize,
     bytes: usize,
+    /// The state that was found last.
+    found: Found,
+}
+
+/// A state that was found in an arena, and when: see [`Arena::knows`].
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    service: u64,
+    holding: u64,
+    state: u64,
+}
+
+impl Found {
+    const NOTHING: Found = Found { service: 0, holding: 0, state: 0 };
 }
 
 impl Arena {
@@ -59,7 +73,7 @@ impl Arena {
         if base == 0 || !base.is_multiple_of(HEAD) || bytes < 2 * HEAD || bytes > 1 << 30 {
             return None;
         }
-        Some(Arena { base, bytes })
+        Some(Arena { base, bytes, found: Found::NOTHING })
     }
 
     /// Creates an arena from all of `memory`; `None` under the conditions of [`Arena::new`].
@@ -67,6 +81,12 @@ impl Arena {
         let (base, bytes) = (memory.as_mut_ptr().expose_provenance(), memory.len());
         // SAFETY: the borrow lasts forever, so the memory has no other user.
         unsafe { Arena::new(base, bytes) }
+    }
+
+    /// Returns another kernel's arena of the same memory, of which one is used at a time.
+    #[cfg(test)]
+    pub(crate) fn twin(&self) -> Arena {
+        Arena { found: Found::NOTHING, ..*self }
     }
 
     /// Returns the address of the first byte, which identifies the arena.
@@ -84,6 +104,7 @@ impl Arena {
 
     /// Writes a new head and frees everything else.
     pub(crate) fn format(&mut self, service: u64, lives: u32) {
+        self.forget();
         let head = Head {
             magic: 0,
             bytes: self.bytes as u64,
@@ -139,13 +160,37 @@ impl Arena {
         true
     }
 
-    /// Returns the state that [`Arena::set_state`] stored.
-    pub(crate) fn state<S: Service>(&mut self, service: u64) -> Option<&mut S> {
+    /// Returns the state that [`Arena::set_state`] stored, and notes where it is. `holding` is as
+    /// for [`Arena::knows`].
+    pub(crate) fn state<S: Service>(&mut self, service: u64, holding: u64) -> Option<&mut S> {
         self.lives(service)?;
-        // SAFETY: the arena is formatted for this service, so the word is 0 or what `set_state`
-        // stored for its one state type; by `new` one arena at a time is used, and this one is
-        // borrowed.
-        unsafe { ((*self.head()).state as *mut S).as_mut() }
+        // SAFETY: as in `lives`.
+        let state = unsafe { (*self.head()).state };
+        self.found = Found { service, holding, state };
+        self.known_state()
+    }
+
+    /// Returns whether [`Arena::state`] has found the state of `service` with this number, which
+    /// changes whenever another kernel may have used the arena meanwhile
+    /// ([`crate::Custody::holding`]). It has not moved since.
+    #[inline]
+    pub(crate) fn knows(&self, service: u64, holding: u64) -> bool {
+        self.found.service == service && self.found.holding == holding && self.found.state != 0
+    }
+
+    /// Returns the state that was found last. To be called if [`Arena::knows`] it.
+    #[inline]
+    pub(crate) fn known_state<S: Service>(&mut self) -> Option<&mut S> {
+        debug_assert_ne!(self.found.service, 0, "a state is found first");
+        // SAFETY: when it was found, the arena was formatted for this service, so this is 0 or what
+        // `set_state` stored for its one state type. `format` forgets it, and other kernels have
+        // not used the arena since. By `new` one arena at a time is used, and this one is borrowed.
+        unsafe { (self.found.state as *mut S).as_mut() }
+    }
+
+    /// Forgets the state that was found last.
+    pub(crate) fn forget(&mut self) {
+        self.found = Found::NOTHING;
     }
 
     fn allocate(&self, layout: Layout) -> *mut u8 {
@@ -178,7 +223,7 @@ impl Arena {
 unsafe fn current(base: usize) -> Arena {
     // SAFETY: the caller's promise.
     let bytes = unsafe { (*(base as *const Head)).bytes } as usize;
-    Arena { base, bytes }
+    Arena { base, bytes, found: Found::NOTHING }
 }
 
 /// This core's current heap: 0 for the kernel's own, otherwise the base of an arena.

@@ -19,14 +19,22 @@ mod imp {
     // SAFETY: an element is reached only by its own core and with interrupts masked (`with`).
     unsafe impl<T> Sync for PerCore<T> {}
 
+    // So that the index of a core needs no check.
+    const _: () = assert!(MAX_CORES.is_power_of_two());
+
     impl<T> PerCore<T> {
+        #[inline]
+        fn slot(&self) -> &Slot<T> {
+            &self.0[cpu::core().index() % MAX_CORES]
+        }
+
         /// Runs `f` on this core's value. `f` must not access the same variable again.
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             let on = cpu::irqs_off();
             // SAFETY: only this core accesses its element, nothing interrupts it, and `f` is a
             // closure of this crate that does not recurse.
-            let result = f(unsafe { &mut *self.0[cpu::core().index()].0.get() });
+            let result = f(unsafe { &mut *self.slot().0.get() });
             cpu::irqs_restore(on);
             result
         }
@@ -38,17 +46,30 @@ mod imp {
         #[inline]
         pub(crate) fn get_held(&self) -> T {
             // SAFETY: the core's own element, for the whole call; no reference to it exists.
-            unsafe { self.0[cpu::core().index()].0.get().read() }
+            unsafe { self.slot().0.get().read() }
         }
         #[inline]
         pub(crate) fn set_held(&self, value: T) {
             // SAFETY: as above.
-            unsafe { self.0[cpu::core().index()].0.get().write(value) }
+            unsafe { self.slot().0.get().write(value) }
+        }
+        /// Runs `work` with another value. Nothing else changes it meanwhile, except for a time.
+        #[inline]
+        pub(crate) fn during<R>(&self, change: impl FnOnce(T) -> T, work: impl FnOnce() -> R) -> R {
+            let place = self.place();
+            // SAFETY: as above; the core stays the same.
+            let before = unsafe { place.read() };
+            // SAFETY: likewise.
+            unsafe { place.write(change(before)) };
+            let result = work();
+            // SAFETY: likewise.
+            unsafe { place.write(before) };
+            result
         }
         /// Returns where this core's value is.
         #[inline]
         pub(crate) fn place(&self) -> *mut T {
-            self.0[cpu::core().index()].0.get()
+            self.slot().0.get()
         }
     }
 
@@ -112,6 +133,13 @@ mod imp {
         }
         pub(crate) fn set_held(&self, value: T) {
             self.with(|own| *own = value);
+        }
+        pub(crate) fn during<R>(&self, change: impl FnOnce(T) -> T, work: impl FnOnce() -> R) -> R {
+            let before = self.get_held();
+            self.set_held(change(before));
+            let result = work();
+            self.set_held(before);
+            result
         }
         pub(crate) fn place(&self) -> *mut T {
             self.with(|own| &raw mut *own)

@@ -26,27 +26,27 @@ const FREE: u32 = 0;
 const KEPT: u32 = 1;
 /// It is being released.
 const LEAVING: u32 = 2;
-const PHASE: u32 = 3;
-/// A step that has kept the lock.
-const STEP: u32 = 4;
 
 /// The locks that a domain keeps.
 #[derive(Debug)]
 pub(super) struct Kept {
     /// Whether steps keep their locks.
     keeps: AtomicBool,
-    /// For each lock its phase, and how many steps have kept it.
-    states: [AtomicU32; LOCKS],
+    locks: [KeptLock; LOCKS],
+}
+
+/// One of them.
+#[derive(Debug)]
+struct KeptLock {
+    phase: AtomicU32,
+    /// How many steps have kept it.
+    steps: AtomicU32,
 }
 
 impl Kept {
     pub(super) const fn new() -> Kept {
-        let states = [const { AtomicU32::new(FREE) }; LOCKS];
-        Kept { keeps: AtomicBool::new(false), states }
-    }
-
-    fn state(&self, lock: u8) -> Option<&AtomicU32> {
-        self.states.get(usize::from(lock))
+        let locks = [const { KeptLock::new() }; LOCKS];
+        Kept { keeps: AtomicBool::new(false), locks }
     }
 
     /// Steps keep their locks from now on.
@@ -62,22 +62,24 @@ impl Kept {
 
     /// Returns how many steps have kept this lock.
     pub(super) fn steps(&self, lock: u8) -> u32 {
-        self.state(lock).map_or(0, |state| state.load(Ordering::Relaxed) / STEP)
+        self.locks.get(usize::from(lock)).map_or(0, |lock| lock.steps.load(Ordering::Relaxed))
     }
 
     /// Ends a step. Returns whether its lock is kept, or [`Kept::release_all`] has released it.
-    #[inline(never)]
+    #[inline]
     pub(super) fn keep(&self, lock: u8) -> bool {
-        let Some(state) = self.state(lock) else { return false };
-        let next = (state.load(Ordering::Relaxed) & !PHASE).wrapping_add(STEP);
-        state.store(next | KEPT, Ordering::SeqCst);
+        let Some(lock) = self.locks.get(usize::from(lock)) else { return false };
+        // Only steps write it, one at a time.
+        lock.steps.store(lock.steps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        lock.phase.store(KEPT, Ordering::SeqCst);
         // `release_all` sees that it is kept, or this sees that it no longer should be.
-        self.keeps.load(Ordering::SeqCst) || !take(state)
+        self.keeps.load(Ordering::SeqCst) || !lock.take()
     }
 
     /// Begins a step. Returns whether its lock was kept. The step has it then.
+    #[inline]
     pub(super) fn take(&self, lock: u8) -> bool {
-        self.state(lock).is_some_and(take)
+        self.locks.get(usize::from(lock)).is_some_and(KeptLock::take)
     }
 
     /// Steps keep their locks no longer, and each that is kept is released by `release`.
@@ -85,33 +87,39 @@ impl Kept {
         self.keeps.store(false, Ordering::SeqCst);
         // Another core may wait for the end of this.
         let on = cpu::irqs_off();
-        for (lock, state) in (0..).zip(&self.states) {
-            let seen = state.load(Ordering::SeqCst);
-            let leaves = seen & !PHASE | LEAVING;
-            let (ok, no) = (Ordering::SeqCst, Ordering::Relaxed);
-            if seen & PHASE == KEPT && state.compare_exchange(seen, leaves, ok, no).is_ok() {
-                release(lock);
-                state.store(seen & !PHASE, Ordering::Release);
+        for (number, lock) in (0..).zip(&self.locks) {
+            if lock.change(KEPT, LEAVING, Ordering::SeqCst) {
+                release(number);
+                lock.phase.store(FREE, Ordering::Release);
             }
         }
         cpu::irqs_restore(on);
     }
 }
 
-#[inline]
-fn take(state: &AtomicU32) -> bool {
-    loop {
-        let seen = state.load(Ordering::Acquire);
-        match seen & PHASE {
-            KEPT => {
-                let (free, ok) = (seen & !PHASE, Ordering::AcqRel);
-                if state.compare_exchange(seen, free, ok, Ordering::Relaxed).is_ok() {
-                    return true;
-                }
-            }
-            // By another core, with interrupts masked.
-            LEAVING => cpu::relax(),
-            _ => return false,
+impl KeptLock {
+    const fn new() -> KeptLock {
+        KeptLock { phase: AtomicU32::new(FREE), steps: AtomicU32::new(0) }
+    }
+
+    #[inline]
+    fn change(&self, from: u32, to: u32, order: Ordering) -> bool {
+        self.phase.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        self.change(KEPT, FREE, Ordering::AcqRel) || self.has_left()
+    }
+
+    /// Waits until it is not being released. Returns false: the step does not have it.
+    #[cold]
+    #[inline(never)]
+    fn has_left(&self) -> bool {
+        // By another core, with interrupts masked.
+        while self.phase.load(Ordering::Acquire) == LEAVING {
+            cpu::relax();
         }
+        false
     }
 }

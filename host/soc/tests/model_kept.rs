@@ -16,8 +16,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Next {
     Begin,
-    /// Take the lock, which was kept with this count.
-    Take(u8),
+    /// It was not kept: wait until it is not being released.
+    Wait,
     Attempt,
     /// It is in a step.
     Step,
@@ -26,6 +26,8 @@ enum Next {
     LookAgain,
     /// Take it back, to release it.
     TakeBack,
+    /// Another core releases it: wait until it has.
+    WaitBack,
     Leave,
     Over,
 }
@@ -34,9 +36,8 @@ enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Release {
     Idle,
-    Load,
-    /// Begin to release what was kept with this count.
-    Claim(u8),
+    /// Begin to release what is kept.
+    Claim,
     Word,
     Free,
 }
@@ -45,8 +46,6 @@ enum Release {
 struct State {
     keeps: bool,
     phase: Phase,
-    /// How many steps have kept the lock.
-    count: u8,
     /// The domain's word says that it has the lock, in memory, and as the core believes.
     word: bool,
     believed: bool,
@@ -88,11 +87,11 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes a kept lock, seen with `count`.
-    fn take(state: &mut State, count: u8) -> bool {
-        let is_kept = state.phase == Phase::Kept && state.count == count;
+    /// The exchange: returns whether the lock was kept, and gives it this phase then.
+    fn change(state: &mut State, to: Phase) -> bool {
+        let is_kept = state.phase == Phase::Kept;
         if is_kept {
-            state.phase = Phase::Free;
+            state.phase = to;
         }
         is_kept
     }
@@ -107,17 +106,14 @@ impl Kept {
         state.next = match next {
             Next::Begin if state.steps == 0 => Next::Over,
             Next::Begin if !state.believed => Next::Attempt,
-            Next::Begin => match state.phase {
-                Phase::Kept => Next::Take(state.count),
-                Phase::Leaving if self.bug != Bug::NoWait => Next::Begin,
-                _ if self.bug == Bug::Believes => Next::Step,
-                _ => {
-                    state.believed = false;
-                    Next::Attempt
-                }
-            },
-            Next::Take(count) if Self::take(state, count) => Next::Step,
-            Next::Take(_) => Next::Begin,
+            Next::Begin if Self::change(state, Phase::Free) => Next::Step,
+            Next::Begin => Next::Wait,
+            Next::Wait if state.phase == Phase::Leaving && self.bug != Bug::NoWait => Next::Wait,
+            Next::Wait if self.bug == Bug::Believes => Next::Step,
+            Next::Wait => {
+                state.believed = false;
+                Next::Attempt
+            }
             Next::Attempt => {
                 Self::set_word(state, true);
                 state.believed = true;
@@ -130,20 +126,15 @@ impl Kept {
             Next::End if state.keeps => Next::Keep,
             Next::End => Next::Leave,
             Next::Keep => {
-                (state.phase, state.count) = (Phase::Kept, state.count + 1);
+                state.phase = Phase::Kept;
                 if self.bug == Bug::NoLook { Next::Begin } else { Next::LookAgain }
             }
             Next::LookAgain if state.keeps => Next::Begin,
             Next::LookAgain => Next::TakeBack,
-            // The load and the exchange at once: a failed exchange loads again.
-            Next::TakeBack => match state.phase {
-                Phase::Kept => {
-                    state.phase = Phase::Free;
-                    Next::Leave
-                }
-                Phase::Leaving => Next::TakeBack,
-                Phase::Free => Next::Begin,
-            },
+            Next::TakeBack if Self::change(state, Phase::Free) => Next::Leave,
+            Next::TakeBack => Next::WaitBack,
+            Next::WaitBack if state.phase == Phase::Leaving => Next::WaitBack,
+            Next::WaitBack => Next::Begin,
             Next::Leave => {
                 Self::set_word(state, false);
                 state.believed = false;
@@ -158,16 +149,13 @@ impl Kept {
         state.releases[who] = match next {
             Release::Idle => {
                 state.keeps = false;
-                (Release::Load, rounds - 1)
+                (Release::Claim, rounds - 1)
             }
-            Release::Load if state.phase != Phase::Kept => (Release::Idle, rounds),
-            Release::Load if self.bug == Bug::NoClaim => (Release::Word, rounds),
-            Release::Load => (Release::Claim(state.count), rounds),
-            Release::Claim(count) if Self::take(state, count) => {
-                state.phase = Phase::Leaving;
+            Release::Claim if self.bug == Bug::NoClaim && state.phase == Phase::Kept => {
                 (Release::Word, rounds)
             }
-            Release::Claim(_) => (Release::Idle, rounds),
+            Release::Claim if Self::change(state, Phase::Leaving) => (Release::Word, rounds),
+            Release::Claim => (Release::Idle, rounds),
             Release::Word => {
                 Self::set_word(state, false);
                 (Release::Free, rounds)
@@ -188,7 +176,6 @@ impl Model for Kept {
         vec![State {
             keeps: false,
             phase: Phase::Free,
-            count: 0,
             word: false,
             believed: false,
             next: Next::Begin,

@@ -120,7 +120,7 @@ pub struct Coherence<P: Ports> {
     broken: AtomicU64,
     /// Local time at which thrashing was last reported.
     complained: AtomicU64,
-    /// For each core: whether it has faulted, so that it may have pins, since it last released a
+    /// For each core: whether it has faulted, and may have pins since, after it last released a
     /// service's lock.
     faulted: [AtomicBool; MAX_CORES],
     /// [`Machine::lost`].
@@ -345,12 +345,15 @@ impl<P: Ports> Coherence<P> {
         };
         let entered = arch::cpu::clock();
         self.faults.fetch_add(1, Ordering::Relaxed);
-        self.faulted[arch::cpu::core().index()].store(true, Ordering::Relaxed);
         let begin = |state: &mut State<P>, core: CoreId| {
             let lower = state.instructions[core.index()].faulted(pc, at, PAGE);
             let page = (lower.unwrap_or(at) / PAGE) as Page;
             let access = Access { page, crosses: lower.is_some(), want };
-            state.step(|dsm, out| dsm.access(arch::time::local_ns, core, access, out))
+            let begun = state.step(|dsm, out| dsm.access(arch::time::local_ns, core, access, out));
+            if state.machine.waits[core.index()] == wait::PENDING || state.dsm.has_pins(core) {
+                self.faulted[core.index()].store(true, Ordering::Relaxed);
+            }
+            begun
         };
         let (met, asked) = self.request(begin);
         let times = [entered, asked, arch::cpu::clock()];
@@ -387,13 +390,18 @@ impl<P: Ports> Coherence<P> {
         begin: impl FnOnce(&mut State<P>, CoreId) -> Result<(), AccessError>,
     ) -> (bool, u64) {
         let core = arch::cpu::core();
-        let begun = {
+        let (begun, result) = {
             let mut state = self.state.lock();
             state.machine.waits[core.index()] = wait::PENDING;
-            begin(&mut state, core)
+            let begun = begin(&mut state, core);
+            (begun, state.machine.waits[core.index()])
         };
         let asked = arch::cpu::clock();
-        (begun.is_ok() && self.await_core(core) == wait::DONE, asked)
+        let result = || match result {
+            wait::PENDING => self.await_core(core),
+            ended => ended,
+        };
+        (begun.is_ok() && result() == wait::DONE, asked)
     }
 
     fn await_core(&self, core: CoreId) -> u64 {

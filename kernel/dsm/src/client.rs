@@ -72,6 +72,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.tick(now, out);
     }
 
+    /// Returns whether `core` has pinned pages.
+    pub fn has_pins(&self, core: CoreId) -> bool {
+        self.cores.get(core.index()).is_some_and(|core| !core.pins.is_empty())
+    }
+
     /// Reports that `core` released the service lock under which it obtained its pages.
     pub fn released(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {

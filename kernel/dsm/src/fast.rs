@@ -16,6 +16,9 @@ use crate::pin::Pins;
 use crate::table::{Entry, Store};
 use crate::types::{DomainSet, Hold, Keep, Page, Protocol, RequestId, Want};
 
+/// Pages that a domain takes after the one that it wants to write, while no other domain is up.
+const AHEAD: Page = 7;
+
 /// Returns the purpose if it is loads or stores, and `None` for transfers, resets and lost pages.
 const fn plain(argument: u8) -> Option<Want> {
     match want_of(argument) {
@@ -63,7 +66,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.leaving == Leaving::No && self.revokes.is_idle()
     }
 
-    /// Starts the access of a core to a page that this domain does not hold.
+    /// Starts the access of a core to a page that this domain does not hold; at the home also ends
+    /// it, if no other domain has to give up the page.
     pub(crate) fn fast_access(
         &mut self,
         now: impl Fn() -> u64,
@@ -72,6 +76,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         want: Want,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
+        #[cfg(test)]
+        if self.is_mutant(crate::proof::Mutant::NoPin) {
+            return false;
+        }
         let plain = matches!(want, Want::Read | Want::Write) && page < self.table.pages();
         let free = self.cores.get(core.index()).is_some_and(|core| core.pending.is_none());
         if !plain || !free || !self.is_quiet() || self.table.hold(page) != Hold::None {
@@ -86,6 +94,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let id = RequestId { domain: self.config.me, core };
                 let entry = self.table.get(page);
                 let (acks, keep) = self.victims(&entry, id.domain, want);
+                if acks.is_empty() {
+                    return self.fast_own(now, core, (page, entry), want, out);
+                }
                 let Some(to) = acks.single() else { return false };
                 out.perform(Effect::Send { to, message: Message::Revoke { id, page, keep } });
                 let wanted = PageRequest { page, want, count: 1 };
@@ -100,6 +111,62 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         *pending = Some(PendingAccess { page, count: 1, got: 0, want, sent: true });
         true
+    }
+
+    /// Takes a page at the home that no other domain has to give up.
+    fn fast_own(
+        &mut self,
+        now: impl Fn() -> u64,
+        core: CoreId,
+        (page, entry): (Page, Entry),
+        want: Want,
+        out: &mut (impl Perform + ?Sized),
+    ) -> bool {
+        if entry.lost {
+            return false;
+        }
+        let me = self.config.me;
+        let after = self.entry_after(&entry, me, Some(me), want);
+        if self.up().is_empty() {
+            self.take_alone((page, after), want, out);
+            out.perform(Effect::Complete { core, result: Ok(()) });
+            return true;
+        }
+        let now = now();
+        self.record_move(now, &entry, me, page, out);
+        let pins = &mut self.cores[core.index()].pins;
+        if !pins.is_empty() {
+            pins.retire(now);
+        }
+        self.fast_take(now, core, (page, after), want, out)
+    }
+
+    /// Takes a page while no other domain is up. It needs no pin: if one comes up and takes it
+    /// before its instruction has executed, the next fault pins it. Memory that a domain begins to
+    /// write is rarely a single page, so it takes the free ones that follow, too.
+    fn take_alone(
+        &mut self,
+        (page, entry): (Page, Entry),
+        want: Want,
+        out: &mut (impl Perform + ?Sized),
+    ) {
+        self.map(page, entry, want, out);
+        if want == Want::Write {
+            let end = self.table.pages().min(page + 1 + AHEAD);
+            let is_free = |&page: &Page| self.table.get(page) == Entry::FREE;
+            let free = (page + 1..end).take_while(is_free).count() as Page;
+            (page + 1..page + 1 + free).for_each(|page| self.map(page, entry, want, out));
+        }
+    }
+
+    /// Sets the entry of a page that this domain takes, and maps it.
+    fn map(&mut self, page: Page, entry: Entry, want: Want, out: &mut (impl Perform + ?Sized)) {
+        let (hold, rights) = match (want, entry.hold) {
+            (Want::Write, _) | (_, Hold::Write) => (Hold::Write, Rights::Write),
+            _ => (Hold::Read, Rights::Read),
+        };
+        self.table.set(page, Entry { hold, ..entry });
+        out.perform(Effect::Map { page, rights });
     }
 
     /// Gives up a page immediately, if it is not pinned and needs no shootdown of other cores.
@@ -234,12 +301,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         want: Want,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
-        let (hold, rights) = match (want, entry.hold) {
-            (Want::Write, _) | (_, Hold::Write) => (Hold::Write, Rights::Write),
-            _ => (Hold::Read, Rights::Read),
-        };
-        self.table.set(page, Entry { hold, ..entry });
-        out.perform(Effect::Map { page, rights });
+        self.map(page, entry, want, out);
         let (hold, limit) = (self.config.hold, self.config.limit);
         let Core { pending, pins } = &mut self.cores[core.index()];
         *pending = None;

@@ -25,6 +25,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use abi::boot::BLOCK;
 use abi::memory::MAX_BLOCKS;
+use arch::attend;
 use arch::lock::{Lock, Once};
 use base::addr::{PAGE, PhysAddr};
 use base::port::order_of;
@@ -232,8 +233,8 @@ impl FrameAllocator {
     /// Records memory pressure; called after every allocation from the lists.
     #[inline]
     fn probe(&self, inner: &Inner) {
-        if inner.free < inner.low {
-            self.pressed.store(true, Ordering::Relaxed);
+        if inner.free < inner.low && !self.pressed.swap(true, Ordering::Relaxed) {
+            attend::set_reason(attend::Reason::Memory, true);
         }
     }
 

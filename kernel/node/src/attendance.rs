@@ -14,8 +14,8 @@ pub struct Attendances {
     looks: [Looks; MAX_CORES],
 }
 
-/// What a core reads whenever it releases its outermost lock, so without masking interrupts. If the
-/// thread continues on another core meanwhile, one look more or less is made.
+/// What a core reads often, so without masking interrupts. If the thread continues on another core
+/// meanwhile, one look more or less is made.
 #[repr(align(64))]
 struct Looks {
     /// The core is not away.
@@ -34,7 +34,7 @@ impl Attendances {
     /// Returns whether the core is away.
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.own.with(|own| own.is_none_or(|own| own.presence() == Presence::Away))
+        !self.looks().attends.load(Ordering::Relaxed)
     }
 
     /// [`Attendance::enter`]; `page` is the domain's own.
@@ -55,6 +55,7 @@ impl Attendances {
         })
     }
 
+    #[inline]
     fn looks(&self) -> &Looks {
         &self.looks[arch::cpu::core().index() % MAX_CORES]
     }

@@ -3,7 +3,7 @@
 use crate::kernel;
 use crate::{hangs, idle};
 use abi::boot::Blob;
-use arch::attend::Waits;
+use arch::attend::{self, Reason, Waits};
 use arch::hold::HandlerScope;
 use base::id::Vector;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,20 @@ use kernel_platform::balloon;
 
 /// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
 pub fn up() {
-    arch::attend::install(serve_while_waiting);
-    arch::attend::install_stalled(hangs::stalled, hangs::resumed);
-    arch::attend::install_core_stalled(hangs::core_stalled);
-    arch::attend::install_seldom(hangs::look_for_demand);
+    attend::install(serve_while_waiting);
+    attend::install_stalled(hangs::stalled, hangs::resumed);
+    attend::install_core_stalled(hangs::core_stalled);
+    attend::install_seldom(hangs::look_for_demand);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
         // On a board with one domain there is nothing to poll for.
         if kernel.peers.exist() {
             let ticks = arch::time::to_ticks(LOOK_EVERY_NS, arch::cpu::clock_hz());
             LOOK_EVERY.store(ticks, Ordering::Relaxed);
-            arch::attend::install_released(poll_after_release);
-        } else if kernel.balloons.is_some() {
-            arch::attend::install_released(look_at_memory);
+            attend::install_released(poll_after_release);
+        } else {
+            attend::set_reason(Reason::Messages, false);
+            attend::install_released(look_at_memory);
         }
         kernel.attendance.enter(&kernel.own_page);
     }
@@ -77,6 +78,11 @@ fn poll_if_due() {
 /// Hook, as above, where there are no other kernels: wakes the balloon when memory is short.
 #[inline]
 fn look_at_memory() {
+    if !attend::has_reason(Reason::Memory) {
+        return;
+    }
+    // The reason is given after the memory is pressed.
+    attend::set_reason(Reason::Memory, false);
     if balloon::was_pressed() {
         pressed();
     }

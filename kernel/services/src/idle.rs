@@ -4,22 +4,19 @@
 //! begins to run, the chip page changes, and this kernel polls.
 
 use crate::kernel::{self, Kernel};
-use core::sync::atomic::{AtomicBool, Ordering};
+use arch::attend::{self, Reason};
 use kernel_platform::Platform;
-
-/// Whether some other kernel runs.
-static OTHERS_RUN: AtomicBool = AtomicBool::new(true);
 
 /// Records whether some other kernel runs. The caller polls afterwards: the others may have sent
 /// something before they stopped, or since they began.
 pub fn set_others_run(run: bool) {
-    OTHERS_RUN.store(run, Ordering::Release);
+    attend::set_reason(Reason::Messages, run);
 }
 
 /// Returns whether another kernel may have sent something since the last poll.
 #[inline]
 pub fn others_run() -> bool {
-    OTHERS_RUN.load(Ordering::Acquire)
+    attend::has_reason(Reason::Messages)
 }
 
 /// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the

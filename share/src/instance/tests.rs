@@ -66,9 +66,8 @@ impl Current for NoHeap {
     }
 }
 
-/// The memory that two kernels share.
+/// What two kernels share besides the arena.
 struct Chip {
-    arena: RefCell<Arena>,
     /// The words of the lock.
     words: [Cell<LockWord>; 2],
     mended: Cell<u32>,
@@ -82,17 +81,33 @@ impl Chip {
 }
 
 struct Kernel {
+    /// Its view of the arena.
+    arena: RefCell<Arena>,
     chip: Rc<Chip>,
     me: usize,
     whole: Cell<bool>,
+    /// Keeps the lock after its steps.
+    keeps: Cell<bool>,
+}
+
+impl Kernel {
+    fn release(&self) {
+        let word = &self.chip.words[self.me];
+        self.keeps.set(false);
+        word.set(word.get().ended());
+    }
 }
 
 impl Exclusive<Arena> for Kernel {
     fn exclusively<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
         let word = &self.chip.words[self.me];
-        word.set(word.get().attempt());
-        let result = work(&mut self.chip.arena.borrow_mut());
-        word.set(word.get().ended());
+        if word.get().is_idle() {
+            word.set(word.get().attempt());
+        }
+        let result = work(&mut self.arena.borrow_mut());
+        if !self.keeps.get() {
+            word.set(word.get().ended());
+        }
         result
     }
 }
@@ -102,6 +117,9 @@ impl Custody for Kernel {
         let known = self.chip.words.iter().map(Cell::get).fold(Known::default(), Known::with);
         self.renew(known.life);
         Some(known)
+    }
+    fn holding(&self) -> u64 {
+        self.chip.words[self.me].get().0
     }
     fn renew(&self, life: u32) {
         let word = &self.chip.words[self.me];
@@ -132,11 +150,12 @@ fn leaked() -> Arena {
 }
 
 fn two() -> (Rc<Chip>, [Counting; 2]) {
-    let arena = RefCell::new(leaked());
-    let chip = Rc::new(Chip { arena, words: Default::default(), mended: Cell::new(0) });
+    let arena = leaked();
+    let chip = Rc::new(Chip { words: Default::default(), mended: Cell::new(0) });
     let kernel = |me| {
-        let chip = Rc::clone(&chip);
-        Counting::new(Kernel { chip, me, whole: Cell::new(true) })
+        let (arena, chip) = (RefCell::new(arena.twin()), Rc::clone(&chip));
+        let (whole, keeps) = (Cell::new(true), Cell::new(false));
+        Counting::new(Kernel { arena, chip, me, whole, keeps })
     };
     let kernels = [kernel(0), kernel(1)];
     (chip, kernels)
@@ -225,6 +244,24 @@ fn pages_known_to_be_lost_restart_the_service_before_the_step() {
     assert_eq!(ask(&main, 5).0, life(1, 5));
     main.arena.whole.set(false);
     assert_eq!(ask(&main, 1), (life(2, 1), true));
+}
+
+#[test]
+fn a_kernel_that_keeps_the_arena_finds_the_state_again() {
+    let (chip, [main, shadow]) = two();
+    main.arena.keeps.set(true);
+    assert_eq!(ask(&main, 5).0, life(1, 5));
+    assert_eq!(ask(&main, 2).0, life(1, 7));
+    LOSSES.set(1);
+    assert_eq!(ask(&main, 0), (Err(StepError::Restarted), true), "lost in a step that knew it");
+    assert_eq!(ask(&main, 3).0, life(2, 3));
+    main.arena.whole.set(false);
+    assert_eq!(ask(&main, 4), (life(3, 4), true), "lost before the step");
+    main.arena.release();
+    // What the other kernel does meanwhile is not missed.
+    chip.dies_in(3);
+    assert_eq!(ask(&shadow, 1), (life(4, 1), true));
+    assert_eq!(ask(&main, 1).0, life(4, 2));
 }
 
 /// An arena without other users, in a kernel that has started `before + 1` times.

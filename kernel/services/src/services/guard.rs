@@ -85,6 +85,11 @@ impl Custody for ArenaGuard {
         Some(known)
     }
 
+    #[inline]
+    fn holding(&self) -> u64 {
+        self.arena.between().map_or(0, DomainLock::holding)
+    }
+
     fn renew(&self, life: u32) {
         if let (Some(lock), Some(shared)) = (self.arena.between(), &self.shared) {
             lock.know(life);

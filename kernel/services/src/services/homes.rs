@@ -139,6 +139,7 @@ impl<S: Service + Shareable> Served<S> {
         match home {
             Some(home) if is_elsewhere(&home) => Route::Remote(home),
             Some(_) => Route::Local,
+            None if self.mode.is_shared() => Route::Local,
             None => self.by_mode(platform),
         }
     }
