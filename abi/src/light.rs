@@ -31,6 +31,8 @@ pub mod state {
     pub const TICKET: usize = 16;
     /// Bytes of the descriptors.
     pub const DESCRIPTORS: usize = 24;
+    /// How often they were stored, so that a kernel knows whether it has them.
+    pub const VERSION: usize = 32;
     /// Places for threads that wait for a notification: an address, then a [`super::waiter`].
     pub const WAITERS: usize = 64;
     /// Number of those places.

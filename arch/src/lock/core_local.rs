@@ -38,7 +38,7 @@ impl<T> CoreLocal<T> {
     }
 
     /// Runs `f` on this core's value, with interrupts masked. Panics if `f` calls it again.
-    #[inline]
+    #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let on = cpu::irqs_off();
         let slot = &self.0[cpu::core().index() % MAX_CORES];

@@ -66,7 +66,7 @@ impl MemoryManager {
     pub fn allocate_one(&self) -> Option<PhysAddr> {
         self.stacks.with(|stack| {
             if stack.count == 0 {
-                stack.count = self.frames.refill(&mut stack.frames[..BATCH]);
+                self.refill(stack);
             }
             let frame = *stack.frames.get(stack.count.checked_sub(1)?)?;
             stack.count -= 1;
@@ -80,16 +80,33 @@ impl MemoryManager {
     pub fn free_one(&self, frame: PhysAddr) -> Result<(), FreeError> {
         self.stacks.with(|stack| {
             if !self.frames.put_cached(frame)? {
-                return self.frames.free(frame, 0);
+                return self.free_uncached(frame);
             }
             if stack.count == SIZE {
-                self.frames.drain(&stack.frames[BATCH..]);
-                stack.count = BATCH;
+                self.drain(stack);
             }
             stack.frames[stack.count] = frame;
             stack.count += 1;
             Ok(())
         })
+    }
+
+    #[inline(never)]
+    fn refill(&self, stack: &mut Stack) {
+        stack.count = self.frames.refill(&mut stack.frames[..BATCH]);
+    }
+
+    #[inline(never)]
+    fn drain(&self, stack: &mut Stack) {
+        self.frames.drain(&stack.frames[BATCH..]);
+        stack.count = BATCH;
+    }
+
+    /// Frees a frame that caches do not take.
+    #[cold]
+    #[inline(never)]
+    fn free_uncached(&self, frame: PhysAddr) -> Result<(), FreeError> {
+        self.frames.free(frame, 0)
     }
 
     /// Allocates a block that its owner can move ([`crate::frames::span::Mover`]), near the

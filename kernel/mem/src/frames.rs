@@ -177,6 +177,7 @@ impl FrameAllocator {
         Ok(())
     }
 
+    #[inline]
     fn regions(&self) -> impl Iterator<Item = &Region<'static>> {
         let count = self.count.load(Ordering::Acquire);
         self.regions[..count].iter().filter_map(Once::get)

@@ -173,8 +173,19 @@ pub fn is_online(core: usize) -> bool {
 
 /// Interrupts all online cores, so that each looks at what it returns to.
 pub fn interrupt_cores() {
+    interrupt(|_| true);
+}
+
+/// Interrupts all other online cores. For a caller in an interrupt, at whose end this core looks,
+/// or in a thread: the one that runs next on this core looks when it continues.
+pub fn interrupt_other_cores() {
+    let me = arch::cpu::core().index();
+    interrupt(|core| core != me);
+}
+
+fn interrupt(which: impl Fn(usize) -> bool) {
     let interrupt = |core| arch::irq::send_core(CoreId(core as u8), core_kind::LOOK);
-    (0..MAX_CORES).filter(|&core| is_online(core)).for_each(interrupt);
+    (0..MAX_CORES).filter(|&core| which(core) && is_online(core)).for_each(interrupt);
 }
 
 /// Returns the number of calls of [`flush_all`] since boot.

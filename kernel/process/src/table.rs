@@ -24,7 +24,8 @@ use abi::quota::HANDLES;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use arch::lock::{Lock, Once, Rank};
+use arch::lock::{Guard, Lock, Once, Rank};
+use core::sync::atomic::{AtomicU64, Ordering};
 use place::Place;
 pub use preopens::{Name, Preopen};
 
@@ -158,6 +159,8 @@ pub struct Table {
     limit: u32,
     /// Taken by each change.
     names: Lock<Names>,
+    /// See [`Table::changes`].
+    changes: AtomicU64,
 }
 
 impl Table {
@@ -170,7 +173,18 @@ impl Table {
         chunks.try_reserve_exact(count).map_err(|_| Errno::NOMEM)?;
         chunks.resize_with(count, Once::new);
         let names = Lock::new(RANK, Names::new());
-        Ok(Table { chunks: chunks.into_boxed_slice(), limit, names })
+        let changes = AtomicU64::new(0);
+        Ok(Table { chunks: chunks.into_boxed_slice(), limit, names, changes })
+    }
+
+    fn changing(&self) -> Guard<'_, Names> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.names.lock()
+    }
+
+    /// Returns a number that differs after each change. No other thread uses the table.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Returns how many descriptors it can have.
@@ -204,7 +218,7 @@ impl Table {
         number: u32,
         change: impl FnOnce(&mut Descriptor) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let place = self.place(number).ok_or(Errno::BADF)?;
         let mut descriptor = place.load().ok_or(Errno::BADF)?;
         change(&mut descriptor)?;
@@ -214,13 +228,13 @@ impl Table {
 
     /// Returns the lowest free number from `from` on, with its place allocated.
     pub fn free(&self, from: u32) -> Result<u32, Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         self.lowest(from)
     }
 
     /// Fails if there is no room for two more.
     pub fn two_free(&self) -> Result<(), Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let first = self.lowest(0)?;
         self.lowest(first.saturating_add(1)).map(|_| ())
     }
@@ -248,7 +262,7 @@ impl Table {
 
     /// Stores a descriptor at a free number, or fails with [`Errno::INVAL`].
     pub fn put(&self, number: u32, slot: Slot) -> Result<(), Errno> {
-        let mut names = self.names.lock();
+        let mut names = self.changing();
         let place = self.allocated(number)?;
         if !place.is_free() {
             return Err(Errno::INVAL);
@@ -262,7 +276,7 @@ impl Table {
 
     /// Stores a descriptor at the lowest free number, which it returns.
     pub fn add(&self, descriptor: Descriptor) -> Result<u32, Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let number = self.lowest(0)?;
         self.allocated(number)?.store(Some(descriptor));
         Ok(number)
@@ -270,7 +284,7 @@ impl Table {
 
     /// Reserves the lowest free number, which it returns.
     pub fn reserve(&self) -> Result<u32, Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let number = self.lowest(0)?;
         self.allocated(number)?.reserve();
         Ok(number)
@@ -278,7 +292,7 @@ impl Table {
 
     /// Reserves a free number, or fails with [`Errno::INVAL`].
     pub(crate) fn reserve_at(&self, number: u32) -> Result<(), Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let place = self.allocated(number)?;
         if !place.is_free() {
             return Err(Errno::INVAL);
@@ -293,7 +307,7 @@ impl Table {
         number: u32,
         check: impl FnOnce(&Descriptor) -> Result<(), Errno>,
     ) -> Result<Descriptor, Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let place = self.place(number).ok_or(Errno::BADF)?;
         let found = place.load().ok_or(Errno::BADF)?;
         check(&found)?;
@@ -304,7 +318,7 @@ impl Table {
     /// Stores a descriptor at a reserved number, or makes that free again. Fails with
     /// [`Errno::BADF`] if it is not reserved.
     pub fn settle(&self, number: u32, descriptor: Option<Descriptor>) -> Result<(), Errno> {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let place = self.place(number).filter(|place| place.is_reserved()).ok_or(Errno::BADF)?;
         place.store(descriptor);
         Ok(())
@@ -319,7 +333,7 @@ impl Table {
     /// Moves a descriptor, with its name, to the number of another one, which it returns, unless
     /// both are the same.
     pub fn renumber(&self, number: u32, to: u32) -> Result<Option<Descriptor>, Errno> {
-        let mut names = self.names.lock();
+        let mut names = self.changing();
         let before = self.get(to)?;
         let moved = self.get(number)?;
         if number == to {
@@ -337,7 +351,7 @@ impl Table {
 
     /// Removes a descriptor.
     pub fn take(&self, number: u32) -> Result<Descriptor, Errno> {
-        let mut names = self.names.lock();
+        let mut names = self.changing();
         let place = self.place(number).ok_or(Errno::BADF)?;
         let found = place.load().ok_or(Errno::BADF)?;
         place.store(None);
@@ -348,7 +362,7 @@ impl Table {
     /// Removes the descriptor of an object that has no name, unless the number has become that of
     /// another one.
     pub(crate) fn take_object(&self, number: u32, object: Object) {
-        let _changes = self.names.lock();
+        let _changes = self.changing();
         let place = self.place(number);
         if let Some(place) = place.filter(|it| it.load().is_some_and(|it| it.object == object)) {
             place.store(None);
@@ -363,7 +377,7 @@ impl Table {
 
     /// Removes all descriptors, whose objects are the caller's to close.
     pub fn clear(&self) {
-        let mut names = self.names.lock();
+        let mut names = self.changing();
         self.places().for_each(|(_, place)| place.store(None));
         names.clear();
     }

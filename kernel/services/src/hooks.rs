@@ -1,6 +1,6 @@
 //! The hooks that each core runs while it waits and when it releases locks (`arch::attend`).
 
-use crate::kernel;
+use crate::kernel::{self, Kernel};
 use crate::{hangs, idle};
 use abi::boot::Blob;
 use arch::attend::{self, Reason, Waits};
@@ -57,18 +57,18 @@ static LOOK_EVERY: AtomicU64 = AtomicU64::new(0);
 /// Hook: this core has released its outermost lock. For a core that is away, senders ring the
 /// doorbell; each other one looks once more before it sleeps or runs a program.
 fn poll_after_release() {
-    if idle::others_run() {
-        poll_if_due();
+    if idle::others_run()
+        && let Some(kernel) = kernel::get()
+        && kernel.attendance.must_look(LOOK_EVERY.load(Ordering::Relaxed))
+    {
+        poll(kernel);
     }
     look_at_memory();
 }
 
 #[inline(never)]
-fn poll_if_due() {
-    if let Some(kernel) = kernel::get()
-        && kernel.peers.are_served()
-        && kernel.attendance.must_look(LOOK_EVERY.load(Ordering::Relaxed))
-    {
+fn poll(kernel: &Kernel) {
+    if kernel.peers.are_served() {
         // The lock may have been one in the step of a service, whose heap a request would outlive.
         let _own = HandlerScope::new();
         kernel.peers.poll(kernel);

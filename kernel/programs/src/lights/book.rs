@@ -49,11 +49,17 @@ impl State<'_> {
         Some(next)
     }
 
+    /// Returns a number that differs whenever the descriptors were stored; 0: they never were.
+    pub fn version(&self) -> u64 {
+        self.word(state::VERSION).load(ORDER)
+    }
+
     /// Stores the descriptors. Returns false if they do not fit.
     pub fn set_descriptors(&self, bytes: &[u8]) -> bool {
         if bytes.len() > ROOM {
             return false;
         }
+        self.word(state::VERSION).store(self.version().wrapping_add(1).max(1), ORDER);
         self.word(state::DESCRIPTORS).store(bytes.len() as u64, ORDER);
         for (bytes, word) in bytes.chunks_exact(8).zip(&self.0[state::TABLE / 8..]) {
             if let Some(bytes) = bytes.first_chunk() {
@@ -155,7 +161,9 @@ mod tests {
         let all = (0..state::MOST_WAITERS).all(|_| state.wait(0, waiter::LIGHT).is_some());
         assert!(all && state.wait(0, waiter::LIGHT).is_none());
         let bytes: Box<[u8]> = (0..ROOM).map(|at| at as u8).collect();
+        assert_eq!(state.version(), 0);
         assert!(state.set_descriptors(&bytes));
+        assert_eq!(state.version(), 1);
         assert_eq!(state.descriptors().as_deref(), Some(&bytes[..]));
         assert!(!state.set_descriptors(&[0; ROOM + 8]));
         pages.iter().for_each(|word| word.store(u64::MAX, ORDER));

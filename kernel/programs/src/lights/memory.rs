@@ -275,17 +275,23 @@ impl LentMemory {
             }
             core::mem::take(&mut here.tables)
         };
-        let mut is_clean = true;
-        for (table, mapped) in tables.into_iter().enumerate() {
-            let Some(mapped) = mapped else { continue };
-            let first = self.memory.plus((table * ENTRIES) as u64 * PAGE);
-            let pages =
-                (0..WORDS).flat_map(|word| Bits(mapped[word]).map(move |bit| 64 * word + bit));
-            is_clean &= unmap(pages.map(|page| first.plus(page as u64 * PAGE)));
-            is_clean &= unmap(core::iter::once(self.table_at(table)));
-        }
+        let used = tables.iter().enumerate();
+        let used = used.flat_map(|(table, mapped)| self.used(table, mapped.as_deref()));
         let book = (0..BOOK_PAGES as u64).map(|page| self.book.plus(page * PAGE));
-        unmap(book) && is_clean
+        unmap(used.chain(book))
+    }
+
+    /// Returns the pages of a table that are mapped, and the table.
+    fn used<'a>(
+        &self,
+        table: usize,
+        mapped: Option<&'a [u64; WORDS]>,
+    ) -> impl Iterator<Item = VirtAddr> + use<'a> {
+        let first = self.memory.plus((table * ENTRIES) as u64 * PAGE);
+        let own = mapped.map(|_| self.table_at(table));
+        let words = mapped.into_iter().flat_map(|mapped| mapped.iter().enumerate());
+        let pages = words.flat_map(|(word, &bits)| Bits(bits).map(move |bit| 64 * word + bit));
+        pages.map(move |page| first.plus(page as u64 * PAGE)).chain(own)
     }
 }
 
@@ -302,25 +308,17 @@ impl Iterator for Bits {
     }
 }
 
-/// Unmaps pages on all cores, and writes them back.
-fn unmap(mut pages: impl Iterator<Item = VirtAddr>) -> bool {
-    let mut is_clean = true;
+/// Unmaps pages on all cores, and writes them back. They are in two spaces, so each flush is of all
+/// entries.
+fn unmap(pages: impl Iterator<Item = VirtAddr>) -> bool {
+    let from = |at| source().and_then(|from| SPACES.unmap_frame(at, from));
+    let (mut frames, mut is_clean) = (pages.filter_map(from), true);
     loop {
-        let mut taken: ArrayVec<PhysAddr, BATCH> = ArrayVec::new();
-        let (mut low, mut high) = (u64::MAX, 0);
-        for at in pages.by_ref() {
-            if let Some(frame) = source().and_then(|from| SPACES.unmap_frame(at, from)) {
-                (low, high) = (low.min(at.0), high.max(at.0 + PAGE));
-                taken.push(frame);
-                if taken.is_full() {
-                    break;
-                }
-            }
-        }
+        let taken: ArrayVec<PhysAddr, BATCH> = frames.by_ref().take(BATCH).collect();
         if taken.is_empty() {
             return is_clean;
         }
-        shootdown::flush_all(VirtAddr(low), high - low);
+        shootdown::flush_all(VirtAddr(0), u64::MAX);
         is_clean &= taken.iter().all(|&frame| frames::clean(frame));
     }
 }

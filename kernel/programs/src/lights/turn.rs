@@ -49,6 +49,9 @@ pub struct Turn {
     pub(super) changed: WaitQueue,
     region: Once<Arc<Region>>,
     process: Once<Arc<Process>>,
+    /// When the book and the table of this kernel had the same descriptors: the version of the
+    /// first, and the changes of the second. Used by the thread that moves the memory.
+    same: [AtomicU64; 2],
     pub(super) waits: Waits,
     /// Turns that have begun here.
     turns: AtomicU32,
@@ -99,6 +102,7 @@ impl Turn {
             changed: WaitQueue::new(),
             region: Once::new(),
             process: Once::new(),
+            same: [AtomicU64::new(0), AtomicU64::new(0)],
             waits: Waits::new(),
             turns: AtomicU32::new(0),
             passed: AtomicU64::new(0),
@@ -190,11 +194,41 @@ impl Turn {
         is_valid && self.load_descriptors()
     }
 
+    /// Loads the descriptors, if the other kernel has stored others.
     pub(super) fn load_descriptors(&self) -> bool {
         let Some(process) = self.process.get() else { return true };
+        if self.same[0].load(Ordering::Relaxed) == self.memory.state().version() {
+            return true;
+        }
         let length = self.memory.state().descriptors_length();
         let bytes = self.memory.state_for(length).and_then(|state| state.descriptors());
-        bytes.is_some_and(|bytes| process.table().load(&bytes).is_ok())
+        let is_loaded = bytes.is_some_and(|bytes| process.table().load(&bytes).is_ok());
+        if is_loaded {
+            self.are_same(process);
+        }
+        is_loaded
+    }
+
+    /// Stores the descriptors, if they have changed.
+    fn save_descriptors(&self) -> bool {
+        let Some(process) = self.process.get() else { return true };
+        let is_stored = self.same[0].load(Ordering::Relaxed) != 0;
+        if is_stored && self.same[1].load(Ordering::Relaxed) == process.table().changes() {
+            return true;
+        }
+        let is_saved = process.table().save().is_ok_and(|bytes| {
+            let state = self.memory.state_for(bytes.len());
+            state.is_some_and(|state| state.set_descriptors(&bytes))
+        });
+        if is_saved {
+            self.are_same(process);
+        }
+        is_saved
+    }
+
+    fn are_same(&self, process: &Process) {
+        let now = [self.memory.state().version(), process.table().changes()];
+        self.same.iter().zip(now).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
     }
 
     /// Puts memory and descriptors away, which this caller has made go. Returns whether the other
@@ -203,14 +237,7 @@ impl Turn {
         idle::to_program(platform);
         // What could not be loaded is not saved.
         let is_known = !self.side.lock().is_broken;
-        let saved = is_known
-            && self.process.get().is_none_or(|process| {
-                let bytes = process.table().save();
-                bytes.is_ok_and(|bytes| {
-                    let state = self.memory.state_for(bytes.len());
-                    state.is_some_and(|state| state.set_descriptors(&bytes))
-                })
-            });
+        let saved = is_known && self.save_descriptors();
         let is_whole = self.memory.give() && saved;
         if !is_whole {
             kernel_node::log!("process {}: it cannot be passed to the other kernel", self.pid);
@@ -279,7 +306,7 @@ impl Turn {
         };
         drop(side);
         if !before {
-            shootdown::interrupt_cores();
+            shootdown::interrupt_other_cores();
         }
         result
     }
@@ -306,7 +333,7 @@ impl Turn {
         };
         if is_stopping {
             // An interrupt in a call of a thread does not make it leave.
-            shootdown::interrupt_cores();
+            shootdown::interrupt_other_cores();
         }
         due
     }
