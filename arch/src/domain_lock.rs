@@ -163,15 +163,18 @@ impl DomainLock {
     /// Returns whether this domain has the lock, which an earlier step has kept.
     #[inline]
     fn has_kept(&self) -> bool {
-        self.kept.take(self.number) || self.has_left()
+        let has_it = self.kept.take(self.number);
+        if !has_it {
+            self.was_released();
+        }
+        has_it
     }
 
-    /// The lock that a step has kept was released since. Returns false.
+    /// The lock that a step has kept was released since.
     #[cold]
     #[inline(never)]
-    fn has_left(&self) -> bool {
+    fn was_released(&self) {
         self.value.store(self.value().ended().0, Ordering::Relaxed);
-        false
     }
 
     /// Returns what this domain, which has the lock, knows from all words.

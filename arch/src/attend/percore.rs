@@ -16,7 +16,8 @@ mod imp {
 
     pub(crate) struct Slot<T>(pub(crate) UnsafeCell<T>);
 
-    // SAFETY: an element is reached only by its own core and with interrupts masked (`with`).
+    // SAFETY: an element is reached only by its own core: with interrupts masked (`with`), or where
+    // interrupt handlers leave it as it was and the caller stays on its core (the others).
     unsafe impl<T> Sync for PerCore<T> {}
 
     // So that the index of a core needs no check.

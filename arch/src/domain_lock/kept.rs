@@ -88,7 +88,8 @@ impl Kept {
         // Another core may wait for the end of this.
         let on = cpu::irqs_off();
         for (number, lock) in (0..).zip(&self.locks) {
-            if lock.change(KEPT, LEAVING, Ordering::SeqCst) {
+            // In order also where it fails: see `keep`.
+            if lock.change(KEPT, LEAVING, (Ordering::SeqCst, Ordering::SeqCst)) {
                 release(number);
                 lock.phase.store(FREE, Ordering::Release);
             }
@@ -103,23 +104,26 @@ impl KeptLock {
     }
 
     #[inline]
-    fn change(&self, from: u32, to: u32, order: Ordering) -> bool {
-        self.phase.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+    fn change(&self, from: u32, to: u32, (done, failed): (Ordering, Ordering)) -> bool {
+        self.phase.compare_exchange(from, to, done, failed).is_ok()
     }
 
     #[inline]
     fn take(&self) -> bool {
-        self.change(KEPT, FREE, Ordering::AcqRel) || self.has_left()
+        let has_it = self.change(KEPT, FREE, (Ordering::AcqRel, Ordering::Relaxed));
+        if !has_it {
+            self.await_release();
+        }
+        has_it
     }
 
-    /// Waits until it is not being released. Returns false: the step does not have it.
+    /// Waits until it is not being released any more.
     #[cold]
     #[inline(never)]
-    fn has_left(&self) -> bool {
+    fn await_release(&self) {
         // By another core, with interrupts masked.
         while self.phase.load(Ordering::Acquire) == LEAVING {
             cpu::relax();
         }
-        false
     }
 }

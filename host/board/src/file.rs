@@ -162,6 +162,7 @@ pub struct Device {
     pub bandwidth_mbps: Option<Spanned<Figure>>,
     #[serde(default)]
     pub home_weight: Option<Spanned<Figure>>,
+    #[serde(default)]
     pub home_first_us: Option<Spanned<Figure>>,
     #[serde(default)]
     pub setup_ns: Option<Spanned<Figure>>,

@@ -301,9 +301,10 @@ impl<P: Ports> Coherence<P> {
         self.poll_locked(&mut state);
     }
 
-    /// Ends the pins of this core, which has released a service's lock. Without a fault it has
-    /// none, and a poll that defers a revocation waits for the pins itself ([`State::tick`]).
-    /// Returns a page that thrashes, if one is due to be reported: at most one per second.
+    /// Ends the pins of this core, which has released a service's lock. Without a fault that waited
+    /// or pinned a page it has none, and a poll that defers a revocation waits for the pins itself
+    /// ([`State::tick`]). Returns a page that thrashes, if one is due to be reported: at most one
+    /// per second.
     #[must_use]
     #[inline]
     pub fn released(&self) -> Option<Thrashing> {
@@ -390,18 +391,18 @@ impl<P: Ports> Coherence<P> {
         begin: impl FnOnce(&mut State<P>, CoreId) -> Result<(), AccessError>,
     ) -> (bool, u64) {
         let core = arch::cpu::core();
-        let (begun, result) = {
+        let (begun, seen) = {
             let mut state = self.state.lock();
             state.machine.waits[core.index()] = wait::PENDING;
             let begun = begin(&mut state, core);
             (begun, state.machine.waits[core.index()])
         };
         let asked = arch::cpu::clock();
-        let result = || match result {
+        let ended = || match seen {
             wait::PENDING => self.await_core(core),
             ended => ended,
         };
-        (begun.is_ok() && result() == wait::DONE, asked)
+        (begun.is_ok() && ended() == wait::DONE, asked)
     }
 
     fn await_core(&self, core: CoreId) -> u64 {

@@ -2,8 +2,10 @@
 //! else is in progress.
 //!
 //! Contract: each function either does everything that the slow path would, effect for effect, with
-//! a shootdown that completes immediately, or changes nothing and returns false. Drivers try it
-//! first; so do the models, the proofs and the simulation, in every state they reach.
+//! a shootdown that completes immediately, or changes nothing and returns false. One exception:
+//! while no other domain is up, a page is not pinned, and free ones come with it (`take_alone`).
+//! Drivers try it first; so do the models, the proofs and the simulation, in every state that they
+//! reach.
 
 use abi::dsm::{kind, unpack_body};
 use base::id::{CoreId, DomainId, Epoch};

@@ -15,7 +15,7 @@ pub struct Attendances {
 }
 
 /// What a core reads often, so without masking interrupts. If the thread continues on another core
-/// meanwhile, one look more or less is made.
+/// meanwhile, one look more or less is made; and it stops polling there before it is in a program.
 #[repr(align(64))]
 struct Looks {
     /// The core is not away.

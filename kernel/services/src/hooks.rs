@@ -75,7 +75,7 @@ fn poll(kernel: &Kernel) {
     }
 }
 
-/// Hook, as above, where there are no other kernels: wakes the balloon when memory is short.
+/// Wakes the balloon when memory is short. The whole hook where there are no other kernels.
 #[inline]
 fn look_at_memory() {
     if !attend::has_reason(Reason::Memory) {

@@ -52,7 +52,7 @@ impl Table {
         (before, name): (&Descriptor, &Name),
         handle: u64,
     ) -> Option<Object> {
-        let names = self.names.lock();
+        let names = self.changing();
         let place = self.place(number)?;
         let now = place.load().filter(|_| names.get(&number) == Some(name))?;
         if (Descriptor { object: before.object, ..now }) != *before {
@@ -99,6 +99,32 @@ mod tests {
         change(&table);
         let done = table.renew(FD, (&directory(1), &name(b"/tmp")), NEW);
         (table, done)
+    }
+
+    #[test]
+    fn each_change_of_a_table_is_counted() {
+        const SLOT: fn() -> Slot = || Slot { descriptor: directory(3), name: None };
+        let changes: [fn(&Table); 11] = [
+            |table| assert!(table.renew(FD, (&directory(1), &name(b"/tmp")), NEW).is_some()),
+            |table| assert!(table.change(FD, |_| Ok(())).is_ok()),
+            |table| assert!(table.put(9, SLOT()).is_ok()),
+            |table| assert!(table.add(directory(3)).is_ok()),
+            |table| assert!(table.reserve().is_ok()),
+            |table| assert!(table.reserve_at(9).is_ok()),
+            |table| assert!(table.renumber(FD + 1, FD).is_ok()),
+            |table| assert!(table.take(FD).is_ok()),
+            |table| assert!(table.take_any().is_some()),
+            |table| table.take_object(FD, directory(1).object),
+            Table::clear,
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let mut before = 0;
+            let (table, _) = renewed(|table| before = table.changes());
+            assert_ne!(before, table.changes(), "renew");
+            before = table.changes();
+            change(&table);
+            assert_ne!(before, table.changes(), "change {at}");
+        }
     }
 
     #[test]

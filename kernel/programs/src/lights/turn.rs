@@ -204,7 +204,7 @@ impl Turn {
         let bytes = self.memory.state_for(length).and_then(|state| state.descriptors());
         let is_loaded = bytes.is_some_and(|bytes| process.table().load(&bytes).is_ok());
         if is_loaded {
-            self.are_same(process);
+            self.are_same(process.table().changes());
         }
         is_loaded
     }
@@ -212,8 +212,9 @@ impl Turn {
     /// Stores the descriptors, if they have changed.
     fn save_descriptors(&self) -> bool {
         let Some(process) = self.process.get() else { return true };
+        let changes = process.table().changes();
         let is_stored = self.same[0].load(Ordering::Relaxed) != 0;
-        if is_stored && self.same[1].load(Ordering::Relaxed) == process.table().changes() {
+        if is_stored && self.same[1].load(Ordering::Relaxed) == changes {
             return true;
         }
         let is_saved = process.table().save().is_ok_and(|bytes| {
@@ -221,13 +222,14 @@ impl Turn {
             state.is_some_and(|state| state.set_descriptors(&bytes))
         });
         if is_saved {
-            self.are_same(process);
+            self.are_same(changes);
         }
         is_saved
     }
 
-    fn are_same(&self, process: &Process) {
-        let now = [self.memory.state().version(), process.table().changes()];
+    /// The book has what the table has after these changes.
+    fn are_same(&self, changes: u64) {
+        let now = [self.memory.state().version(), changes];
         self.same.iter().zip(now).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
     }
 

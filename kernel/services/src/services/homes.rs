@@ -130,17 +130,17 @@ impl<S: Service + Shareable> Served<S> {
     /// Returns where a request is executed that a caller of this kernel makes now.
     #[inline]
     pub(super) fn route(&self, services: &Services, platform: &Platform, bulk: usize) -> Route {
-        let home = if self.mode.is_shared() { services.home(self.place) } else { None };
+        if !self.mode.is_shared() {
+            return self.by_mode(platform);
+        }
         let is_elsewhere = |home: &DomainId| {
             let is_whole = !(codec::room::<S>(MAX_PAYLOAD) + 1..=PAGE).contains(&bulk);
             let serves = self.drives.is_some_and(|kind| platform.devices.serves(kind));
             *home != platform.me && is_whole && !serves && may_ask(platform, *home)
         };
-        match home {
+        match services.home(self.place) {
             Some(home) if is_elsewhere(&home) => Route::Remote(home),
-            Some(_) => Route::Local,
-            None if self.mode.is_shared() => Route::Local,
-            None => self.by_mode(platform),
+            _ => Route::Local,
         }
     }
 
