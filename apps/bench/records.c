@@ -5,7 +5,7 @@
  *   records files FOLDER   eight files made in FOLDER
  *   records net            a KiB from one socket to another
  *   records mark           what the compiler makes of a program, beside clang for the chip itself
- *   records echo, yield    the other process of a case
+ *   records echo, yield, sink, source    the other process of a case
  *
  * Time is the monotonic clock's: a nanosecond is an instruction under exact counts, and chip time
  * in the lab. What it costs to ask the clock twice is taken off each region. Interrupts are in it,
@@ -158,6 +158,68 @@ uint64_t pipe_rounds(uint32_t kernel, int rounds)
     return spent;
 }
 
+/* Bytes of a stream, and of each piece of it. */
+enum { STREAM = 2 << 20, PIECE = 64 << 10 };
+static uint8_t piece[PIECE];
+
+static void send_stream(int to)
+{
+    for (uint32_t done = 0; done < STREAM;) {
+        const __wasi_ciovec_t part = {.buf = piece, .buf_len = PIECE};
+        __wasi_size_t written;
+        must(__wasi_fd_write(to, &part, 1, &written), "write");
+        done += written;
+    }
+}
+
+static void receive_stream(int from)
+{
+    for (uint32_t done = 0; done < STREAM;) {
+        const __wasi_iovec_t part = {.buf = piece, .buf_len = PIECE};
+        __wasi_size_t came;
+        must(__wasi_fd_read(from, &part, 1, &came) || came == 0, "read");
+        done += came;
+    }
+}
+
+/* Answers with a byte when a stream has come. */
+static int sink(void)
+{
+    uint8_t byte;
+    receive_stream(0);
+    put(1, 0);
+    must(take(0, &byte), "more than the stream");
+    return 0;
+}
+
+/* Sends a stream when a byte has come. */
+static int source(void)
+{
+    uint8_t byte;
+    must(!take(0, &byte), "read");
+    send_stream(1);
+    return 0;
+}
+
+/* A stream to a process on `kernel`, and one from there, in MB (10^6 bytes) a second. */
+static void streams(uint32_t kernel)
+{
+    int ends[2];
+    uint8_t byte;
+    uint32_t pid = other("sink", kernel, ends);
+    uint64_t began = now();
+    send_stream(ends[1]);
+    must(!take(ends[0], &byte), "read");
+    record("pipe.cross_mb_per_s", STREAM * 1e3 / (double)since(began));
+    leave(pid, ends);
+    pid = other("source", kernel, ends);
+    began = now();
+    put(ends[1], 0);
+    receive_stream(ends[0]);
+    record("pipe.cross_back_mb_per_s", STREAM * 1e3 / (double)since(began));
+    leave(pid, ends);
+}
+
 uint64_t spawn_rounds(uint32_t kernel, int rounds)
 {
     uint64_t began = 0;
@@ -305,6 +367,8 @@ static void cross(uint32_t kernel)
 {
     record("pipe.roundtrip_cross", (double)pipe_rounds(kernel, 100) / 100);
     record("spawn.wait_cross", (double)spawn_rounds(kernel, 20) / 20);
+    in_unit("MB/s");
+    streams(kernel);
 }
 
 static void marks(void)
@@ -325,6 +389,10 @@ int main(int count, char **words)
         return echo();
     if (strcmp(what, "yield") == 0)
         return yield();
+    if (strcmp(what, "sink") == 0)
+        return sink();
+    if (strcmp(what, "source") == 0)
+        return source();
     clocks();
     if (strcmp(what, "calls") == 0)
         calls();
