@@ -147,8 +147,8 @@ pub fn loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a command that runs `first`, and waits for a kernel that hangs in about `ms`: now, or
-/// later, as the other kernel may be slow.
+/// Returns a command that runs `first`, and waits for a kernel that hangs in about `ms`: then, or
+/// later, as that kernel may be slow.
 fn waiting(ms: u64, first: &str, waits: &str) -> String {
     format!("aside {first}nap {ms} then {waits} then nap 1000 then {waits}")
 }
@@ -163,7 +163,7 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     let mut steps = 0;
     for round in 0..rounds {
         for way in MILD {
-            load(rig, round, "", "twins clear")?;
+            load(rig, round, "twins clear")?;
             rig.send(&format!("hang {way}"))?;
             rig.expect("the step was abandoned", PATIENCE)?;
             rig.expect(MAIN, PATIENCE)?;
@@ -172,10 +172,11 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         }
         for way in &HARD {
             let before = lives::runs(rig)?;
-            load(rig, round, way.first(Dirties::Other), way.waits)?;
-            if way.dirties == Some(Dirties::Victim) {
-                rig.ask("main", "dirty", PATIENCE)?;
-                rig.ask("main", "dirty", PATIENCE)?;
+            load(rig, round, way.waits)?;
+            let on =
+                way.dirties.map(|kernel| if kernel == Dirties::Other { "on shadow " } else { "" });
+            for on in on.iter().chain(&on) {
+                rig.ask("main", &format!("{on}dirty"), PATIENCE)?;
             }
             rig.send(&format!("hang {}", way.name))?;
             rig.expect("main hangs: others wait for", PATIENCE)?;
@@ -190,11 +191,11 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
 }
 
 /// Both kernels work, and the weak one will soon wait for the strong one.
-fn load(rig: &mut Rig, round: u64, first: &str, waits: &str) -> Result<(), Failure> {
+fn load(rig: &mut Rig, round: u64, waits: &str) -> Result<(), Failure> {
     for (on, seed) in [("", 100), ("on shadow ", 200)] {
         demand(rig, &format!("{on}aside exercise {} 1500", seed + round), "begun")?;
     }
-    demand(rig, &format!("on shadow aside {first}nap 700 then {waits}"), "begun").map(drop)
+    demand(rig, &format!("on shadow {}", waiting(700, "", waits)), "begun").map(drop)
 }
 
 /// A step hangs, and only its own kernel waits: for its core, or for its turn. It is abandoned.
