@@ -129,10 +129,14 @@ impl Devices {
     /// small transfers.
     pub fn dma_pace(&self, node: &Node, port: &Port<'static>) {
         let first = self.dma.place.get().map_or(0, |place| place.home_first_ns);
-        while first != 0 {
+        if first == 0 {
+            return;
+        }
+        let ask = || {
             let ended = port.ended_at_home();
-            let again = self.dma.pace.lock().ask(arch::time::soc_time(), ended, first);
-            let Some(again) = again else { return };
+            self.dma.pace.lock().ask(arch::time::soc_time(), ended, first)
+        };
+        while let Some(again) = ask() {
             node.scheduler.sleep_until(again);
         }
     }
