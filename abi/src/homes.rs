@@ -35,10 +35,6 @@ impl Homes {
     /// its own.
     #[inline]
     pub const fn of(self, service: usize) -> Option<u8> {
-        // Usually no service has one.
-        if self.0 << (u64::BITS - VERSION) == 0 {
-            return None;
-        }
         let place = self.place(service);
         if place == 0 || place as usize > MAX_DOMAINS { None } else { Some(place - 1) }
     }

@@ -165,7 +165,7 @@ impl DomainLock {
     fn has_kept(&self) -> bool {
         let has_it = self.kept.take(self.number);
         if !has_it {
-            self.was_released();
+            self.forget_kept();
         }
         has_it
     }
@@ -173,7 +173,7 @@ impl DomainLock {
     /// The lock that a step has kept was released since.
     #[cold]
     #[inline(never)]
-    fn was_released(&self) {
+    fn forget_kept(&self) {
         self.value.store(self.value().ended().0, Ordering::Relaxed);
     }
 

@@ -63,15 +63,6 @@ struct Work<'a, S: Service> {
     answer: Result<Answer<S::Reply>, StepError>,
 }
 
-impl<S: Service> Work<'_, S> {
-    #[inline]
-    fn execute(&mut self, state: &mut S) {
-        if let Some(event) = self.event.take() {
-            self.answer = Ok(state.step(self.now, event, self.effects));
-        }
-    }
-}
-
 /// Guard that restores the previous heap when dropped.
 struct HeapGuard<C: Current>(usize, PhantomData<fn() -> C>);
 
@@ -144,17 +135,9 @@ where
         if !arena.knows(Self::TAG, self.arena.holding()) || !self.arena.is_whole() {
             return self.look_and_step(arena, work);
         }
-        let within = HeapGuard::<C>::new(arena);
-        let whole = self.arena.attempt(|| {
-            if let Some(state) = arena.known_state::<S>() {
-                work.execute(state);
-            }
-        });
-        drop(within);
-        if whole {
-            Ok(())
-        } else {
-            self.lose(arena, self.arena.enter().map(|known| known.life), work)
+        match self.attempt(arena, Arena::known_state, work) {
+            true => Ok(()),
+            false => self.lose(arena, self.arena.enter().map(|known| known.life), work),
         }
     }
 
@@ -164,11 +147,11 @@ where
         let known = self.arena.enter();
         let is_good = known.is_none_or(|known| known.broken < known.life) && self.arena.is_whole();
         let mut lives = known.map(|known| known.life);
-        let mut whole = is_good && self.attempt(arena, lives, work);
+        let mut whole = is_good && self.attempt(arena, self.find(lives), work);
         if work.event.is_some() {
             // The step has not begun: its state is missing, broken or lost.
             lives = Some(self.revive(arena, known.ok_or(StepError::Absent)?, work.effects)?);
-            whole = self.attempt(arena, lives, work);
+            whole = self.attempt(arena, self.find(lives), work);
         }
         if whole { Ok(()) } else { self.lose(arena, lives, work) }
     }
@@ -187,16 +170,30 @@ where
         Err(StepError::Restarted)
     }
 
-    /// Does the work if the service has a state, in life `lives` if that is given. Returns false
-    /// if memory was lost.
+    /// Returns what finds the service's state, in life `lives` if that is given.
     #[inline]
-    fn attempt(&self, arena: &mut Arena, lives: Option<u32>, work: &mut Work<'_, S>) -> bool {
-        let _within = HeapGuard::<C>::new(arena);
+    fn find(&self, lives: Option<u32>) -> impl FnOnce(&mut Arena) -> Option<&mut S> + use<S, X, C> {
         let holding = self.arena.holding();
-        self.arena.attempt(|| {
+        move |arena| {
             let is_alive = lives.is_none() || arena.living(Self::TAG) == lives;
-            if is_alive && let Some(state) = arena.state::<S>(Self::TAG, holding) {
-                work.execute(state);
+            if is_alive { arena.state(Self::TAG, holding) } else { None }
+        }
+    }
+
+    /// Does the work if `find` finds a state. Returns false if memory was lost.
+    #[inline]
+    fn attempt(
+        &self,
+        arena: &mut Arena,
+        find: impl FnOnce(&mut Arena) -> Option<&mut S>,
+        work: &mut Work<'_, S>,
+    ) -> bool {
+        let _within = HeapGuard::<C>::new(arena);
+        self.arena.attempt(|| {
+            if let Some(state) = find(arena)
+                && let Some(event) = work.event.take()
+            {
+                work.answer = Ok(state.step(work.now, event, work.effects));
             }
         })
     }

@@ -54,19 +54,6 @@ mod imp {
             // SAFETY: as above.
             unsafe { self.slot().0.get().write(value) }
         }
-        /// Runs `work` with another value. Nothing else changes it meanwhile, except for a time.
-        #[inline]
-        pub(crate) fn during<R>(&self, change: impl FnOnce(T) -> T, work: impl FnOnce() -> R) -> R {
-            let place = self.place();
-            // SAFETY: as above; the core stays the same.
-            let before = unsafe { place.read() };
-            // SAFETY: likewise.
-            unsafe { place.write(change(before)) };
-            let result = work();
-            // SAFETY: likewise.
-            unsafe { place.write(before) };
-            result
-        }
         /// Returns where this core's value is.
         #[inline]
         pub(crate) fn place(&self) -> *mut T {
@@ -135,13 +122,6 @@ mod imp {
         pub(crate) fn set_held(&self, value: T) {
             self.with(|own| *own = value);
         }
-        pub(crate) fn during<R>(&self, change: impl FnOnce(T) -> T, work: impl FnOnce() -> R) -> R {
-            let before = self.get_held();
-            self.set_held(change(before));
-            let result = work();
-            self.set_held(before);
-            result
-        }
         pub(crate) fn place(&self) -> *mut T {
             self.with(|own| &raw mut *own)
         }
@@ -185,3 +165,16 @@ mod imp {
 #[cfg(target_os = "none")]
 pub(crate) use imp::Slot;
 pub(crate) use imp::{Hook, PerCore, hook, per_core};
+
+impl<T: Copy> PerCore<T> {
+    /// Runs `work` with another value, for a caller as [`PerCore::set_held`]'s. What `work` changes
+    /// it changes back.
+    #[inline]
+    pub(crate) fn during<R>(&self, change: impl FnOnce(T) -> T, work: impl FnOnce() -> R) -> R {
+        let before = self.get_held();
+        self.set_held(change(before));
+        let result = work();
+        self.set_held(before);
+        result
+    }
+}

@@ -173,10 +173,11 @@ pub fn main_loaded(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
         for way in &HARD {
             let before = lives::runs(rig)?;
             load(rig, round, way.waits)?;
-            let on =
-                way.dirties.map(|kernel| if kernel == Dirties::Other { "on shadow " } else { "" });
-            for on in on.iter().chain(&on) {
-                rig.ask("main", &format!("{on}dirty"), PATIENCE)?;
+            if let Some(kernel) = way.dirties {
+                let on = if kernel == Dirties::Other { "on shadow " } else { "" };
+                for _ in 0..2 {
+                    rig.ask("main", &format!("{on}dirty"), PATIENCE)?;
+                }
             }
             rig.send(&format!("hang {}", way.name))?;
             rig.expect("main hangs: others wait for", PATIENCE)?;

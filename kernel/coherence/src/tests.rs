@@ -6,7 +6,7 @@ use super::*;
 use abi::soc::pack_state;
 use arch::mmu::PageTable;
 use arch::shared::Window;
-use arch::types::Access as Touch;
+use arch::types::{Access as Touch, Fault};
 use base::id::DomainId;
 use base::port::Frames;
 use kernel_dsm::Protocol;

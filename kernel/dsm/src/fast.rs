@@ -136,10 +136,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         let now = now();
         self.record_move(now, &entry, me, page, out);
-        let pins = &mut self.cores[core.index()].pins;
-        if !pins.is_empty() {
-            pins.retire(now);
-        }
+        self.cores[core.index()].pins.retire(now);
         self.fast_take(now, core, (page, after), want, out)
     }
 

@@ -249,7 +249,7 @@ impl FrameAllocator {
     /// Returns whether there has been memory pressure since the last call.
     #[inline]
     pub fn was_pressed(&self) -> bool {
-        self.pressed.load(Ordering::Relaxed) && self.pressed.swap(false, Ordering::Relaxed)
+        self.pressed.swap(false, Ordering::Relaxed)
     }
 
     /// Allocates single frames under one lock until `into` is full or memory is exhausted, and

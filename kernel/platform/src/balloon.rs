@@ -403,9 +403,7 @@ impl Machine for Hardware<'_> {
     }
 }
 
-/// Returns whether free memory has fallen below the limit. Called whenever a core releases its
-/// outermost lock.
-#[inline]
+/// Returns whether free memory has fallen below the limit since the last call.
 pub fn was_pressed() -> bool {
     FRAMES.buddy().was_pressed()
 }

@@ -49,14 +49,37 @@ pub struct Turn {
     pub(super) changed: WaitQueue,
     region: Once<Arc<Region>>,
     process: Once<Arc<Process>>,
-    /// When the book and the table of this kernel had the same descriptors: the version of the
-    /// first, and the changes of the second. Used by the thread that moves the memory.
-    same: [AtomicU64; 2],
+    same: Same,
     pub(super) waits: Waits,
     /// Turns that have begun here.
     turns: AtomicU32,
     /// Pages that had been mapped when the last one was passed on.
     passed: AtomicU64,
+}
+
+/// When the book and the table of this kernel last had the same descriptors. Used by the thread
+/// that moves the memory.
+#[derive(Default)]
+struct Same {
+    /// Of the book; 0: never.
+    version: AtomicU64,
+    /// Of the table.
+    changes: AtomicU64,
+}
+
+impl Same {
+    fn is_version(&self, version: u64) -> bool {
+        self.version.load(Ordering::Relaxed) == version
+    }
+
+    fn has_changed(&self, changes: u64) -> bool {
+        self.is_version(0) || self.changes.load(Ordering::Relaxed) != changes
+    }
+
+    fn set(&self, version: u64, changes: u64) {
+        self.version.store(version, Ordering::Relaxed);
+        self.changes.store(changes, Ordering::Relaxed);
+    }
 }
 
 /// Number of turns whose light threads must leave.
@@ -102,7 +125,7 @@ impl Turn {
             changed: WaitQueue::new(),
             region: Once::new(),
             process: Once::new(),
-            same: [AtomicU64::new(0), AtomicU64::new(0)],
+            same: Same::default(),
             waits: Waits::new(),
             turns: AtomicU32::new(0),
             passed: AtomicU64::new(0),
@@ -197,14 +220,14 @@ impl Turn {
     /// Loads the descriptors, if the other kernel has stored others.
     pub(super) fn load_descriptors(&self) -> bool {
         let Some(process) = self.process.get() else { return true };
-        if self.same[0].load(Ordering::Relaxed) == self.memory.state().version() {
+        if self.same.is_version(self.memory.state().version()) {
             return true;
         }
         let length = self.memory.state().descriptors_length();
         let bytes = self.memory.state_for(length).and_then(|state| state.descriptors());
         let is_loaded = bytes.is_some_and(|bytes| process.table().load(&bytes).is_ok());
         if is_loaded {
-            self.are_same(process.table().changes());
+            self.same.set(self.memory.state().version(), process.table().changes());
         }
         is_loaded
     }
@@ -213,8 +236,7 @@ impl Turn {
     fn save_descriptors(&self) -> bool {
         let Some(process) = self.process.get() else { return true };
         let changes = process.table().changes();
-        let is_stored = self.same[0].load(Ordering::Relaxed) != 0;
-        if is_stored && self.same[1].load(Ordering::Relaxed) == changes {
+        if !self.same.has_changed(changes) {
             return true;
         }
         let is_saved = process.table().save().is_ok_and(|bytes| {
@@ -222,15 +244,9 @@ impl Turn {
             state.is_some_and(|state| state.set_descriptors(&bytes))
         });
         if is_saved {
-            self.are_same(changes);
+            self.same.set(self.memory.state().version(), changes);
         }
         is_saved
-    }
-
-    /// The book has what the table has after these changes.
-    fn are_same(&self, changes: u64) {
-        let now = [self.memory.state().version(), changes];
-        self.same.iter().zip(now).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
     }
 
     /// Puts memory and descriptors away, which this caller has made go. Returns whether the other
