@@ -188,6 +188,8 @@ const _: usize = imp::cache::LINE;
 
 const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::load64;
 const _: unsafe extern "C" fn(*mut u64, u64) = imp::words::store64;
+const _: unsafe extern "C" fn(*const u64, *mut u64, usize) = imp::words::load_all;
+const _: unsafe extern "C" fn(*const u64, *mut u64, usize) = imp::words::store_all;
 const _: unsafe extern "C" fn(*const u32) -> u32 = imp::words::load32;
 const _: unsafe extern "C" fn(*mut u32, u32) = imp::words::store32;
 // Accesses after it in the program come after it.

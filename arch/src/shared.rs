@@ -74,6 +74,14 @@ impl Window {
         unsafe { self.base.byte_add(at) }
     }
 
+    /// Returns the place of `count` words.
+    fn words(&self, at: usize, count: usize) -> *mut u64 {
+        let fits = at <= self.bytes && count <= (self.bytes - at) / 8;
+        assert!(at.is_multiple_of(8) && fits, "words of a window");
+        // SAFETY: inside the window, or at its end, by the line above.
+        unsafe { self.base.byte_add(at) }
+    }
+
     /// Stores the word that makes earlier stores valid.
     #[inline]
     pub fn publish(&self, at: usize, value: u64) {
@@ -110,14 +118,6 @@ impl Window {
         // SAFETY: as in `store`.
         unsafe { words::release64(self.word(at), value) }
     }
-
-    pub fn copy_in(&self, at: usize, from: &[u64]) {
-        from.iter().enumerate().for_each(|(i, &word)| self.store(at + 8 * i, word));
-    }
-
-    pub fn copy_out(&self, at: usize, to: &mut [u64]) {
-        to.iter_mut().enumerate().for_each(|(i, word)| *word = self.load(at + 8 * i));
-    }
 }
 
 impl Words for Window {
@@ -130,6 +130,14 @@ impl Words for Window {
     fn store(&self, at: usize, value: u64) {
         // SAFETY: as in `load`.
         unsafe { words::store64(self.word(at), value) }
+    }
+    fn load_all(&self, at: usize, to: &mut [u64]) {
+        // SAFETY: the range is inside the window, as in `load`; no one else accesses `to`.
+        unsafe { words::load_all(self.words(at, to.len()), to.as_mut_ptr(), to.len()) }
+    }
+    fn store_all(&self, at: usize, from: &[u64]) {
+        // SAFETY: as in `load_all`.
+        unsafe { words::store_all(from.as_ptr(), self.words(at, from.len()), from.len()) }
     }
     #[inline]
     fn barrier(&self) {
@@ -157,9 +165,9 @@ mod tests {
     #[test]
     fn a_window_rejects_words_outside_its_bounds() {
         let window = Window::fresh(8);
-        window.copy_in(16, &[1, 2, 3]);
+        window.store_all(16, &[1, 2, 3]);
         let mut back = [0; 3];
-        window.part(16, 24).copy_out(0, &mut back);
+        window.part(16, 24).load_all(0, &mut back);
         assert_eq!(back, [1, 2, 3]);
         window.publish(0, 9);
         assert_eq!(window.consume(0), 9);
@@ -168,5 +176,12 @@ mod tests {
             assert!(std::panic::catch_unwind(|| window.load(bad)).is_err());
         }
         assert!(std::panic::catch_unwind(|| window.part(8, 64)).is_err());
+        window.store_all(64, &[]);
+        for (bad, count) in [(56, 2), (72, 0), (3, 1), (usize::MAX - 7, 1)] {
+            assert!(std::panic::catch_unwind(|| window.store_all(bad, &vec![0; count])).is_err());
+            assert!(
+                std::panic::catch_unwind(|| window.load_all(bad, &mut vec![0; count])).is_err()
+            );
+        }
     }
 }

@@ -59,6 +59,14 @@ pub trait Words {
     fn load(&self, at: usize) -> u64;
     /// Stores the word at byte offset `at`; other domains see it after a `barrier`, or earlier.
     fn store(&self, at: usize, value: u64);
+    /// Loads the words from byte offset `at` on.
+    fn load_all(&self, at: usize, to: &mut [u64]) {
+        to.iter_mut().enumerate().for_each(|(i, word)| *word = self.load(at + 8 * i));
+    }
+    /// Stores the words from byte offset `at` on.
+    fn store_all(&self, at: usize, from: &[u64]) {
+        from.iter().enumerate().for_each(|(i, word)| self.store(at + 8 * i, *word));
+    }
     /// Full barrier: every domain sees accesses before it before those after it.
     fn barrier(&self);
 }
@@ -69,6 +77,12 @@ impl<W: Words + ?Sized> Words for &W {
     }
     fn store(&self, at: usize, value: u64) {
         (**self).store(at, value);
+    }
+    fn load_all(&self, at: usize, to: &mut [u64]) {
+        (**self).load_all(at, to);
+    }
+    fn store_all(&self, at: usize, from: &[u64]) {
+        (**self).store_all(at, from);
     }
     fn barrier(&self) {
         (**self).barrier();

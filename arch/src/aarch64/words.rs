@@ -25,6 +25,40 @@ macro_rules! accesses {
 accesses!(load64, store64, u64, "x");
 accesses!(load32, store32, u32, "w");
 
+macro_rules! copies {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(link_section = ".text.xdomain")]
+        pub unsafe extern "C" fn $name(from: *const u64, to: *mut u64, count: usize) {
+            naked_asm!(
+                "cbz x2, 2f",
+                "1: ldr x3, [x0], #8",
+                "str x3, [x1], #8",
+                "subs x2, x2, #1",
+                "b.ne 1b",
+                "2: ret",
+            )
+        }
+    };
+}
+
+copies!(
+    /// Loads `count` words into memory of the caller, the first one first.
+    ///
+    /// # Safety
+    /// The words are aligned and mapped. Only the caller accesses `to`, which has as many.
+    load_all
+);
+copies!(
+    /// Stores `count` words from memory of the caller, the first one first.
+    ///
+    /// # Safety
+    /// The places are aligned and mapped, and this domain is their one writer. `from` has as many
+    /// words.
+    store_all
+);
+
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
 pub extern "C" fn barrier() {

@@ -24,6 +24,24 @@ pub unsafe extern "C" fn store64(to: *mut u64, value: u64) {
 }
 
 /// # Safety
+/// The words are aligned and mapped. Only the caller accesses `to`, which has as many.
+pub unsafe extern "C" fn load_all(from: *const u64, to: *mut u64, count: usize) {
+    for at in 0..count {
+        // SAFETY: by the caller.
+        unsafe { to.add(at).write(load64(from.add(at))) };
+    }
+}
+
+/// # Safety
+/// The places are aligned and mapped. `from` has as many words.
+pub unsafe extern "C" fn store_all(from: *const u64, to: *mut u64, count: usize) {
+    for at in 0..count {
+        // SAFETY: by the caller.
+        unsafe { store64(to.add(at), from.add(at).read()) };
+    }
+}
+
+/// # Safety
 /// `from` is aligned and mapped.
 pub unsafe extern "C" fn load32(from: *const u32) -> u32 {
     if let Some(chip) = chip() {

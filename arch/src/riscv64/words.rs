@@ -25,6 +25,42 @@ macro_rules! accesses {
 accesses!(load64, store64, u64, "ld", "sd");
 accesses!(load32, store32, u32, "lwu", "sw");
 
+macro_rules! copies {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(link_section = ".text.xdomain")]
+        pub unsafe extern "C" fn $name(from: *const u64, to: *mut u64, count: usize) {
+            naked_asm!(
+                "beqz a2, 2f",
+                "1: ld a3, 0(a0)",
+                "sd a3, 0(a1)",
+                "addi a0, a0, 8",
+                "addi a1, a1, 8",
+                "addi a2, a2, -1",
+                "bnez a2, 1b",
+                "2: ret",
+            )
+        }
+    };
+}
+
+copies!(
+    /// Loads `count` words into memory of the caller, the first one first.
+    ///
+    /// # Safety
+    /// The words are aligned and mapped. Only the caller accesses `to`, which has as many.
+    load_all
+);
+copies!(
+    /// Stores `count` words from memory of the caller, the first one first.
+    ///
+    /// # Safety
+    /// The places are aligned and mapped, and this domain is their one writer. `from` has as many
+    /// words.
+    store_all
+);
+
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
 pub extern "C" fn barrier() {

@@ -1,6 +1,8 @@
 //! Sides, states, messages, hashes, bounds, and the reasons to refuse an automaton.
 
-/// The name of a contract in binary form: equal hashes are equal contracts.
+/// The name of a contract in binary form: equal hashes are equal contracts. Its alignment lets
+/// kernels compare it by words.
+#[repr(align(8))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash(pub [u8; 16]);
 

@@ -15,7 +15,7 @@ use crate::blocks;
 use crate::errno::{Done, Errno};
 use crate::memory::{Bytes, GuestMemory, SCRATCH};
 use crate::process::Process;
-use crate::receiving::{How, MESSAGE, load_fields};
+use crate::receiving::{How, load_fields};
 use crate::system::System;
 use crate::table::Descriptor;
 use crate::wasi::rights;
@@ -23,18 +23,13 @@ use abi::channel::{AWAIT, ChannelMessage, HAS_BLOCK, NO_END, NO_WAIT, WINDOW, WI
 use abi::names::{NAME, Name};
 use kernel_contract::exchange::{Called, Known, Outgoing};
 use kernel_contract::{Automaton, BYTES, Block, ENDPOINTS, INLINE, Side};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 // A message that is sent, and one that is received.
 const _: () = assert!(2 * INLINE <= SCRATCH);
 
 /// Descriptors that are held back while their ends are sent, with their numbers.
 type Held = [Option<(u32, Descriptor)>; ENDPOINTS];
-
-fn load(memory: &GuestMemory<'_>, at: u32) -> Result<ChannelMessage, Errno> {
-    let bytes: [u8; MESSAGE as usize] = memory.load(at)?;
-    ChannelMessage::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)
-}
 
 /// Returns the name in a range of the program's memory.
 fn load_name(memory: &GuestMemory<'_>, at: u32, length: u32) -> Result<Name, Errno> {
@@ -112,7 +107,7 @@ impl Process {
         fd: u32,
         message: u32,
     ) -> Done {
-        let message = load(memory, message)?;
+        let message: ChannelMessage = memory.load(message)?;
         let end = self.end(fd, rights::FD_WRITE)?;
         if (message.flags, message.reserved) != (HAS_BLOCK | WINDOW, 0) {
             return self.send_loaded(memory, system, end, &message);
@@ -196,7 +191,7 @@ impl Process {
         if flags & !(NO_WAIT | WINDOWS) != 0 {
             return Err(Errno::INVAL.into());
         }
-        let asked = load(memory, message)?;
+        let asked: ChannelMessage = memory.load(message)?;
         let end = self.end(fd, rights::FD_READ)?;
         let (waits, takes_windows) = (flags & NO_WAIT == 0, flags & WINDOWS != 0);
         let how = How { waits, takes_windows, window: None };
@@ -221,7 +216,8 @@ impl Process {
             }
         }
         // What can be known before is: a message that was sent is not taken back.
-        let (message, asked) = (load(memory, message)?, load(memory, reply)?);
+        let message: ChannelMessage = memory.load(message)?;
+        let asked: ChannelMessage = memory.load(reply)?;
         let end = self.end(fd, rights::FD_READ | rights::FD_WRITE)?;
         for [at, room] in [asked.bytes, asked.block] {
             memory.check(at, room)?;

@@ -63,9 +63,8 @@ impl Budget {
         let mut all = Vec::new();
         all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
         for index in 0..count {
-            let bytes: [u8; size_of::<InheritedFile>()] =
-                memory.load(entry(list, index, size_of::<InheritedFile>() as u32)?)?;
-            let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            let size = size_of::<InheritedFile>() as u32;
+            let file: InheritedFile = memory.load(entry(list, index, size)?)?;
             let name = match file.preopen {
                 [_, 0] => Block::default(),
                 place => self.part(memory, place)?,
@@ -119,8 +118,7 @@ impl Process {
         pid: u32,
     ) -> Done {
         memory.check(pid, 4)?;
-        let bytes: [u8; size_of::<Spawn>()] = memory.load(what)?;
-        let what = Spawn::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+        let what: Spawn = memory.load(what)?;
         if what.flags & !u32::from(flag::NEW_GROUP) != 0 || what.reserved != 0 {
             return Err(Errno::INVAL.into());
         }

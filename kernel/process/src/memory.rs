@@ -16,6 +16,7 @@ use abi::fs::STEP;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Size of the buffer for two paths, or for gathered data. A pipe transfers this much atomically.
 pub const SCRATCH: usize = 4096;
@@ -131,14 +132,18 @@ impl Bytes<'_> {
     }
 
     #[inline]
-    pub fn load<const N: usize>(&self, at: u32) -> Result<[u8; N], Errno> {
+    pub fn load<T>(&self, at: u32) -> Result<T, Errno>
+    where
+        T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy,
+    {
         if let Bytes::Own(bytes) = self {
             let rest = bytes.get(at as usize..).ok_or(Errno::FAULT)?;
-            return rest.first_chunk().copied().ok_or(Errno::FAULT);
+            let bytes = rest.get(..size_of::<T>()).ok_or(Errno::FAULT)?;
+            return base::bytes::read(bytes).ok_or(Errno::FAULT);
         }
-        let mut bytes = [0; N];
-        self.read_apart(at, &mut bytes)?;
-        Ok(bytes)
+        let mut value = T::new_zeroed();
+        self.read_apart(at, value.as_mut_bytes())?;
+        Ok(value)
     }
 
     /// Does the same as [`Bytes::read`], out of line.
@@ -161,27 +166,30 @@ impl Bytes<'_> {
 
     #[inline]
     pub fn store_u16(&mut self, at: u32, value: u16) -> Result<(), Errno> {
-        self.store_array(at, value.to_le_bytes())
+        self.store_value(at, value)
     }
 
     #[inline]
     pub fn store_u32(&mut self, at: u32, value: u32) -> Result<(), Errno> {
-        self.store_array(at, value.to_le_bytes())
+        self.store_value(at, value)
     }
 
     #[inline]
     pub fn store_u64(&mut self, at: u32, value: u64) -> Result<(), Errno> {
-        self.store_array(at, value.to_le_bytes())
+        self.store_value(at, value)
     }
 
     #[inline(always)]
-    fn store_array<const N: usize>(&mut self, at: u32, from: [u8; N]) -> Result<(), Errno> {
+    fn store_value<T>(&mut self, at: u32, value: T) -> Result<(), Errno>
+    where
+        T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy,
+    {
         if let Bytes::Own(bytes) = self {
             let rest = bytes.get_mut(at as usize..).ok_or(Errno::FAULT)?;
-            *rest.first_chunk_mut().ok_or(Errno::FAULT)? = from;
-            return Ok(());
+            let bytes = rest.get_mut(..size_of::<T>()).ok_or(Errno::FAULT)?;
+            return base::bytes::write(bytes, value).ok_or(Errno::FAULT);
         }
-        self.store_apart(at, &from)
+        self.store_apart(at, value.as_bytes())
     }
 
     /// Does the same as [`Bytes::store`], out of line.

@@ -12,7 +12,6 @@ use crate::wasi::rights;
 use abi::channel::{ChannelMessage, NO_END};
 use kernel_contract::exchange::Called;
 use kernel_contract::{ENDPOINTS, INLINE};
-use zerocopy::{FromBytes, transmute};
 
 /// Bytes of a message's description.
 const MESSAGE: usize = size_of::<ChannelMessage>();
@@ -27,7 +26,7 @@ fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
 fn load(program: &[u8], at: u32) -> Option<ChannelMessage> {
     let bytes = range(program, [at, MESSAGE as u32])?;
     load_pages(bytes);
-    ChannelMessage::read_from_bytes(bytes).ok()
+    base::bytes::read(bytes)
 }
 
 impl Process {
@@ -53,9 +52,8 @@ impl Process {
             to.copy_from_slice(from.ok_or(Errno::IO)?);
             let (bytes, block, ends) = ([at, length.into()], [block, 0], [NO_END; ENDPOINTS]);
             let stored = ChannelMessage { bytes, block, ends, tag, flags: 0, reserved: 0 };
-            let to = program.get_mut(reply as usize..).and_then(|to| to.first_chunk_mut());
-            let to: &mut [u8; MESSAGE] = to.ok_or(Errno::FAULT)?;
-            *to = transmute!(stored);
+            let to = program.get_mut(reply as usize..).and_then(|to| to.get_mut(..MESSAGE));
+            base::bytes::write(to.ok_or(Errno::FAULT)?, stored).ok_or(Errno::FAULT)?;
         }
         Ok(called)
     }

@@ -16,7 +16,7 @@ use crate::transfer::{SocketChannel, Transfer, Until, Way};
 use crate::wasi::{fdflags, filetype, riflags, rights};
 use abi::net::{Address, BACKLOG, Op, Reply, Request, flag, to_v4, v4};
 use abi::program::{DONTWAIT, SocketAddress, family};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Bytes of an address.
 const ADDRESS: u32 = size_of::<SocketAddress>() as u32;
@@ -26,8 +26,7 @@ type Endpoint = (Address, u16);
 
 /// Reads an address from the program's memory.
 fn endpoint(memory: &GuestMemory<'_>, at: u32) -> Result<Endpoint, Errno> {
-    let bytes: [u8; ADDRESS as usize] = memory.load(at)?;
-    let address = SocketAddress::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+    let address: SocketAddress = memory.load(at)?;
     let [a, b, c, d, ..] = address.address;
     match address.family {
         family::INET => Ok((v4([a, b, c, d]), address.port)),

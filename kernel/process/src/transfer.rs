@@ -206,8 +206,8 @@ impl Buffers {
 /// Returns an entry of a list.
 #[inline]
 fn vector(memory: &Bytes<'_>, list: u32, index: u32) -> Result<Piece, Errno> {
-    let both = u64::from_le_bytes(memory.load(entry(list, index, IOVEC)?)?);
-    Ok(Piece { at: both as u32, length: (both >> 32) as u32 })
+    let [at, length] = memory.load(entry(list, index, IOVEC)?)?;
+    Ok(Piece { at, length })
 }
 
 /// Returns how many bytes the null device moves, which needs neither these nor a service.
