@@ -36,3 +36,10 @@ id! {
 /// Number of cold boots of a domain; messages of an older epoch are stale. Never 0 while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u16);
+
+/// A kernel in one of its lives. Epochs of a kernel rise and are never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Life {
+    pub kernel: DomainId,
+    pub epoch: Epoch,
+}

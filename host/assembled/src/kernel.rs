@@ -11,7 +11,7 @@ use arch::mmu::PageTable;
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Interrupt};
 use base::addr::{PAGE, PhysAddr};
-use base::id::{CoreId, DomainId, Epoch};
+use base::id::{CoreId, DomainId, Epoch, Life};
 use base::port::Stacks;
 use kernel_msg::{Refusal, Request};
 use kernel_node::memory::BootFrames;
@@ -91,10 +91,10 @@ impl Procedures for OurProcedures {
         let Some(kernel) = kernel::get() else { return };
         let is_planted = |broken: Broken| broken.is_set() && control().below(8) == 0;
         if !is_planted(Broken::Lose) {
-            procedures::stream(kernel, from, epoch, payload);
+            procedures::stream(kernel, Life { kernel: from, epoch }, payload);
         }
         if is_planted(Broken::Twice) {
-            procedures::stream(kernel, from, epoch, payload);
+            procedures::stream(kernel, Life { kernel: from, epoch }, payload);
         }
     }
 

@@ -467,6 +467,7 @@ mod tests {
             "versions",
             "versions-rust",
             "versions-movable",
+            "pipes",
             "channels",
             "channels-c",
             "windows",

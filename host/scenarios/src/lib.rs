@@ -57,6 +57,7 @@ mod net;
 mod outside;
 mod overlap;
 mod peers;
+mod pipes;
 mod programs;
 mod reboot;
 mod reference;
@@ -292,6 +293,9 @@ pub const ALL: &[Scenario] = &[
     on("exec.file", "duo", file::executed),
     on("exec.alone", "duo", alone::started),
     on("system.shell", "duo", system::shell),
+    on("pipes.delegated", "duo", pipes::delegated),
+    on("pipes.lost", "duo", pipes::lost),
+    on("pipes.rests", "duo-rest", pipes::rests),
     on("system.down", "duo", system::down),
     nightly("system.reboot", "duo", REBOOT, system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),

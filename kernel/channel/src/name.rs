@@ -1,14 +1,8 @@
 //! Names: of kernels in one life, of channels and ends on all kernels, of ends on this kernel.
 
 use abi::boot::MAX_DOMAINS;
+pub use base::id::Life;
 use base::id::{DomainId, Epoch};
-
-/// A kernel in one of its lives. Epochs of a kernel rise and are never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Life {
-    pub kernel: DomainId,
-    pub epoch: Epoch,
-}
 
 /// A channel, on all kernels and for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,6 +24,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     }
     if interrupt == Interrupt::Doorbell(Vector(kernel.blob.vector_chip as u8)) {
         processes::forget::look_again(kernel);
+        processes::pipes::look_again(kernel);
     }
     interrupts::end(kernel, interrupt);
     prepare_return(kernel, frame);

@@ -3,10 +3,10 @@
 use crate::power::{self, OffError};
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
-use base::id::{CoreId, DomainId, Epoch};
+use base::id::{CoreId, DomainId, Epoch, Life};
 use kernel_msg::{Refusal, Request};
 use kernel_platform::peers::{Procedure, Procedures, with_room};
-use kernel_programs::processes::{forget, light};
+use kernel_programs::processes::{forget, light, pipes};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::procedures;
@@ -42,15 +42,19 @@ impl Procedures for OurProcedures {
         }
     }
 
-    fn stream(&self, from: DomainId, epoch: Epoch, payload: &[u8]) {
-        if let Some(kernel) = kernel::get() {
-            procedures::stream(kernel, from, epoch, payload);
+    fn stream(&self, kernel: DomainId, epoch: Epoch, payload: &[u8]) {
+        let Some(own) = kernel::get() else { return };
+        let from = Life { kernel, epoch };
+        match pipes::is_ours(payload) {
+            true => pipes::hear(own, from, payload),
+            false => procedures::stream(own, from, payload),
         }
     }
 
     fn stream_room(&self, _: DomainId) {
         if let Some(kernel) = kernel::get() {
             procedures::stream_room(kernel);
+            pipes::stream_room(kernel);
         }
     }
 
@@ -101,6 +105,10 @@ fn blockable(
             let _blocked = kernel.peers.will_block(kernel);
             let ran = light::end_here(kernel, request, &payload);
             Ok(ran.to_le_bytes().to_vec())
+        }
+        Procedure::Pipe => {
+            let session = Session::at(kernel, request.level.deeper());
+            pipes::serve(&session, request, &payload)
         }
         Procedure::ForgetLight => {
             let _blocked = kernel.peers.will_block(kernel);

@@ -74,7 +74,9 @@ pub const BULK: Rank = Rank::leaf(63, "bulk memory");
 /// What windows are charged to.
 pub const WINDOWS: Rank = Rank::leaf(65, "charges of windows");
 /// A private pipe.
-pub const PIPES: Rank = Rank::leaf(54, "private pipe");
+pub const PIPES: Rank = Rank::leaf(41, "private pipe");
+/// Ends of private pipes of other kernels.
+pub const FAR_PIPES: Rank = Rank::leaf(41, "far ends of pipes");
 /// The threads of a process.
 pub const THREADS: Rank = Rank::new(58, "threads");
 /// The threads of a process that wait at an address.

@@ -10,6 +10,7 @@
 //! - [`devices`]: the devices that this kernel may use
 //! - [`balloon`]: memory blocks
 //! - [`channels`]: channels between programs
+//! - [`watch`]: waiting for their messages without sleep
 //! - [`twins`]: references into other kernels' images
 #![no_std]
 
@@ -24,5 +25,6 @@ pub mod devices;
 pub mod peers;
 mod platform;
 pub mod twins;
+pub mod watch;
 
 pub use platform::Platform;

@@ -36,6 +36,7 @@ use kernel_sched::{ThreadId, WaitQueue};
 pub use calls::{CallFailure, Terms};
 use handlers::{Blocked, Handlers};
 pub use procedure::{Procedure, Procedures, with_room};
+pub use streams::Execute;
 
 /// One other kernel.
 pub struct Peer {
@@ -212,10 +213,15 @@ impl Peers {
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
             self.serve_stream(peer, &mut scratch.request, &mut |from, epoch, payload| {
-                if let Some(procedures) = self.procedures() {
-                    procedures.stream(from, epoch, payload);
-                }
+                self.execute(from, epoch, payload);
             });
+        }
+    }
+
+    /// Executes a message of a stream in the usual way. For a caller of [`Peers::hear_streams`].
+    pub fn execute(&self, from: DomainId, epoch: Epoch, payload: &[u8]) {
+        if let Some(procedures) = self.procedures() {
+            procedures.stream(from, epoch, payload);
         }
     }
 

@@ -84,10 +84,15 @@ impl Process {
         self.environment.add(from.environment)?;
         for file in from.passed() {
             let is_wanted = file.preopen.is_some_and(|it| from.folders.has(it.name));
-            if !folders && !is_wanted && file.object.is_directory(system)? {
-                continue;
-            }
             let dup = file.object.dup(system)?;
+            if !folders && !is_wanted {
+                let is_directory = dup.is_directory(system);
+                if !matches!(is_directory, Ok(false)) {
+                    dup.close(system)?;
+                    is_directory?;
+                    continue;
+                }
+            }
             let given = (file.rights, file.inheriting);
             self.give_object(system, file.descriptor, dup, given, file.preopen)?;
         }

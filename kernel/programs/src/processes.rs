@@ -39,7 +39,7 @@ pub mod light;
 mod lives;
 mod moves;
 mod passage;
-mod pipes;
+pub mod pipes;
 mod place;
 mod reports;
 mod sockets;
@@ -76,7 +76,7 @@ use kernel_services::services::{Patience, ServiceFailure};
 use kernel_services::session::Session;
 use moves::Journey;
 pub use moves::move_to;
-use pipes::Pipes;
+use pipes::{Census, Pipes};
 pub use place::{describe, lacking, place};
 use threads::{Beginning, Thread, Threads};
 
@@ -345,8 +345,8 @@ impl Processes {
         self.programs.get()
     }
 
-    /// Returns the number of private pipes, and how many have moved to the file service.
-    pub fn pipes(&self) -> (usize, u64) {
+    /// Returns what there is of private pipes.
+    pub fn pipes(&self) -> Census {
         self.pipes.census()
     }
 
@@ -488,6 +488,9 @@ pub fn start(kernel: &'static Kernel) {
     let tends = || kernel.scheduler.spawn("turns", PRIORITY_SERVE, None, light::keep, 0);
     if kernel.peers.exist() && tends().is_err() {
         kernel_node::log!("no memory for the thread that tends light threads");
+    }
+    if kernel.peers.exist() && kernel.spawn("pipes", None, pipes::keep, 0).is_err() {
+        kernel_node::log!("no memory for the thread that tends pipes of other kernels");
     }
     if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
         kernel_node::log!("no memory for the thread that reports what processes use");

@@ -5,9 +5,8 @@ use crate::kernel::Kernel;
 use crate::{duty, power};
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use alloc::vec::Vec;
-use base::id::{DomainId, Epoch};
+use base::id::Life;
 use kernel_msg::{Refusal, Request};
-use kernel_platform::channels::Life;
 use kernel_platform::peers::{Procedure, with_room};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,8 +29,7 @@ pub fn urgent(
 }
 
 /// Executes a message of a peer's stream.
-pub fn stream(kernel: &Kernel, from: DomainId, epoch: Epoch, payload: &[u8]) {
-    let from = Life { kernel: from, epoch };
+pub fn stream(kernel: &Kernel, from: Life, payload: &[u8]) {
     kernel.channels.heard(kernel, &kernel.peers, from, payload);
 }
 

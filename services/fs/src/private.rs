@@ -8,22 +8,33 @@
 //!    `---both ends closed------------------------------------'
 //! ```
 //!
-//! Contract: only its kernel knows the handles of a private pipe; [`is_private`] tells them from
-//! the service's. Duplicates share one number and are counted. A request that is not supported
-//! here, or that comes from another kernel, makes the pipe *leave*: it becomes a pipe of the
+//! Contract: only the kernel that made it knows what the handles of a private pipe mean, and one
+//! other kernel, which has it executed there ([`delegated`], [`far`]). [`is_private`] tells them
+//! from the service's. Duplicates share one number and are counted. A request that is not supported
+//! here, or that comes from a third kernel, makes the pipe *leave*: it becomes a pipe of the
 //! service with the bytes that are in it, and its handles refer to that one. Programs notice no
 //! difference except in time. Nothing here waits or sends requests: the kernel does, and it holds
 //! one lock per pipe.
+
+mod delegated;
+pub mod far;
+pub mod wire;
 
 use crate::vfs::length;
 use crate::vfs::opening::SETTABLE;
 use crate::vfs::pipe::Pipe;
 use abi::fs::{Errno, Op, Reply, Request, flag};
+use abi::quota::{Budget, Quota};
+use base::id::{DomainId, Epoch, Life};
+pub use delegated::{ASKS, Answered, Fault, Released};
 
-/// Set in handles of private pipes only.
+/// Set in handles of private pipes only. Below it: the kernel that made the pipe, its epoch, a
+/// number, the pipe's place, and the side.
 const PRIVATE: u64 = 1 << 63;
-/// Number of bits of the pipe's index.
-const PLACE_BITS: u32 = 16;
+const KERNEL_AT: u32 = 49;
+const EPOCH_AT: u32 = 33;
+const NUMBER_AT: u32 = 9;
+const PLACE_AT: u32 = 1;
 
 /// Returns whether this is a handle of a private pipe.
 #[inline]
@@ -34,7 +45,16 @@ pub fn is_private(handle: u64) -> bool {
 /// Returns the index of its pipe.
 #[inline]
 pub fn place(handle: u64) -> usize {
-    (handle >> 1) as usize & ((1 << PLACE_BITS) - 1)
+    (handle >> PLACE_AT) as usize & ((1 << (NUMBER_AT - PLACE_AT)) - 1)
+}
+
+/// Returns the kernel that made its pipe.
+#[inline]
+pub fn home(handle: u64) -> Life {
+    Life {
+        kernel: DomainId((handle >> KERNEL_AT) as u8),
+        epoch: Epoch((handle >> EPOCH_AT) as u16),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +124,8 @@ pub struct Parcel {
     pipe: Pipe,
     /// Flags of both ends.
     pub flags: [u16; 2],
+    /// What it is charged to.
+    pub quota: Quota,
 }
 
 impl Parcel {
@@ -113,13 +135,18 @@ impl Parcel {
     }
 }
 
+/// The quota of the system.
+const SYSTEM: Quota = Quota { tree: Budget::of_word(0), branch: Budget::of_word(0) };
+
 /// A slot for one private pipe.
 #[derive(Debug)]
 pub struct PrivatePipe {
-    /// Counts the pipes that used this slot.
-    generation: u32,
+    /// The handle of its read end, the last one's if there is no pipe; 0 before the first one.
+    name: u64,
     state: State,
     ends: [End; 2],
+    quota: Quota,
+    guest: delegated::Guest,
 }
 
 impl Default for PrivatePipe {
@@ -132,12 +159,18 @@ impl PrivatePipe {
     /// Creates an empty slot.
     pub const fn new() -> PrivatePipe {
         let end = End { handles: 0, flags: 0 };
-        PrivatePipe { generation: 0, state: State::Free, ends: [end; 2] }
+        PrivatePipe {
+            name: 0,
+            state: State::Free,
+            ends: [end; 2],
+            quota: SYSTEM,
+            guest: delegated::Guest::none(),
+        }
     }
 
-    /// Returns whether there is no pipe.
+    /// Returns whether there is no pipe, and nothing left to do for the last one.
     pub fn is_free(&self) -> bool {
-        matches!(self.state, State::Free)
+        matches!(self.state, State::Free) && self.guest.is_done()
     }
 
     /// Returns whether there is a pipe and it has not left.
@@ -145,21 +178,22 @@ impl PrivatePipe {
         matches!(self.state, State::Here(_))
     }
 
-    /// Creates a pipe in this slot, which must be free and has index `place`. The reply is that of
-    /// [`Op::Pipe`].
-    pub fn open(&mut self, place: usize, flags: u16) -> Reply {
-        debug_assert!(self.is_free() && place < 1 << PLACE_BITS);
-        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        self.state = State::Here(Pipe::open());
+    /// Creates a pipe of kernel `me` in this slot, which must be free and has index `place`. If it
+    /// leaves, it is charged to `quota`. The reply is that of [`Op::Pipe`].
+    pub fn open(&mut self, me: Life, place: usize, flags: u16, quota: Quota) -> Reply {
+        debug_assert!(self.is_free() && place < 1 << (NUMBER_AT - PLACE_AT));
+        let number = (self.name >> NUMBER_AT).wrapping_add(1) & ((1 << (EPOCH_AT - NUMBER_AT)) - 1);
+        let life = u64::from(me.kernel.0) << KERNEL_AT | u64::from(me.epoch.0) << EPOCH_AT;
+        self.name = PRIVATE | life | number << NUMBER_AT | (place as u64) << PLACE_AT;
+        (self.state, self.quota) = (State::Here(Pipe::open()), quota);
+        self.guest.begin();
         self.ends = [flag::READ, flag::WRITE].map(|way| End { handles: 1, flags: way | flags });
-        let name = u64::from(self.generation) << (PLACE_BITS + 1) | (place as u64) << 1 | PRIVATE;
-        Reply { handle: name, other: name | 1, ..Reply::default() }
+        Reply { handle: self.name, other: self.name | 1, ..Reply::default() }
     }
 
     fn knows(&self, handle: u64) -> bool {
-        let generation = (handle & !PRIVATE) >> (PLACE_BITS + 1);
         let end = self.ends[Side::of(handle) as usize];
-        generation == u64::from(self.generation) && end.handles != 0 && !self.is_free()
+        handle & !1 == self.name && end.handles != 0 && !matches!(self.state, State::Free)
     }
 
     /// Handles a request for one of its handles. A request that must wait changes nothing.
@@ -273,7 +307,7 @@ impl PrivatePipe {
         }
         let flags = self.ends.map(|end| end.flags);
         match core::mem::replace(&mut self.state, State::Leaving) {
-            State::Here(pipe) => Some(Parcel { pipe, flags }),
+            State::Here(pipe) => Some(Parcel { pipe, flags, quota: self.quota }),
             _ => None,
         }
     }

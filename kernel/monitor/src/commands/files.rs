@@ -63,8 +63,9 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let [here, away, for_others, parked] = line.counts;
         writeln!(out, "{usage:<20} {here}/{away}/{for_others}/{parked}")?;
     }
-    let (here, left) = processes::get().map_or((0, 0), Processes::pipes);
-    writeln!(out, "  private pipes: {here}; {left} have left to be shared")?;
+    let pipes = processes::get().map(Processes::pipes).unwrap_or_default();
+    write!(out, "  private pipes: {}, {} of them delegated; ", pipes.here, pipes.delegated)?;
+    writeln!(out, "{} have left to be shared; {} ends elsewhere", pipes.left, pipes.far)?;
     if let Some(coherence) = &kernel.coherence {
         let [faults, sent, given, cleaned, thrashed, broken] = coherence.counts();
         write!(out, "  shared memory: {faults} faults, {sent} messages, {given} pages given up, ")?;

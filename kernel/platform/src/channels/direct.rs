@@ -2,32 +2,21 @@
 //! for them without sleep.
 //!
 //! Contract: as in [`super::plain`]. Between two settled ends ([`kernel_channel::Settled`]) such a
-//! message goes straight into the stream, and from there to the thread that waits for it. A thread
-//! that waits for a message of another kernel *watches*: for [`WATCH_NS`] it takes messages out of
-//! the streams itself. Its core attends meanwhile, so the peers do not ring. It is a thread like
-//! others: interrupts are handled between two looks, and it stops when another one is ready.
+//! message goes straight into the stream, and from there to the thread that waits for it, which
+//! [watches](crate::watch).
 
 use super::contracts::permits_fields;
-use super::stream::{put_plain, split_plain};
+use super::stream::{is_ours, put_plain, split_plain};
 use super::{Channels, State};
 use crate::peers::Peers;
+use crate::watch::watch;
 use arch::lock::Guard;
-use arch::time::local_ns;
 use base::id::DomainId;
 use kernel_channel::{EndId, Life};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Called, Known};
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
-
-/// How long a thread watches. A program on another kernel that answers at once does so in this
-/// time: in the lab a short call takes less than 40 us, and 62 us if both sides sleep. A longer
-/// wait costs so much time of a core that would have slept.
-const WATCH_NS: u64 = 50_000;
-/// Before one look in so many, interrupts are handled.
-const OFTEN: u32 = 4;
-/// One look in so many is for everything that may have come, and for other threads.
-const SELDOM: u32 = 16;
 
 /// An end, the tag and fields of a message, and room for those of the answer.
 type Call<'a> = (u64, (u16, &'a [u8]), &'a mut [u8]);
@@ -118,38 +107,20 @@ impl Channels {
         if !may_watch || !self.state.lock().table.is_far(id) {
             return false;
         }
-        let (thread, began) = (node.scheduler.current(), local_ns());
+        let thread = node.scheduler.current();
         // This thread looks for itself.
         let wake = |woken: ThreadId| {
             if woken != thread {
                 node.scheduler.wake(woken)
             }
         };
-        handoff.breathe();
-        let (mut round, mut has_heard): (u32, bool) = (0, false);
-        loop {
-            round = round.wrapping_add(1);
-            // What was heard may have taken long.
-            let is_seldom = round.is_multiple_of(SELDOM) || has_heard;
-            let is_often = round % OFTEN == 1 || has_heard;
-            if is_often {
-                handoff.breathe();
-                node.attendance.enter(&node.own_page);
+        let mut hear = |kernel, epoch, payload: &[u8]| {
+            if is_ours(payload) {
+                return self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
             }
-            has_heard = peers.hear_streams(&mut |kernel, epoch, payload| {
-                self.hear((node, peers), Life { kernel, epoch }, payload, &wake);
-            });
-            if is_seldom {
-                peers.poll(node);
-            }
-            if (has_heard || is_seldom) && !self.state.lock().rest.seats.waits(id, thread.token()) {
-                return true;
-            }
-            let is_over = is_often && local_ns().wrapping_sub(began) > WATCH_NS;
-            if is_over || is_seldom && node.scheduler.has_ready() {
-                return false;
-            }
-            arch::cpu::relax();
-        }
+            peers.execute(kernel, epoch, payload);
+        };
+        let is_over = || !self.state.lock().rest.seats.waits(id, thread.token());
+        watch((node, peers), handoff, &mut hear, is_over)
     }
 }

@@ -5,6 +5,7 @@
 //!   1, ticket                                                              no child wants this end
 //!   2, id, secret, fate                                                    what becomes of a block
 //!   3 | words of `kernel_channel::wire::Plain`, the fields                 one without ends
+//!   4 and others                                                           not about channels
 //! ```
 //! The number of words has bit 32, and the first plain word bit 8, if the name of a block comes
 //! before the fields. If that is in its message, it comes after them.
@@ -36,6 +37,12 @@ const _: () = assert!(LONGEST <= MAX_PAYLOAD);
 pub struct Buffers {
     pub words: Box<[u64; WORDS]>,
     pub bytes: Box<[u8; LONGEST]>,
+}
+
+/// Returns whether a message is about channels, by its lowest 16 bits.
+#[inline]
+pub fn is_ours(payload: &[u8]) -> bool {
+    payload.first_chunk().is_none_or(|kind| u16::from_le_bytes(*kind) <= PLAIN as u16)
 }
 
 /// Reads a message without ends, and the bytes after it. Returns whether these begin with the name

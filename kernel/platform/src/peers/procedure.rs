@@ -45,6 +45,9 @@ pub enum Procedure {
     /// Answered when this kernel knows the homes that the caller has published
     /// ([`abi::homes::Homes`]).
     LookAtHomes = 16,
+    /// Executes a request for a private pipe of this kernel, an end of which the caller's programs
+    /// use (`fs::private::wire`).
+    Pipe = 17,
 }
 
 impl Procedure {
@@ -66,6 +69,7 @@ impl Procedure {
         Procedure::FetchBlock,
         Procedure::LendBlock,
         Procedure::LookAtHomes,
+        Procedure::Pipe,
     ];
 
     /// Returns how the procedure is executed.
@@ -130,7 +134,7 @@ mod tests {
         for &procedure in Procedure::ALL {
             assert_eq!(Procedure::from_code(procedure as u16), Ok(procedure));
         }
-        for code in [0, 17, u16::MAX] {
+        for code in [0, 18, u16::MAX] {
             assert_eq!(Procedure::from_code(code), Err(Refusal::NoSuchProc));
         }
         let nest = Procedure::from_code(3);

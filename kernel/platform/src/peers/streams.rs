@@ -12,14 +12,14 @@
 
 use super::{Peer, Peers};
 use abi::msg::{LAYOUT, MAX_PAYLOAD};
-use base::id::{DomainId, Epoch};
+use base::id::{DomainId, Epoch, Life};
 use kernel_msg::{CallError, Class};
 
 /// The number of the procedure in a message of a stream. It has no meaning.
 const NO_PROCEDURE: u16 = 0;
 
 /// Executes a message of a peer's stream: of this peer, in this epoch.
-pub(super) type Execute<'a> = &'a mut dyn FnMut(DomainId, Epoch, &[u8]);
+pub type Execute<'a> = &'a mut dyn FnMut(DomainId, Epoch, &[u8]);
 
 impl Peers {
     /// Returns whether a payload of `bytes` can be sent to peer `id` now. If not, but later in this
@@ -49,6 +49,12 @@ impl Peers {
             peer.server.lock().lose(epoch);
             peer.distrust(epoch);
         }
+    }
+
+    /// Returns whether a life of another kernel is over: it has died, or violated the protocol.
+    pub fn is_over(&self, life: Life) -> bool {
+        let session = self.peer(life.kernel).and_then(|peer| peer.caller.lock().peer());
+        session != Some(life.epoch)
     }
 
     /// Executes what has arrived in the stream of `peer`, at most one ring's worth, and notifies

@@ -35,7 +35,7 @@ use kernel_process::authority::{Authority, Rights, open_directory};
 use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
-use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
+use kernel_process::{Errno as WasiErrno, Halt, Installed, Object, Process, System};
 use kernel_sched::PRIORITY_PROGRAM;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
@@ -254,11 +254,18 @@ impl Guest {
         let mut objects = Vec::new();
         process.table().each(&mut |number, it| objects.push((number, it.object)));
         for (number, object) in objects {
-            let there = object.at(self, peer.0.into()).map_err(errno)?;
+            // A private pipe leaves.
+            let there = match object {
+                Object::File(handle) => {
+                    let handle = self.for_others(handle).map_err(|_| Errno::Intr)?;
+                    Object::File(handle.map_err(|why| errno(WasiErrno::from(why).into()))?)
+                }
+                other => other.at(self, peer.0.into()).map_err(errno)?,
+            };
             if there == object {
                 continue;
             }
-            // A private pipe that has left: its own handles are for all that have used it.
+            // Its own handles are for all that have used it.
             let own = there.dup(self).map_err(errno)?;
             let changed = process.table().change(number, |it| {
                 it.object = own;

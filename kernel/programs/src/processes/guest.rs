@@ -8,18 +8,22 @@
 //! are charged to the process's quota (`abi::quota`).
 
 mod engine;
+mod table;
 
+use super::pipes::Wrote;
 use super::threads::Thread;
-use super::{LocalProcess, Processes, ask, moves, reports, turns};
+use super::{LocalProcess, Processes, moves, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use abi::fs::{self, Errno as FileError};
 use abi::net;
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
+use base::id::{DomainId, Life};
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_msg::endpoint::peer_epoch;
 use kernel_process::polls::Polls;
 use kernel_process::{Errno as WasiErrno, Interrupted, System, Wait, moved};
 use kernel_services::idle;
@@ -52,6 +56,8 @@ pub struct Guest {
     waits_for_others: bool,
     /// What it was on the kernel that it comes from, until it is loaded.
     arrival: Option<Arc<Arrived>>,
+    /// What the thread has written to pipes of other kernels.
+    pub(super) wrote: Wrote,
 }
 
 impl Guest {
@@ -72,6 +78,7 @@ impl Guest {
             refusal: None,
             waits_for_others: false,
             arrival: None,
+            wrote: Wrote::default(),
         }
     }
 
@@ -265,49 +272,6 @@ impl Guest {
     }
 }
 
-impl Guest {
-    /// Makes a request to the process table. A caller that waits for children does not notice a
-    /// restart of the table: it gets their ends as soon as all kernels have reported.
-    fn ask_processes(
-        &self,
-        request: process::Request,
-        bulk: &mut [u8],
-    ) -> Result<process::Reply, Interrupted> {
-        // A child that is being started is not abandoned because its parent moves.
-        let waits = request.op == process::Op::Wait as u16;
-        let moves = waits || request.op == process::Op::Move as u16;
-        let journey = &self.life.journey;
-        let is_stopped = || self.is_stopped() || moves && journey.is_called_away();
-        loop {
-            let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
-            let reply = match answer {
-                Ok(reply) => reply.ok_or(Interrupted)?,
-                Err(_) => return Ok(process::Reply::error(Errno::Io)),
-            };
-            if !waits
-                || !reports::must_ask_again(
-                    &self.session,
-                    self.processes,
-                    &self.life,
-                    &request,
-                    &reply,
-                )
-            {
-                return Ok(reply);
-            }
-            self.pause(arch::time::soc_time() + reports::PAUSE_NS)?;
-        }
-    }
-
-    /// Sleeps until `deadline`, unless the process must end or is to move.
-    fn pause(&self, deadline: u64) -> Result<(), Interrupted> {
-        let must_return = || self.must_end_wait();
-        let scheduler = &self.session.kernel.scheduler;
-        self.thread.sleep(scheduler, deadline, must_return);
-        if must_return() { Err(Interrupted) } else { Ok(()) }
-    }
-}
-
 /// Touches as much of `bulk` as one request to the file service uses. Returns false without memory.
 #[inline]
 fn touch(bulk: &[u8]) -> bool {
@@ -415,10 +379,14 @@ impl System for Guest {
         kernel: u16,
         handle: u64,
     ) -> Result<Result<u64, FileError>, Interrupted> {
-        if usize::from(kernel) == self.kernel().me.index() {
+        let (own, to) = (self.kernel(), DomainId(kernel as u8));
+        if to == own.me {
             return Ok(Ok(handle));
         }
-        self.for_others(handle)
+        match peer_epoch(own.soc.state_word(to)) {
+            Some(epoch) => self.for_child(Life { kernel: to, epoch }, handle),
+            None => self.for_others(handle),
+        }
     }
 
     fn place(

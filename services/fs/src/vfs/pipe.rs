@@ -84,6 +84,12 @@ impl Pipe {
         Some(length)
     }
 
+    /// Drops bytes that were taken from [`Pipe::all`]. For a pipe without end marks.
+    pub fn skip(&mut self, count: usize) {
+        debug_assert!(self.ends.is_empty());
+        self.data.drain(..count.min(self.data.len()));
+    }
+
     /// Returns whether a write of `length` bytes can go directly to the only waiting reader, which
     /// takes `room` bytes.
     pub fn is_answer(&self, length: usize, room: usize) -> bool {

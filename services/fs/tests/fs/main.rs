@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod delegated;
 mod ext2;
 mod handles;
 mod held;

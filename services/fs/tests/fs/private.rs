@@ -2,13 +2,16 @@
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Reply, Request, flag};
+use abi::quota::Quota;
+use base::id::{DomainId, Epoch, Life};
 use base::prng::Prng;
-use fs::private::{Answer, PrivatePipe, is_private, place};
+use fs::private::{Answer, PrivatePipe, home, is_private, place};
 use fs::vfs::pipe::CAPACITY;
 use share::Event;
 
-/// Index of the pipe in these tests.
+/// Index of the pipe in these tests, and the kernel that has it.
 const PLACE: usize = 77;
+const ME: Life = Life { kernel: DomainId(2), epoch: Epoch(300) };
 
 /// A kernel with one private pipe, and its file service.
 struct Kernel {
@@ -20,7 +23,7 @@ struct Kernel {
 impl Kernel {
     fn new() -> (Kernel, [u64; 2]) {
         let mut pipe = PrivatePipe::new();
-        let made = pipe.open(PLACE, 0);
+        let made = pipe.open(ME, PLACE, 0, Quota::default());
         let kernel = Kernel { solo: Solo::new(1 << 20), pipe, left: 0 };
         (kernel, [made.handle, made.other])
     }
@@ -135,10 +138,11 @@ fn a_private_pipe_behaves_like_one_of_the_service() {
 fn handles_of_closed_pipes_are_bad() {
     let (mut kernel, ends) = Kernel::new();
     assert!(ends.into_iter().all(|end| is_private(end) && place(end) == PLACE));
+    assert!(ends.into_iter().all(|end| home(end) == ME));
     for end in ends {
         kernel.ask(Request::new(Op::Close, end), &mut []).unwrap();
     }
-    let next = kernel.pipe.open(PLACE, 0);
+    let next = kernel.pipe.open(ME, PLACE, 0, Quota::default());
     for end in ends {
         assert_ne!(end, next.handle);
         for op in [Op::Close, Op::Dup, Op::Stat, Op::Read, Op::Poll] {
