@@ -58,6 +58,7 @@ pub struct Pipes {
     left: AtomicU64,
     /// Ends of other kernels' pipes, and threads that wait for answers about them.
     far: Lock<Far>,
+    has_far: AtomicBool,
     answered: WaitQueue,
     /// The places of pipes that another kernel may use, one bit each.
     delegated: AtomicU64,
@@ -99,6 +100,7 @@ impl Pipes {
             places: (0..PIPES).map(place).collect(),
             left: AtomicU64::new(0),
             far: Lock::new(kernel_node::ranks::FAR_PIPES, Far::new()),
+            has_far: AtomicBool::new(false),
             answered: WaitQueue::new(),
             delegated: AtomicU64::new(0),
             resting: AtomicU64::new(0),

@@ -55,12 +55,8 @@ pub(super) fn answer(kernel: &Kernel, place: &Place, pipe: &mut PrivatePipe) -> 
 /// Wakes a kernel that was sent something, if it rests. For a thread.
 pub(super) fn wake(kernel: &Kernel, guest: Option<DomainId>) {
     if let Some(guest) = guest {
-        wake_one(kernel, guest);
+        kernel.peers.wake_sleeper(kernel, guest);
     }
-}
-
-fn wake_one(kernel: &Kernel, guest: DomainId) {
-    kernel.peers.wake_sleeper(kernel, guest);
 }
 
 /// Handles a message of another kernel's stream.
@@ -96,7 +92,7 @@ pub fn stream_room(kernel: &Kernel) {
 
 /// Reports that a kernel may have died. From any context.
 pub fn look_again(kernel: &Kernel) {
-    if let Some(pipes) = pipes() {
+    if let Some(pipes) = pipes().filter(|pipes| pipes.may_be_shared()) {
         pipes.call_keeper(kernel);
     }
 }
@@ -136,6 +132,11 @@ impl Pipes {
     pub(super) fn call_keeper(&self, kernel: &Kernel) {
         self.is_due.store(true, Ordering::Release);
         self.keeper.wake_all(&kernel.scheduler);
+    }
+
+    /// Returns whether another kernel may use a pipe of this one, or this one a pipe of another.
+    fn may_be_shared(&self) -> bool {
+        self.delegated.load(Ordering::Relaxed) != 0 || self.has_far.load(Ordering::Relaxed)
     }
 
     /// Notes that another kernel may use a pipe, which is locked.
@@ -228,8 +229,12 @@ impl Pipes {
     /// sent something, and closes handles whose last use is over. What waits comes last.
     fn tend(&self, kernel: &Kernel, at_service: AtService<'_>) {
         let is_dead = |life| kernel.peers.is_over(life);
-        let mut wake = |thread| kernel.scheduler.wake(ThreadId::from_token(thread));
-        self.far.lock().kernels_died(is_dead, &mut wake);
+        let mut end_wait = |thread| kernel.scheduler.wake(ThreadId::from_token(thread));
+        {
+            let mut far = self.far.lock();
+            far.kernels_died(is_dead, &mut end_wait);
+            self.has_far.store(far.count() != 0, Ordering::Relaxed);
+        }
         for place in self.delegated() {
             if place.pipe.lock().forget_guest(is_dead) {
                 place.wake_both(kernel);
@@ -237,7 +242,7 @@ impl Pipes {
         }
         let resting = self.resting.swap(0, Ordering::Relaxed);
         let is_sent = |peer: &DomainId| resting >> peer.0 & 1 != 0;
-        kernel.peers.ids().filter(is_sent).for_each(|peer| wake_one(kernel, peer));
+        kernel.peers.ids().filter(is_sent).for_each(|peer| wake(kernel, Some(peer)));
         for (at, place) in self.places.iter().enumerate() {
             let bit = 1 << at;
             if self.delegated.load(Ordering::Relaxed) & bit == 0 {

@@ -9,9 +9,10 @@
 //! and waits for the answer: it has either nothing, or what was read. The home answers that at
 //! once, or dies.
 
-use super::{Guest, Way};
+use super::{Guest, Pipes, Way};
 use abi::fs::{Errno, Op, Reply, Request};
 use base::id::Life;
+use core::sync::atomic::Ordering;
 use fs::private::far::{Added, Closed, Place, Room};
 use fs::private::wire::{Ask, Called, LONGEST, MOST, Message, Outcome};
 use fs::private::{self, Side};
@@ -58,6 +59,14 @@ impl Wrote {
 
 /// How often an ask without room is sent again before the pipe leaves instead.
 const TRIES: u32 = 8;
+
+impl Pipes {
+    fn add_far(&self, handle: u64) -> Added {
+        let mut far = self.far.lock();
+        self.has_far.store(true, Ordering::Relaxed);
+        far.add(handle)
+    }
+}
 
 impl Guest {
     /// Executes a request for an end of another kernel's pipe.
@@ -167,7 +176,7 @@ impl Guest {
         if called.reply.error != 0 {
             return called.reply;
         }
-        let added = self.processes.pipes.far.lock().add(handle);
+        let added = self.processes.pipes.add_far(handle);
         if self.kernel().peers.is_over(home) {
             // Perhaps its ends were lost before this one was added.
             self.processes.pipes.call_keeper(self.kernel());
