@@ -11,8 +11,8 @@
 //! ```
 //! The home is busy if it ends at least [`SMALL`] transfers in `home_first_ns`, judged by those
 //! that it has ended since this kernel's last transfer began. The engine's words tell that, so it
-//! takes no step and no page. A home that rests, copies large blocks, or
-//! has been dead for a moment is not busy.
+//! takes no step and no page. A home that rests, copies large blocks, or has been dead for a moment
+//! is not busy.
 
 /// Transfers of a busy home in the time that others wait.
 const SMALL: u64 = 16;

@@ -42,7 +42,7 @@ pub(super) struct Guest {
     over: [Option<u64>; 2],
 }
 
-/// The guest has violated the protocol.
+/// The other kernel has violated the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 

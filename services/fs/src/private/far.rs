@@ -12,8 +12,8 @@
 //! home answers at once). So no bytes are lost that a thread has not received. Nothing here waits
 //! or sends: the kernel does.
 
-use super::ASKS;
 use super::wire::{MOST, Outcome};
+use super::{ASKS, Fault};
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -86,10 +86,6 @@ pub enum Room {
     Read(u32),
     Write(u32),
 }
-
-/// The home has violated the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault;
 
 /// The ends, and what was asked of their homes.
 #[derive(Debug)]

@@ -57,8 +57,8 @@ impl Wrote {
     }
 }
 
-/// How often an ask without room is sent again before the pipe leaves instead.
-const TRIES: u32 = 8;
+/// How often an ask finds no room before the pipe leaves instead.
+const TRIES: u32 = 9;
 
 impl Pipes {
     fn add_far(&self, handle: u64) -> Added {
@@ -153,13 +153,18 @@ impl Guest {
 
     /// Notes that an end is at the file service, under a handle of the home's.
     fn moved(&mut self, home: Life, handle: u64, elsewhere: u64) -> Result<(), Errno> {
-        let own = self.at_service(Request::new(Op::Dup, elsewhere), &mut [])?.handle;
+        let own = self.dup_at_service(elsewhere)?.handle;
         let uses = self.processes.pipes.far.lock().moved(handle, own);
         match uses {
             Some(uses) => self.tell_over(home, handle, uses),
             None => self.close_at_service(own),
         }
         Ok(())
+    }
+
+    /// Makes a handle of this kernel of one of the file service that the home has.
+    fn dup_at_service(&mut self, elsewhere: u64) -> Result<Reply, Errno> {
+        self.at_service(Request::new(Op::Dup, elsewhere), &mut [])
     }
 
     /// Duplicates a handle that a process of the home has passed on.
@@ -169,9 +174,8 @@ impl Guest {
             Ok(called) => called,
             Err(why) => return Reply::error(why),
         };
-        let dup = Request::new(Op::Dup, called.elsewhere);
         if called.elsewhere != 0 {
-            return self.at_service(dup, &mut []).unwrap_or_else(Reply::error);
+            return self.dup_at_service(called.elsewhere).unwrap_or_else(Reply::error);
         }
         if called.reply.error != 0 {
             return called.reply;
@@ -194,8 +198,7 @@ impl Guest {
         match self.call(home, Request::new(Op::Poll, handle)) {
             Ok(Called { elsewhere: 0, .. }) => Reply::error(Errno::Nfile),
             Ok(Called { elsewhere, .. }) => {
-                let dup = Request::new(Op::Dup, elsewhere);
-                self.at_service(dup, &mut []).unwrap_or_else(Reply::error)
+                self.dup_at_service(elsewhere).unwrap_or_else(Reply::error)
             }
             Err(why) => Reply::error(why),
         }
@@ -219,11 +222,17 @@ impl Guest {
 
     /// Tells the home that uses of an end are over.
     fn tell_over(&mut self, home: Life, handle: u64, uses: u32) {
-        while uses != 0 && !self.tell(home, &Message::Ask { id: 0, handle, ask: Ask::Close(uses) })
-        {
-            let soon = arch::time::soc_time() + AGAIN_NS;
-            self.kernel().scheduler.sleep_until(soon);
+        let message = Message::Ask { id: 0, handle, ask: Ask::Close(uses) };
+        while uses != 0 && !self.tell_or_pause(home, &message) {}
+    }
+
+    /// Sends a message to the home of an end. Returns false after a pause, if there is no room.
+    fn tell_or_pause(&self, home: Life, message: &Message<'_>) -> bool {
+        let is_sent = self.tell(home, message);
+        if !is_sent {
+            self.kernel().scheduler.sleep_until(arch::time::soc_time() + AGAIN_NS);
         }
+        is_sent
     }
 
     /// Sends a message to the home of an end. Returns false if there is no room.
@@ -264,14 +273,8 @@ impl Guest {
         };
         let (pipes, thread) = (&self.processes.pipes, self.kernel().scheduler.current().token());
         let Some(id) = pipes.far.lock().ask(handle, thread, room) else { return Ok(None) };
-        let mut is_sent = self.tell(home, &Message::Ask { id, handle, ask });
-        for _ in 0..TRIES {
-            if !is_sent {
-                self.kernel().scheduler.sleep_until(arch::time::soc_time() + AGAIN_NS);
-                is_sent = self.tell(home, &Message::Ask { id, handle, ask });
-            }
-        }
-        if !is_sent {
+        let message = Message::Ask { id, handle, ask };
+        if !(0..TRIES).any(|_| self.tell_or_pause(home, &message)) {
             let closed = pipes.far.lock().forget(id);
             self.after(handle, closed);
             return Ok(None);
