@@ -10,11 +10,11 @@
 mod engine;
 mod table;
 
-use super::pipes::Wrote;
 use super::threads::Thread;
 use super::{LocalProcess, Processes, moves, turns};
 use crate::moves::Arrived;
 use crate::programs;
+use ::fs::private::far::Wrote;
 use abi::fs::{self, Errno as FileError};
 use abi::net;
 use abi::process::{self, Errno};

@@ -23,7 +23,6 @@ use arch::lock::Lock;
 use base::id::Life;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use delegated::{hear, keep, look_again, serve, stream_room};
-pub use far::Wrote;
 use fs::private::far::Far;
 pub use fs::private::wire::is_ours;
 use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};

@@ -13,7 +13,7 @@
 //! or sends: the kernel does.
 
 use super::wire::{MOST, Outcome};
-use super::{ASKS, Fault};
+use super::{ASKS, Fault, Side};
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,6 +23,35 @@ use base::id::Life;
 const ENDS: usize = 64;
 /// The most asks without an answer.
 const PLACES: usize = 32;
+
+/// After so many writes to an end, each at most [`SOON_NS`] after the one before, a thread
+/// continues to write.
+const MANY: u32 = 8;
+const SOON_NS: u64 = 1_000_000;
+
+/// The last writes of a thread to an end, since it has read one.
+#[derive(Debug, Default)]
+pub struct Wrote {
+    handle: u64,
+    count: u32,
+    /// When the last one was.
+    at: u64,
+}
+
+impl Wrote {
+    /// Notes a read or a write. Returns whether the thread continues to write, without waiting for
+    /// anything: then the file service is better, which delays wakes.
+    pub fn continues(&mut self, handle: u64, side: Side, now_ns: u64) -> bool {
+        let is_next = self.handle == handle && now_ns.wrapping_sub(self.at) < SOON_NS;
+        let count = match side {
+            Side::Reader => 0,
+            Side::Writer if is_next => self.count + 1,
+            Side::Writer => 1,
+        };
+        *self = Wrote { handle, count, at: now_ns };
+        count > MANY
+    }
+}
 
 /// Where an end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

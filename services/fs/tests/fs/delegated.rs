@@ -4,9 +4,9 @@ mod world;
 
 use abi::fs::{Errno, Op, Request, flag};
 use base::id::{DomainId, Epoch, Life};
-use fs::private::Answer;
-use fs::private::far::{Added, Closed, Far, Room};
+use fs::private::far::{Added, Closed, Far, Room, Wrote};
 use fs::private::wire::{Ask, MOST, Outcome};
+use fs::private::{Answer, Side};
 use world::{GUEST, HOME, IsDone, READER, WRITER, World};
 
 /// Closes everything, and checks that nothing is left.
@@ -123,4 +123,21 @@ fn a_guest_that_asks_too_much_is_at_fault() {
     }
     assert_eq!(far.answered(GUEST, id, Outcome::Moved(0), &[]), Ok(None));
     assert_eq!(far.answered(HOME, id + 32, Outcome::Moved(0), &[]), Ok(None));
+}
+
+#[test]
+fn a_thread_that_only_writes_continues_to_write() {
+    let (mut wrote, mut now) = (Wrote::default(), 0);
+    let mut step = |handle, side, after| {
+        now += after;
+        wrote.continues(handle, side, now)
+    };
+    assert!((0..8).all(|_| !step(1, Side::Writer, 10_000)));
+    assert!(step(1, Side::Writer, 10_000));
+    for (handle, side, after) in
+        [(1, Side::Reader, 10_000), (2, Side::Writer, 10_000), (2, Side::Writer, 1_000_000)]
+    {
+        assert!(!step(handle, side, after), "a read, another end, a pause begin again");
+        assert!((0..7).all(|_| !step(handle, Side::Writer, 10_000)));
+    }
 }

@@ -27,38 +27,17 @@ use zerocopy::{FromBytes, IntoBytes};
 /// When something is sent again that had no room.
 const AGAIN_NS: u64 = 1_000_000;
 
-/// After so many writes to an end, each at most [`SOON_NS`] after the one before, a thread
-/// continues to write.
-const MANY: u32 = 8;
-const SOON_NS: u64 = 1_000_000;
-
-/// The last writes of a thread to an end of another kernel's pipe, since it has read one.
-#[derive(Default)]
-pub struct Wrote {
-    handle: u64,
-    count: u32,
-    /// When the last one was.
-    at: u64,
-}
-
-impl Wrote {
-    /// Notes a read or a write. Returns whether the thread continues to write, without waiting for
-    /// anything: then the file service is better, which delays wakes.
-    fn continues(&mut self, handle: u64, side: Side) -> bool {
-        let now = arch::time::local_ns();
-        let is_next = self.handle == handle && now.wrapping_sub(self.at) < SOON_NS;
-        let count = match side {
-            Side::Reader => 0,
-            Side::Writer if is_next => self.count + 1,
-            Side::Writer => 1,
-        };
-        *self = Wrote { handle, count, at: now };
-        count > MANY
-    }
-}
-
 /// How often an ask finds no room before the pipe leaves instead.
 const TRIES: u32 = 9;
+
+/// How the home of an end answers.
+enum Heard {
+    Reply(Reply),
+    /// The deadline came first.
+    Late,
+    /// The file service has to.
+    Elsewhere,
+}
 
 impl Pipes {
     fn add_far(&self, handle: u64) -> Added {
@@ -95,38 +74,41 @@ impl Guest {
                 (Some(Place::Lost), _) => return here(Reply::error(Errno::Io)),
                 (Some(Place::Home(home)), _) => home,
             };
-            let answered = self.ask_at_home(home, &request, bulk, deadline)?;
+            let reply = match self.ask_at_home(home, &request, bulk, deadline)? {
+                Heard::Late => return Ok(Way::Here(None)),
+                Heard::Reply(reply) if reply.error == 0 => return here(reply),
+                Heard::Reply(reply) => reply,
+                Heard::Elsewhere => Reply::error(Errno::Io),
+            };
             // Another thread may have followed the pipe to the service meanwhile. Then this
             // kernel's use of the end was over, and the answer says so.
-            let has_failed = answered.is_none_or(|reply| reply.is_some_and(|it| it.error != 0));
-            if !has_failed || self.processes.pipes.far.lock().place(handle) == place {
-                return Ok(Way::Here(answered.unwrap_or(Some(Reply::error(Errno::Io)))));
+            if self.processes.pipes.far.lock().place(handle) == place {
+                return here(reply);
             }
         }
     }
 
-    /// Executes a request for an end that is at its home, perhaps after the pipe has left: then
-    /// there is no answer.
+    /// Executes a request for an end that is at its home, unless the pipe has left.
     fn ask_at_home(
         &mut self,
         home: Life,
         request: &Request,
         bulk: &mut [u8],
         deadline: Option<u64>,
-    ) -> Result<Option<Option<Reply>>, Interrupted> {
+    ) -> Result<Heard, Interrupted> {
         let called = match Op::from_code(request.op) {
             Some(Op::Stat | Op::SetFlags | Op::Sync | Op::Datasync) => {
                 self.call_home(home, *request)
             }
             _ => match self.ask_home(home, request, bulk, deadline)? {
-                Some(reply) => return Ok(Some(reply)),
-                None => self.call_home(home, Request::new(Op::Poll, request.handle)),
+                Heard::Elsewhere => self.call_home(home, Request::new(Op::Poll, request.handle)),
+                heard => return Ok(heard),
             },
         };
         Ok(match called {
-            Ok(Called { elsewhere: 0, reply }) => Some(Some(reply)),
-            Ok(_) => None,
-            Err(why) => Some(Some(Reply::error(why))),
+            Ok(Called { elsewhere: 0, reply }) => Heard::Reply(reply),
+            Ok(_) => Heard::Elsewhere,
+            Err(why) => Heard::Reply(Reply::error(why)),
         })
     }
 
@@ -248,23 +230,23 @@ impl Guest {
         matches!(sent, Ok(()) | Err(CallError::PeerLost))
     }
 
-    /// Asks the home to read or write. `None`: the file service has to.
+    /// Asks the home to read or write.
     fn ask_home(
         &mut self,
         home: Life,
         request: &Request,
         bulk: &mut [u8],
         deadline: Option<u64>,
-    ) -> Result<Option<Option<Reply>>, Interrupted> {
+    ) -> Result<Heard, Interrupted> {
         let (handle, side) = (request.handle, Side::of(request.handle));
         let length = bulk.len().min(request.length as usize);
         let is_plain =
             request.flags == 0 && request.op == [Op::Read, Op::Write][side as usize] as u16;
         if !is_plain || side == Side::Writer && length > MOST {
-            return Ok(None);
+            return Ok(Heard::Elsewhere);
         }
-        if self.wrote.continues(handle, side) {
-            return Ok(None);
+        if self.wrote.continues(handle, side, arch::time::local_ns()) {
+            return Ok(Heard::Elsewhere);
         }
         let length = length.min(MOST);
         let (room, ask) = match side {
@@ -272,12 +254,14 @@ impl Guest {
             Side::Writer => (Room::Write(length as u32), Ask::Write(&bulk[..length])),
         };
         let (pipes, thread) = (&self.processes.pipes, self.kernel().scheduler.current().token());
-        let Some(id) = pipes.far.lock().ask(handle, thread, room) else { return Ok(None) };
+        let Some(id) = pipes.far.lock().ask(handle, thread, room) else {
+            return Ok(Heard::Elsewhere);
+        };
         let message = Message::Ask { id, handle, ask };
         if !(0..TRIES).any(|_| self.tell_or_pause(home, &message)) {
             let closed = pipes.far.lock().forget(id);
             self.after(handle, closed);
-            return Ok(None);
+            return Ok(Heard::Elsewhere);
         }
         let (outcome, closed) = self.await_home(home, (id, handle), bulk, deadline);
         self.after(handle, closed);
@@ -289,10 +273,10 @@ impl Guest {
             }
             Outcome::Failed(why) => Reply::error(why),
             Outcome::Cancelled if self.must_return() => return Err(Interrupted),
-            Outcome::Cancelled => return Ok(Some(None)),
-            Outcome::Elsewhere => return Ok(None),
+            Outcome::Cancelled => return Ok(Heard::Late),
+            Outcome::Elsewhere => return Ok(Heard::Elsewhere),
         };
-        Ok(Some(Some(reply)))
+        Ok(Heard::Reply(reply))
     }
 
     /// Waits for the answer to an ask for a short time, without sleep. Returns whether it is there.
