@@ -16,7 +16,8 @@ use base::id::DomainId;
 
 use crate::bounds::CARRIED;
 use crate::message::{News, Record, Status};
-use crate::name::{EndName, Life, Lives};
+use crate::name::{ContractId, EndName, Life, Lives, Side};
+use crate::permit::Permit;
 
 /// Where an end is, as this kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,20 +59,20 @@ impl<B> Entry<B> {
     }
 }
 
-/// A slot in which an end was found. It may have another one by now, so it is no part of what an
-/// end is: all hints are equal.
+/// What is remembered to find something in fewer steps. It is no part of what an end is: all hints
+/// are equal.
 #[derive(Clone, Copy, Debug)]
-pub struct Hint(pub u16);
+pub struct Hint<T>(pub T);
 
-impl PartialEq for Hint {
-    fn eq(&self, _: &Hint) -> bool {
+impl<T> PartialEq for Hint<T> {
+    fn eq(&self, _: &Hint<T>) -> bool {
         true
     }
 }
 
-impl Eq for Hint {}
+impl<T> Eq for Hint<T> {}
 
-impl core::hash::Hash for Hint {
+impl<T> core::hash::Hash for Hint<T> {
     fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
 }
 
@@ -86,8 +87,12 @@ pub struct End<B> {
     pub bytes: u64,
     /// A program waits for it.
     pub is_watched: bool,
-    /// Where its peer was, if that is here.
-    pub twin: Hint,
+    /// The slot in which its peer was, if that is here.
+    pub twin: Hint<u16>,
+    /// The same number in both ends of a pair ([`crate::pairs`]), and in no others; 0: it is in
+    /// none.
+    pub pair: Hint<u64>,
+    pub permit: Hint<Permit>,
     /// Messages to this end: unread ones, or (Away) those to be passed on. Sorted.
     pub queue: VecDeque<Entry<B>>,
     /// Messages to the peer that wait for the ring to its kernel.
@@ -147,6 +152,20 @@ impl<B> End<B> {
             next = next.saturating_add(1);
         }
         next
+    }
+
+    /// Returns the state of the contract after a message of this end with this tag and so many
+    /// bytes, if it may send it. `ask` is called unless that is known: with the contract, the state
+    /// and the side.
+    #[inline]
+    pub fn permit(
+        &mut self,
+        message @ (_, bytes): (u16, u32),
+        ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
+    ) -> Option<u16> {
+        let Record { contract, state, name, bounds, .. } = &self.record;
+        let ask = || ask(*contract, *state, name.side).filter(|_| bytes <= bounds.bytes);
+        self.permit.0.next(*state, message, ask)
     }
 
     /// Counts a message that its holder has sent, after which the contract has this state. Returns

@@ -28,7 +28,9 @@ mod listed;
 pub mod message;
 pub mod name;
 mod news;
+mod pairs;
 mod peers;
+mod permit;
 mod poll;
 #[cfg(test)]
 #[path = "../tests/proof/mod.rs"]
@@ -48,5 +50,6 @@ pub use end::Place;
 pub use listed::Listed;
 pub use message::{Message, PeerFault};
 pub use name::{ChannelName, ContractId, EndId, EndName, Life, Side};
+pub use pairs::Paired;
 pub use quiet::{Quiet, Taken};
 pub use settled::{Arrival, Settled};

@@ -85,8 +85,8 @@ impl<B> Quiet<'_, B> {
     /// programs wait for it, which the caller wakes.
     #[inline(always)]
     #[must_use = "programs wait"]
-    pub fn send(mut self, (tag, state): (u16, u16), bytes: u32, payload: B) -> Option<EndId> {
-        let sequence = self.advance(state, bytes)?;
+    pub fn send(self, (tag, state): (u16, u16), bytes: u32, payload: B) -> Option<EndId> {
+        let sequence = self.channels.table.get_mut(self.index)?.count_sent(state, bytes);
         let does_wake = self.channels.does_wake();
         let carried = [Slot::Nothing; CARRIED];
         let receiver = self.channels.table.get_mut(self.peer)?;
@@ -94,29 +94,6 @@ impl<B> Quiet<'_, B> {
         let wakes = receiver.is_watched && does_wake;
         receiver.is_watched &= !wakes;
         wakes.then_some(EndId { index: self.peer, generation: receiver.generation })
-    }
-
-    /// Returns the end of the receiver, if programs wait for it and its queue is empty.
-    #[inline]
-    pub fn waiting(&self) -> Option<EndId> {
-        let receiver = self.channels.table.get(self.peer)?;
-        let waits = receiver.is_watched && receiver.queue.is_empty();
-        waits.then_some(EndId { index: self.peer, generation: receiver.generation })
-    }
-
-    /// Does what [`Quiet::send`] and then [`Channels::receive_quiet`] at the other end do, for a
-    /// message that the caller gives to a program that waits there ([`Quiet::waiting`]).
-    #[inline(always)]
-    pub fn deliver(mut self, state: u16, bytes: u32) {
-        let Some(sequence) = self.advance(state, bytes) else { return };
-        let Some(receiver) = self.channels.table.get_mut(self.peer) else { return };
-        receiver.count_given(sequence, state);
-    }
-
-    /// Counts a message of the sender, after which the contract has this state. Returns its number.
-    #[inline(always)]
-    fn advance(&mut self, state: u16, bytes: u32) -> Option<u64> {
-        Some(self.channels.table.get_mut(self.index)?.count_sent(state, bytes))
     }
 }
 
@@ -150,28 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_a_send_and_a_receive() {
-        let (mut one, [from, to]) = channels();
-        assert_eq!(one.quiet(from).map(|it| it.waiting()), Some(None));
-        assert_eq!(one.begin_poll(to), Ok(false));
-        let mut other = one.clone();
-        let quiet = one.quiet(from).expect("both are quiet");
-        assert_eq!(quiet.waiting(), Some(to));
-        quiet.deliver(3, 4);
-        let quiet = other.quiet(from).expect("both are quiet");
-        assert_eq!(quiet.send((2, 3), 4, 6), Some(to));
-        let taken = other.receive_quiet(to, |_| true).expect("it is there");
-        assert!(!taken.wakes);
-        assert!(one == other);
-    }
-
-    #[test]
-    fn a_queue_with_messages_has_no_thread_to_deliver_to() {
+    fn a_full_queue_takes_no_message() {
         let (mut channels, [from, to]) = channels();
         assert_eq!(channels.begin_poll(to), Ok(false));
         let quiet = channels.quiet(from).expect("both are quiet");
         assert_eq!(quiet.send((2, 3), 4, 6), Some(to));
-        assert_eq!(channels.quiet(from).map(|it| it.waiting()), Some(None));
         assert_eq!(channels.quiet(from).map(|it| it.send((2, 3), 4, 6)), Some(None));
         assert!(channels.quiet(from).is_none(), "the queue is full");
         assert!(channels.receive_quiet(to, |_| false).is_none());

@@ -17,12 +17,6 @@ pub struct Settled<'a, B> {
     end: &'a mut End<B>,
     /// The kernel of the peer.
     pub to: DomainId,
-    pub contract: ContractId,
-    /// State of the contract.
-    pub state: u16,
-    pub side: Side,
-    /// The most bytes of a message.
-    pub bytes: u32,
 }
 
 /// An end for which programs wait, and to which the next message has come.
@@ -47,10 +41,8 @@ impl<B> Channels<B> {
         let end = self.table.get_mut(index).filter(|end| end.is_settled())?;
         let record = &end.record;
         let may_send = record.bounds.messages[record.name.side.other().index()] > 0;
-        let (contract, state, side) = (record.contract, record.state, record.name.side);
-        let bytes = record.bounds.bytes;
         let is_open = record.peer.closed.is_none() && may_send;
-        is_open.then_some(Settled { end, to: at.kernel, contract, state, side, bytes })
+        is_open.then_some(Settled { end, to: at.kernel })
     }
 
     /// Returns the end to which another kernel has sent a message with this number, if programs
@@ -83,6 +75,18 @@ impl<B> Channels<B> {
 }
 
 impl<B> Settled<'_, B> {
+    /// Returns the state of the contract after a message with this tag and so many bytes, if the
+    /// end may send it. `ask` is called unless that is known: with the contract, the state and the
+    /// side.
+    #[inline]
+    pub fn next(
+        &mut self,
+        message: (u16, u32),
+        ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
+    ) -> Option<u16> {
+        self.end.permit(message, ask)
+    }
+
     /// Returns the next message, after which the contract has this state.
     #[inline]
     pub fn message(&self, tag: u16, state: u16) -> Plain {
@@ -161,8 +165,10 @@ mod tests {
         let ([mut one, mut other], [here, there]) = two();
         for number in 0..3 {
             assert_eq!(other.begin_poll(there), Ok(false));
-            let sender = one.settled(here).expect("the end is settled");
-            assert_eq!((sender.to, sender.state, sender.bytes), (LIVES[1].kernel, number, 8));
+            let mut sender = one.settled(here).expect("the end is settled");
+            assert_eq!(sender.to, LIVES[1].kernel);
+            let next = sender.next((4, 8), |_, state, _| Some(state + 1));
+            assert_eq!(next, Some(number + 1));
             let message = sender.message(4, number + 1);
             sender.send(number + 1, 8);
             let arrival = other.arrival(LIVES[0], message.to, message.sequence).expect("one waits");

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::end::{End, Entry, Hint, Place};
 use crate::message::Record;
 use crate::name::{EndId, EndName, Lives};
+use crate::permit::Permit;
 
 /// The end of a chain of names.
 const NONE: u16 = u16::MAX;
@@ -20,6 +21,8 @@ pub struct Table<B> {
     /// Queues of free slots, and generations of all.
     queues: Vec<[VecDeque<Entry<B>>; 2]>,
     generations: Vec<u32>,
+    /// How many pairs there were.
+    pairs: Hint<u64>,
 }
 
 impl<B> Table<B> {
@@ -34,6 +37,7 @@ impl<B> Table<B> {
             chain: alloc::vec![NONE; count.into()],
             queues: (0..count).map(|_| empty()).collect(),
             generations: alloc::vec![0; count.into()],
+            pairs: Hint(0),
         }
     }
 
@@ -49,8 +53,32 @@ impl<B> Table<B> {
         self.ends.get(usize::from(index))?.as_ref()
     }
 
+    /// Returns an end, which is not one of a pair from then on.
     pub fn get_mut(&mut self, index: u16) -> Option<&mut End<B>> {
-        self.ends.get_mut(usize::from(index))?.as_mut()
+        let end = self.ends.get_mut(usize::from(index))?.as_mut()?;
+        end.pair.0 = 0;
+        Some(end)
+    }
+
+    /// Returns an end and its peer, with the peer's slot, if they are a pair.
+    #[inline]
+    pub fn pair(&mut self, index: u16) -> Option<(&mut End<B>, &mut End<B>, u16)> {
+        let Hint(twin) = self.get(index)?.twin;
+        let [one, other] =
+            self.ends.get_disjoint_mut([usize::from(index), usize::from(twin)]).ok()?;
+        let (one, other) = (one.as_mut()?, other.as_mut()?);
+        let number = one.pair.0;
+        (number != 0 && number == other.pair.0).then_some((one, other, twin))
+    }
+
+    /// Makes a pair of two ends, each of which knows the slot of the other.
+    pub fn set_pair(&mut self, both: [u16; 2]) {
+        self.pairs.0 += 1;
+        for index in both {
+            if let Some(Some(end)) = self.ends.get_mut(usize::from(index)) {
+                end.pair = self.pairs;
+            }
+        }
     }
 
     /// Iterates over the ends in all slots.
@@ -106,6 +134,8 @@ impl<B> Table<B> {
             bytes: 0,
             is_watched: false,
             twin: Hint(NONE),
+            pair: Hint(0),
+            permit: Hint(Permit::NONE),
             queue,
             outgoing,
             has_news: false,

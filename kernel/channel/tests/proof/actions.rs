@@ -104,6 +104,9 @@ impl World {
         if !direct::is_same(&kernel.channels, end, &message) {
             state.wrong = Some(SAME_IF_SETTLED);
         }
+        if !direct::is_same_call(&mut kernel.channels, end, &message) {
+            state.wrong = Some(SAME_IF_PAIRED);
+        }
         if kernel.channels.send(end, message, &Free, &mut log).is_ok() {
             kernel.held.retain(|it| Some(*it) != cargo);
             let seen = &mut state.tracked[channel].ends[side];
@@ -333,6 +336,7 @@ const CONDITIONS: [Condition; super::checks::ALL.len()] = [
     is_fine::<14>,
     is_fine::<15>,
     is_fine::<16>,
+    is_fine::<17>,
 ];
 
 impl Model for World {

@@ -21,9 +21,10 @@ pub const ARRIVES: &str = "everything that was sent arrives";
 pub const ALIVE: &str = "a live peer is not reported as closed";
 pub const ROOM: &str = "no room is lost";
 pub const SAME_IF_SETTLED: &str = "a message of a settled end is the next one to its peer";
+pub const SAME_IF_PAIRED: &str = "a call between paired ends is received at once";
 pub const SAME_IF_DELIVERED: &str = "a message that is delivered was received";
 
-pub const ALL: [&str; 17] = [
+pub const ALL: [&str; 18] = [
     NO_FAULT,
     ORDER,
     CLOSED_LAST,
@@ -40,6 +41,7 @@ pub const ALL: [&str; 17] = [
     ALIVE,
     ROOM,
     SAME_IF_SETTLED,
+    SAME_IF_PAIRED,
     SAME_IF_DELIVERED,
 ];
 

@@ -11,11 +11,11 @@ use crate::wire::Plain;
 /// [`crate::Settled`] makes of them.
 pub fn is_same(channels: &Channels<Token>, end: EndId, message: &Outgoing<Token>) -> bool {
     let (mut direct, mut usual) = (channels.clone(), channels.clone());
-    let Some(settled) = direct.settled(end).filter(|_| message.carried == [None; 2]) else {
+    let Some(mut settled) = direct.settled(end).filter(|_| message.carried == [None; 2]) else {
         return true;
     };
-    let (to, next) = (settled.to, Free.next(settled.state, settled.side, message.tag));
-    let Some(state) = next else { return false };
+    let (to, ask) = (settled.to, |_, state, side| Free.next(state, side, message.tag));
+    let Some(state) = settled.next((message.tag, message.bytes), ask) else { return false };
     let plain = settled.message(message.tag, state);
     settled.send(state, message.bytes);
     let mut log = Log::default();
@@ -24,6 +24,31 @@ pub fn is_same(channels: &Channels<Token>, end: EndId, message: &Outgoing<Token>
     let has_followed = !log.woken.is_empty() || !log.freed.is_empty();
     let is_it = next == Some(plain.with(message.payload));
     is_sent && is_it && !has_followed && direct == usual
+}
+
+/// Returns whether a call to a program that waits on the same kernel is what [`crate::Paired`]
+/// makes of it. The ends stay a pair, which the history may end.
+pub fn is_same_call(
+    channels: &mut Channels<Token>,
+    from: EndId,
+    message: &Outgoing<Token>,
+) -> bool {
+    let mut usual = channels.clone();
+    let Some(mut pair) = channels.paired(from).filter(|_| message.carried == [None; 2]) else {
+        return true;
+    };
+    let (receiver, ask) = (pair.receiver(), |_, state, side| Free.next(state, side, message.tag));
+    let Some(state) = pair.next((message.tag, message.bytes), ask) else { return false };
+    let mut direct = channels.clone();
+    if let Some(pair) = direct.paired(from) {
+        pair.call(state, message.bytes);
+    }
+    let mut log = Log::default();
+    let is_sent = usual.send(from, message.clone(), &Free, &mut log).is_ok();
+    let is_woken = log.woken == [receiver] && log.freed.is_empty();
+    let received = usual.receive(receiver, &mut log).map(|it| it.payload);
+    let waits = usual.begin_poll(from) == Ok(false);
+    is_sent && is_woken && received == Ok(message.payload) && waits && direct == usual
 }
 
 /// A message that was given to a program, and the table after that.

@@ -28,17 +28,14 @@ impl State {
         &mut self,
         peers: &Peers,
         id: EndId,
-        (tag, fields): (u16, &[u8]),
+        message @ (tag, fields): (u16, &[u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
     ) -> Option<DomainId> {
         let State { table, rest } = self;
-        let sender = table.settled(id)?;
-        let about = (sender.contract, sender.state, sender.side);
-        let next = permits_fields(contracts, about, (tag, fields))?;
-        let length = fields.len() as u32;
-        if length > sender.bytes {
-            return None;
-        }
+        let (mut sender, length) = (table.settled(id)?, fields.len() as u32);
+        let next = sender.next((tag, length), |contract, state, side| {
+            permits_fields(contracts, (contract, state, side), message)
+        })?;
         let to = sender.to;
         let bytes = &mut rest.buffers.bytes;
         let head = put_plain(&sender.message(tag, next), false, &mut **bytes)?;

@@ -16,6 +16,28 @@ use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
 
 impl State {
+    /// Gives a message of fields alone to a thread that waits for it here. The end is watched from
+    /// then on. `None`: nothing has happened.
+    #[inline]
+    fn deliver_plain<'a>(
+        &mut self,
+        id: EndId,
+        message @ (tag, fields): (u16, &[u8]),
+        contracts: impl Fn(&Hash) -> Option<&'a Known>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<()> {
+        let State { table, rest } = self;
+        let (mut pair, length) = (table.paired(id)?, fields.len() as u32);
+        let next = pair.next((tag, length), |contract, state, side| {
+            permits_fields(contracts, (contract, state, side), message)
+        })?;
+        let thread = rest.seats.deliver(pair.receiver(), message)?;
+        pair.call(next, length);
+        rest.sent = rest.sent.wrapping_add(1);
+        handoff.wake(thread);
+        Some(())
+    }
+
     /// Sends a message of fields alone to an end that is here. `None`: nothing has happened.
     #[inline]
     fn send_plain<'a>(
@@ -32,14 +54,6 @@ impl State {
         let length = fields.len() as u32;
         if length > sender.bytes {
             return None;
-        }
-        if let Some(end) = sender.waiting()
-            && let Some(thread) = rest.seats.deliver(end, (tag, fields))
-        {
-            sender.deliver(next, length);
-            rest.sent = rest.sent.wrapping_add(1);
-            handoff.wake(thread);
-            return Some(());
         }
         let payload = rest.cells.put(fields, None)?;
         let woken = sender.send((tag, next), length, payload);
@@ -61,11 +75,17 @@ impl State {
         handoff: &mut Handoff<'_>,
     ) -> Option<Called> {
         if self.table.begin_poll(id) == Ok(false) {
-            let thread = node.scheduler.current().token();
-            let waits = self.rest.seats.add_taker(id, thread, into.len());
-            return if waits { None } else { Some(Called::Sent) };
+            return self.take_seat(node, id, into.len());
         }
         Some(self.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+    }
+
+    /// Has a thread wait at an end that is watched. `None`: it does.
+    #[inline]
+    fn take_seat(&mut self, node: &Node, id: EndId, room: usize) -> Option<Called> {
+        let thread = node.scheduler.current().token();
+        let waits = self.rest.seats.add_taker(id, thread, room);
+        if waits { None } else { Some(Called::Sent) }
     }
 
     /// Receives a message of fields alone. `None`: nothing has happened.
@@ -101,6 +121,9 @@ impl Channels {
     ) -> Option<Called> {
         let Ok(id) = self.id(end) else { return Some(Called::Refused) };
         let mut state = self.state.lock();
+        if state.deliver_plain(id, message, &contracts, handoff).is_some() {
+            return state.take_seat(around.0, id, into.len());
+        }
         if state.send_plain(id, message, &contracts, handoff).is_none() {
             let call = (end, message, into);
             return self.call_far(around, state, (id, call), &contracts, handoff);
