@@ -402,12 +402,13 @@ impl Request {
     }
 
     /// Returns whether no name is longer than [`PATH`]: a request and two names fit in a message.
+    #[inline]
     pub fn names_fit(&self) -> bool {
-        let named = !matches!(
-            Op::from_code(self.op),
-            Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone)
-        );
-        !named || usize::from(self.name.max(self.other)) <= PATH
+        let has_none = || {
+            let op = Op::from_code(self.op);
+            matches!(op, Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone))
+        };
+        usize::from(self.name.max(self.other)) <= PATH || has_none()
     }
 }
 

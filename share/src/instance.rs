@@ -22,6 +22,7 @@ use crate::service::{Answer, Effects, Event, Service};
 use crate::shareable::Shareable;
 use abi::lock::Known;
 use core::marker::PhantomData;
+use zerocopy::FromZeros;
 
 /// Why an event was not handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,8 @@ struct Work<'a, S: Service> {
     /// Taken when the step begins.
     event: Option<Event<'a, S::Request>>,
     effects: &'a mut dyn Effects,
-    answer: Result<Answer<S::Reply>, StepError>,
+    reply: &'a mut S::Reply,
+    answer: Result<Answer<()>, StepError>,
 }
 
 /// Guard that restores the previous heap when dropped.
@@ -118,14 +120,29 @@ where
     }
 
     /// Handles one event. `effects` must not lie in the arena.
-    #[inline]
     pub fn step(
         &self,
         now: u64,
         event: Event<'_, S::Request>,
         effects: &mut dyn Effects,
     ) -> Result<Answer<S::Reply>, StepError> {
-        let mut work = Work { now, event: Some(event), effects, answer: Err(StepError::Absent) };
+        let mut reply = S::Reply::new_zeroed();
+        let answer = self.step_into(now, event, effects, &mut reply)?;
+        Ok(answer.map(|()| reply))
+    }
+
+    /// The same with a place for the reply, which must not lie in the arena either: a reply is
+    /// large, and each layer that returns one copies it.
+    #[inline]
+    pub fn step_into(
+        &self,
+        now: u64,
+        event: Event<'_, S::Request>,
+        effects: &mut dyn Effects,
+        reply: &mut S::Reply,
+    ) -> Result<Answer<()>, StepError> {
+        let answer = Err(StepError::Absent);
+        let mut work = Work { now, event: Some(event), effects, reply, answer };
         self.arena.exclusively(|arena| self.step_in(arena, &mut work))?;
         work.answer
     }
@@ -193,7 +210,8 @@ where
             if let Some(state) = find(arena)
                 && let Some(event) = work.event.take()
             {
-                work.answer = Ok(state.step(work.now, event, work.effects));
+                let answer = state.step(work.now, event, work.effects);
+                work.answer = Ok(answer.map(|reply| *work.reply = reply));
             }
         })
     }

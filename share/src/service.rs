@@ -106,6 +106,18 @@ pub enum Answer<R> {
     NoReply,
 }
 
+impl<R> Answer<R> {
+    /// Returns the same answer with what `change` makes of its reply.
+    #[inline]
+    pub fn map<T>(self, change: impl FnOnce(R) -> T) -> Answer<T> {
+        match self {
+            Answer::Done(reply) => Answer::Done(change(reply)),
+            Answer::Parked => Answer::Parked,
+            Answer::NoReply => Answer::NoReply,
+        }
+    }
+}
+
 /// A service's device, as the executing kernel reaches it. Valid for one step: another kernel may
 /// execute the next one.
 #[derive(Clone, Copy)]

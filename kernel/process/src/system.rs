@@ -132,6 +132,7 @@ pub enum Wait {
 }
 
 /// Returns the number of bytes that a read or a write has moved.
+#[inline]
 pub fn moved(reply: &fs::Reply) -> Result<u64, fs::Errno> {
     if reply.error == 0 { Ok(reply.value) } else { Err(reply.errno()) }
 }

@@ -84,7 +84,7 @@ impl Channel for FileChannel {
         false
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(
         &mut self,
         system: &mut dyn System,
@@ -249,7 +249,7 @@ pub(crate) struct Transfer<'a, C> {
 
 impl<C: Channel> Transfer<'_, C> {
     /// Transfers the buffers of a list of `count` entries; returns the number of bytes.
-    #[inline]
+    #[inline(always)]
     pub fn run(
         &mut self,
         memory: &mut GuestMemory<'_>,
@@ -292,27 +292,34 @@ impl<C: Channel> Transfer<'_, C> {
         self.channel.reads()
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, bulk: &mut [u8]) -> Result<u32, Halt> {
         self.channel.step(self.system, bulk, self.until != Until::End)
     }
 
-    /// Transfers one buffer; one that is not empty if it is all.
+    /// Transfers one buffer, which is not empty.
     #[inline(always)]
     fn direct(&mut self, memory: &mut GuestMemory<'_>, part: Piece) -> Result<u32, Halt> {
         match &mut memory.bytes {
             Bytes::Own(bytes) => {
                 let (from, to) = bounds(bytes.len(), part.at, part.length as usize)?;
                 let buffer = bytes.get_mut(from..to).ok_or(Errno::FAULT)?;
-                if self.until == Until::Once {
-                    return self.step(buffer);
-                }
-                self.repeat(part.length, |this, done| {
-                    this.step(buffer.get_mut(done as usize..).unwrap_or_default())
-                })
+                let moved = self.step(buffer)?;
+                let is_over = moved >= part.length || !self.until.continues_after(moved);
+                Ok(if is_over { moved } else { self.continued(buffer, moved) })
             }
             Bytes::Shared(_) => self.copied(memory, part),
         }
+    }
+
+    /// Transfers the rest of a buffer, as far as that works. Returns how many bytes are moved then.
+    #[inline(never)]
+    fn continued(&mut self, buffer: &mut [u8], done: u32) -> u32 {
+        let rest = buffer.get_mut(done as usize..).unwrap_or_default();
+        let moved = self.repeat(rest.len() as u32, |this, moved| {
+            this.step(rest.get_mut(moved as usize..).unwrap_or_default())
+        });
+        done + moved.unwrap_or(0)
     }
 
     /// The same by way of a buffer.
@@ -356,6 +363,9 @@ impl<C: Channel> Transfer<'_, C> {
         let mut done = 0u32;
         for index in 0..all.count {
             let part = all.part(memory, index)?;
+            if part.length == 0 {
+                continue;
+            }
             let moved = match self.direct(memory, part) {
                 Err(_) if done != 0 => break,
                 other => other?,

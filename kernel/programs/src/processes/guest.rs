@@ -223,7 +223,11 @@ impl Guest {
         }
         match self.by_pipe(request, bulk, deadline)? {
             Way::Here(reply) => Ok(reply),
-            Way::Service(request) => self.carry(request, bulk, deadline),
+            Way::Service(request) => {
+                let mut reply = fs::Reply::default();
+                let is_done = self.carry(&request, (bulk, &mut reply), deadline)?;
+                Ok(is_done.then_some(reply))
+            }
         }
     }
 
@@ -240,35 +244,44 @@ impl Guest {
                 return Ok(done);
             }
         } else if is_ready && !self.is_shared() {
-            return Ok(moved(&self.carry(*request, bulk, None)?.ok_or(Interrupted)?));
+            let mut reply = fs::Reply::default();
+            let is_done = self.carry(request, (bulk, &mut reply), None)?;
+            return if is_done { Ok(moved(&reply)) } else { Err(Interrupted) };
         }
         Ok(moved(&self.files(*request, bulk)?))
     }
 
-    /// Makes a request to the file service. Memory of the program in `bulk` must have been touched.
+    /// Makes a request to the file service, and puts the reply into its place. Returns false if the
+    /// deadline came first. Memory of the program in `bulk` must have been touched.
     pub(super) fn carry(
         &mut self,
-        request: fs::Request,
-        bulk: &mut [u8],
+        request: &fs::Request,
+        (bulk, reply): (&mut [u8], &mut fs::Reply),
         deadline: Option<u64>,
-    ) -> Result<Option<fs::Reply>, Interrupted> {
+    ) -> Result<bool, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
+        let charged;
         let request = match request.takes_quota() {
-            true => request.with_quota(self.life.quota()),
+            true => {
+                charged = request.with_quota(self.life.quota());
+                &charged
+            }
             false => request,
         };
         let must_return = || self.must_return();
         let endless = Patience::unless(&must_return);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
-        let answer = services.fs.request_until(&self.session, &request, bulk, &patience);
+        let ask = (bulk, &mut *reply);
+        let answer = services.fs.request_into(&self.session, request, ask, &patience);
         idle::to_program(self.kernel());
         match answer {
-            Ok(None) if must_return() => Err(Interrupted),
-            Ok(reply) => Ok(reply),
-            Err(ServiceFailure::Restarted) => Ok(Some(fs::Reply::error(FileError::Restarted))),
-            Err(_) => Ok(Some(fs::Reply::error(FileError::Io))),
+            Ok(false) if must_return() => return Err(Interrupted),
+            Ok(is_done) => return Ok(is_done),
+            Err(ServiceFailure::Restarted) => *reply = fs::Reply::error(FileError::Restarted),
+            Err(_) => *reply = fs::Reply::error(FileError::Io),
         }
+        Ok(true)
     }
 }
 
@@ -286,8 +299,10 @@ impl System for Guest {
     fn root(&mut self) -> Result<fs::Reply, Interrupted> {
         let was_inside = self.leave_turn();
         kernel_services::disk::await_root(self.kernel(), || self.must_return());
-        let reply = self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?;
-        let reply = reply.ok_or(Interrupted)?;
+        let (request, mut reply) = (fs::Request::new(fs::Op::Root, 0), fs::Reply::default());
+        if !self.carry(&request, (&mut [], &mut reply), None)? {
+            return Err(Interrupted);
+        }
         if was_inside && self.enter_turn().is_err() {
             self.close_at_service(reply.handle);
             return Err(Interrupted);

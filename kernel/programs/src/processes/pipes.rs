@@ -367,7 +367,9 @@ impl Guest {
 
     /// Makes a request that is never parked, so it cannot be interrupted.
     fn at_service(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Errno> {
-        let reply = self.carry(request, bulk, None).ok().flatten().ok_or(Errno::Io)?;
+        let mut reply = Reply::default();
+        let done = self.carry(&request, (bulk, &mut reply), None);
+        done.ok().filter(|is_done| *is_done).ok_or(Errno::Io)?;
         if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }
 

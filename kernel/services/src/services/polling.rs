@@ -8,7 +8,7 @@ use super::{Caller, Patience, Served, ServiceFailure, Services};
 use abi::net::{POLLS, Poll};
 use abi::{fs, net};
 use share::{Answer, Mode, Service, Shareable, Token};
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// A poll by a thread.
 struct Polling<'a> {
@@ -127,8 +127,10 @@ fn ask<S: Service + Shareable>(
     request: S::Request,
     polls: &mut [Poll],
 ) -> Result<Option<S::Reply>, ServiceFailure> {
-    match service.try_once(caller, (token, again), &request, polls.as_mut_bytes())? {
-        Answer::Done(reply) => Ok(Some(reply)),
+    let mut reply = S::Reply::new_zeroed();
+    let ask = (&request, polls.as_mut_bytes(), &mut reply);
+    match service.try_once(caller, (token, again), ask)? {
+        Answer::Done(()) => Ok(Some(reply)),
         Answer::Parked => Ok(None),
         Answer::NoReply => Err(ServiceFailure::Nonsense),
     }

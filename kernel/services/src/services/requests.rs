@@ -8,6 +8,7 @@ use base::id::DomainId;
 use kernel_msg::Refusal;
 use kernel_platform::peers::{CallFailure, Procedure};
 use share::{Answer, Event, Route, Service, Shareable, Token, codec};
+use zerocopy::FromZeros;
 
 impl<S: Service + Shareable> Served<S> {
     /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
@@ -23,7 +24,6 @@ impl<S: Service + Shareable> Served<S> {
 
     /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
     /// the request is cancelled then.
-    #[inline]
     pub fn request_until(
         &self,
         caller: &Caller,
@@ -31,12 +31,29 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
         patience: &Patience<'_>,
     ) -> Result<Option<S::Reply>, ServiceFailure> {
+        let mut reply = S::Reply::new_zeroed();
+        let is_done = self.request_into(caller, request, (bulk, &mut reply), patience)?;
+        Ok(is_done.then_some(reply))
+    }
+
+    /// The same with a place for the reply. Returns whether there is one.
+    #[inline]
+    pub fn request_into(
+        &self,
+        caller: &Caller,
+        request: &S::Request,
+        (bulk, reply): (&mut [u8], &mut S::Reply),
+        patience: &Patience<'_>,
+    ) -> Result<bool, ServiceFailure> {
         let services = caller.services;
         let token = services.token(caller.platform);
         let all_woken = services.expect_wake(token);
-        match self.try_once(caller, (token, false), request, bulk) {
-            Ok(Answer::Done(reply)) => Ok(Some(reply)),
-            first => self.repeat(caller, (token, all_woken), first, (request, bulk), patience),
+        match self.try_once(caller, (token, false), (request, &mut *bulk, &mut *reply)) {
+            Ok(Answer::Done(())) => Ok(true),
+            first => {
+                let ask = (request, bulk, reply);
+                self.repeat(caller, (token, all_woken), first, ask, patience)
+            }
         }
     }
 
@@ -46,54 +63,53 @@ impl<S: Service + Shareable> Served<S> {
         &self,
         caller: &Caller,
         (token, mut all_woken): (Token, u64),
-        mut answer: Result<Answer<S::Reply>, ServiceFailure>,
-        (request, bulk): (&S::Request, &mut [u8]),
+        mut answer: Result<Answer<()>, ServiceFailure>,
+        (request, bulk, reply): (&S::Request, &mut [u8], &mut S::Reply),
         patience: &Patience<'_>,
-    ) -> Result<Option<S::Reply>, ServiceFailure> {
+    ) -> Result<bool, ServiceFailure> {
         let (platform, services) = (caller.platform, caller.services);
         loop {
             match answer {
-                Ok(Answer::Done(reply)) => return Ok(Some(reply)),
+                Ok(Answer::Done(())) => return Ok(true),
                 Ok(Answer::Parked) => {}
                 Ok(Answer::NoReply) => return Err(ServiceFailure::Nonsense),
                 Err(why) => return Err(self.failed(caller, token, *request, why)),
             }
             services.sleep(platform, token, all_woken, patience);
             if let Some(length) = services.take_given(token, bulk) {
-                let reply = S::given(request, length);
-                return reply.map(Some).ok_or(ServiceFailure::Nonsense);
+                *reply = S::given(request, length).ok_or(ServiceFailure::Nonsense)?;
+                return Ok(true);
             }
             if patience.is_over() {
-                return self.cancel(caller, token, *request).map(|()| None);
+                return self.cancel(caller, token, *request).map(|()| false);
             }
             all_woken = services.expect_wake(token);
-            answer = self.try_once(caller, (token, true), request, bulk);
+            answer = self.try_once(caller, (token, true), (request, bulk, reply));
         }
     }
 
-    /// Makes or repeats a request, which may be parked.
+    /// Makes or repeats a request, which may be parked. Puts the reply into its place.
     #[inline(always)]
     pub(super) fn try_once(
         &self,
         caller: &Caller,
         (token, again): (Token, bool),
-        request: &S::Request,
-        bulk: &mut [u8],
-    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        (request, bulk, reply): (&S::Request, &mut [u8], &mut S::Reply),
+    ) -> Result<Answer<()>, ServiceFailure> {
         let (platform, services) = (caller.platform, caller.services);
         if let Route::Remote(home) = self.route(services, platform, bulk.len()) {
             let answer = self.send(caller, home, (again, token), request, bulk);
             if !self.is_left_to_caller(&answer) {
-                return self.noted(answer);
+                return self.noted(answer.map(|answer| answer.map(|it| *reply = it)));
             }
         }
         count(&self.here);
-        self.noted(self.step(services, platform, event(again, token, request, bulk)))
+        self.noted(self.step(services, platform, event(again, token, request, bulk), reply))
     }
 
     /// Counts a request that is parked.
     #[inline]
-    fn noted<E>(&self, answer: Result<Answer<S::Reply>, E>) -> Result<Answer<S::Reply>, E> {
+    fn noted<E>(&self, answer: Result<Answer<()>, E>) -> Result<Answer<()>, E> {
         if matches!(answer, Ok(Answer::Parked)) {
             count(&self.parked);
         }
@@ -144,7 +160,7 @@ impl<S: Service + Shareable> Served<S> {
         let (platform, here) = (caller.platform, Event::Cancel(token));
         match self.by_mode(platform) {
             // Also of a shadowed service with a home: that may be dead, or have no memory.
-            Route::Local => self.step(caller.services, platform, here).map(|_| ()),
+            Route::Local => self.tell(caller.services, platform, here),
             Route::Remote(home) => self.send_cancel(caller, home, token, &request),
         }
     }

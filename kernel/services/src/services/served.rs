@@ -21,6 +21,7 @@ use kernel_platform::peers::with_room;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, Token, codec,
 };
+use zerocopy::FromZeros;
 
 /// The lock between kernels of the first shared service; the others follow in the order of the
 /// board's list.
@@ -146,13 +147,14 @@ impl<S: Service + Shareable> Served<S> {
         services: &Services,
         platform: &'static Platform,
         event: Event<'_, S::Request>,
-    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        reply: &mut S::Reply,
+    ) -> Result<Answer<()>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
         let drives = self.drives;
         let mut asked = Asked { services, platform, outbox: Outbox::new(), drives };
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
-            let answer = instance.step(now, event, &mut asked).map_err(ServiceFailure::from);
+            let answer = instance.step_into(now, event, &mut asked, reply);
             // Must not be preempted: this ends the pins of this core.
             self.released(platform);
             answer
@@ -165,7 +167,17 @@ impl<S: Service + Shareable> Served<S> {
         if let Some(at) = outbox.timer() {
             self.want_timer(services, platform, at);
         }
-        answer
+        answer.map_err(ServiceFailure::from)
+    }
+
+    /// The same for an event that is no request.
+    pub(super) fn tell(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        event: Event<'_, S::Request>,
+    ) -> Result<(), ServiceFailure> {
+        self.step(services, platform, event, &mut S::Reply::new_zeroed()).map(|_| ())
     }
 
     /// Records the time at which a step wants the timer. Times from steps on several cores may
@@ -264,14 +276,14 @@ impl<S: Service + Shareable> Registered for Served<S> {
         if self.timer() <= arch::time::soc_time() {
             self.timer.store(u64::MAX, Ordering::Relaxed);
             // No caller waits for the result.
-            let _ = self.step(services, platform, Event::Timer);
+            let _ = self.tell(services, platform, Event::Timer);
         }
     }
 
     fn look_at_device(&self, services: &Services, platform: &'static Platform, kinds: u64) {
         if self.drives.is_some_and(|kind| kinds >> kind & 1 != 0) && self.is_local() {
             // No caller waits for the result. A state that was lost starts again, and has to look.
-            let look = || self.step(services, platform, Event::Device);
+            let look = || self.tell(services, platform, Event::Device);
             let restarted = |_: &usize| matches!(look(), Err(ServiceFailure::Restarted));
             (0..TRIES).take_while(restarted).for_each(drop);
         }
@@ -295,10 +307,12 @@ impl<S: Service + Shareable> Registered for Served<S> {
             codec::kind::CANCEL => Event::Cancel(head.token),
             kind => event(kind == codec::kind::AGAIN, head.token, &request, &mut bulk),
         };
-        let answer = self.step(services, platform, event).map_err(|why| match why {
+        let mut reply = S::Reply::new_zeroed();
+        let answer = self.step(services, platform, event, &mut reply).map_err(|why| match why {
             ServiceFailure::Restarted => Refusal::Fault,
             _ => Refusal::NoSuchProc,
         })?;
+        let answer = answer.map(|()| reply);
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
@@ -307,13 +321,13 @@ impl<S: Service + Shareable> Registered for Served<S> {
     fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch)) {
         if self.instance.get().is_some() {
             // No caller waits for the result.
-            let _ = self.step(services, platform, Event::Gone(life.0, life.1));
+            let _ = self.tell(services, platform, Event::Gone(life.0, life.1));
         }
     }
 
     fn restart_if_lost(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
-            let _ = self.step(services, platform, Event::Cancel(Token::default()));
+            let _ = self.tell(services, platform, Event::Cancel(Token::default()));
         }
     }
 

@@ -63,6 +63,7 @@ impl Content {
     }
 
     /// Returns a chunk, which is of zeros if there was a hole.
+    #[inline]
     fn ensure(&mut self, index: u64, memory: &mut Memory) -> Result<&mut Chunk, Errno> {
         match self.chunks.entry(index) {
             Entry::Occupied(chunk) => Ok(chunk.into_mut()),

@@ -102,7 +102,15 @@ impl Memory {
     }
 
     /// Returns a few free chunks to the heap.
+    #[inline]
     pub fn reap(&mut self) {
+        if !self.dead.is_empty() {
+            self.reap_some();
+        }
+    }
+
+    #[cold]
+    fn reap_some(&mut self) {
         for _ in 0..REAPED {
             if self.pop_free().is_none() {
                 return;
