@@ -252,6 +252,22 @@ impl<K, C> Routed<K, C> {
     }
 }
 
+impl<K: GlobalAlloc, C> Routed<K, C> {
+    /// Frees memory while an arena is current.
+    ///
+    /// # Safety
+    /// The memory was allocated here with `layout`, and is not used again.
+    #[inline(never)]
+    unsafe fn free_beside(&self, arena: &Arena, memory: *mut u8, layout: Layout) {
+        match NonNull::new(memory) {
+            // SAFETY: the memory lies in the arena; the caller's promise.
+            Some(at) if arena.holds(memory) => unsafe { arena.free(at, layout) },
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.kernel.dealloc(memory, layout) },
+        }
+    }
+}
+
 // SAFETY: each arm is an allocator of its own, and an address tells which one it belongs to: by the
 // promise of `Arena::new` no arena overlaps the kernel's heap. The current heap only changes within
 // one stretch of unpreempted work.
@@ -268,15 +284,11 @@ unsafe impl<K: GlobalAlloc, C: Current> GlobalAlloc for Routed<K, C> {
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        match (C::heap(), NonNull::new(memory)) {
-            // SAFETY: a current heap is an arena's base.
-            (base, Some(at)) if base != 0 && unsafe { current(base) }.holds(memory) => {
-                // SAFETY: a current heap is an arena's base, the memory lies in it; the caller's
-                // promise.
-                unsafe { current(base).free(at, layout) }
-            }
+        match C::heap() {
             // SAFETY: the caller's promise.
-            _ => unsafe { self.kernel.dealloc(memory, layout) },
+            0 => unsafe { self.kernel.dealloc(memory, layout) },
+            // SAFETY: a current heap is an arena's base; the caller's promise.
+            base => unsafe { self.free_beside(&current(base), memory, layout) },
         }
     }
 

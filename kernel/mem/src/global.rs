@@ -29,13 +29,24 @@ impl KernelHeap {
         let _ = self.frames.set(frames);
     }
 
-    /// Returns the address of memory for `layout`, or 0.
-    #[inline]
-    fn allocate(&self, frames: &dyn Frames, layout: Layout) -> usize {
-        match backing(layout) {
-            Backing::Class(class) => self.magazines.take(&self.heap, frames, class),
-            _ => self.heap.allocate(frames, layout).map_or(0, NonZeroUsize::get),
-        }
+    /// Allocates without the objects that this core keeps. Returns the address, or 0.
+    #[inline(never)]
+    fn allocate_directly(&self, frames: &dyn Frames, layout: Layout) -> usize {
+        self.heap.allocate(frames, layout).map_or(0, NonZeroUsize::get)
+    }
+
+    /// Allocates after the objects that this core keeps have been freed.
+    #[cold]
+    #[inline(never)]
+    fn allocate_again(&self, frames: &dyn Frames, layout: Layout) -> *mut u8 {
+        self.flush_core();
+        self.allocate_directly(frames, layout) as *mut u8
+    }
+
+    /// Frees to the heap itself.
+    #[inline(never)]
+    fn free_directly(&self, frames: &dyn Frames, memory: NonNull<u8>, layout: Layout) {
+        self.heap.free(frames, memory.addr(), layout);
     }
 
     /// Frees the objects that this core keeps, so that their slabs can be freed too.
@@ -63,12 +74,11 @@ impl Default for KernelHeap {
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(&frames) = self.frames.get() else { return null_mut() };
-        let memory = self.allocate(frames, layout);
-        if memory != 0 {
-            return memory as *mut u8;
-        }
-        self.flush_core();
-        self.allocate(frames, layout) as *mut u8
+        let memory = match backing(layout) {
+            Backing::Class(class) => self.magazines.take(&self.heap, frames, class),
+            _ => self.allocate_directly(frames, layout),
+        };
+        if memory != 0 { memory as *mut u8 } else { self.allocate_again(frames, layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
@@ -79,7 +89,7 @@ unsafe impl GlobalAlloc for KernelHeap {
             Backing::Class(class) => {
                 self.magazines.give(&self.heap, frames, class, memory.addr().get());
             }
-            _ => self.heap.free(frames, memory.addr(), layout),
+            _ => self.free_directly(frames, memory, layout),
         }
     }
 

@@ -36,8 +36,20 @@ impl Magazines {
     /// Allocates an object of a class. Returns its address; 0: there is no memory.
     #[inline]
     pub(crate) fn take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
-        self.0.with(|all| {
+        let kept = self.0.with(|all| {
             check_order();
+            let Magazine { count, objects } = &mut all[class];
+            let left = count.checked_sub(1)?;
+            *count = left;
+            objects.get(left).copied()
+        });
+        kept.unwrap_or_else(|| self.refill_and_take(heap, frames, class))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill_and_take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
+        self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == 0 {
                 *count = heap.take(frames, class, &mut objects[..BATCH]);
@@ -51,8 +63,22 @@ impl Magazines {
     /// Frees an object of a class.
     #[inline]
     pub(crate) fn give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
-        self.0.with(|all| {
+        let is_kept = self.0.with(|all| {
             check_order();
+            let Magazine { count, objects } = &mut all[class];
+            let place = objects.get_mut(*count);
+            *count += usize::from(place.is_some());
+            place.map(|place| *place = object).is_some()
+        });
+        if !is_kept {
+            self.empty_and_give(heap, frames, class, object);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn empty_and_give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
+        self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == SIZE {
                 heap.give(frames, class, &objects[BATCH..]);
