@@ -253,12 +253,14 @@ impl<K, C> Routed<K, C> {
 }
 
 impl<K: GlobalAlloc, C> Routed<K, C> {
-    /// Frees memory while an arena is current.
+    /// Frees memory while the arena at `base` is the current heap.
     ///
     /// # Safety
-    /// The memory was allocated here with `layout`, and is not used again.
+    /// It is; the memory was allocated here with `layout`, and is not used again.
     #[inline(never)]
-    unsafe fn free_beside(&self, arena: &Arena, memory: *mut u8, layout: Layout) {
+    unsafe fn free_beside(&self, base: usize, memory: *mut u8, layout: Layout) {
+        // SAFETY: a current heap is an arena's base.
+        let arena = unsafe { current(base) };
         match NonNull::new(memory) {
             // SAFETY: the memory lies in the arena; the caller's promise.
             Some(at) if arena.holds(memory) => unsafe { arena.free(at, layout) },
@@ -288,7 +290,7 @@ unsafe impl<K: GlobalAlloc, C: Current> GlobalAlloc for Routed<K, C> {
             // SAFETY: the caller's promise.
             0 => unsafe { self.kernel.dealloc(memory, layout) },
             // SAFETY: a current heap is an arena's base; the caller's promise.
-            base => unsafe { self.free_beside(&current(base), memory, layout) },
+            base => unsafe { self.free_beside(base, memory, layout) },
         }
     }
 

@@ -245,9 +245,11 @@ impl<B> Channels<B> {
         };
         // Back again: its stand-in becomes the end.
         let end = self.table.get_mut(index)?;
-        if end.is_live() || end.record.bounds != record.bounds {
+        let known = (end.record.contract, end.record.bounds);
+        if end.is_live() || known != (record.contract, record.bounds) {
             return None;
         }
+        end.forget_permit();
         end.place = Place::Carried;
         end.generation = end.generation.wrapping_add(1);
         // A stand-in that was to be retired is needed again: the end has been there since.

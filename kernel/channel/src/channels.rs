@@ -270,10 +270,12 @@ impl<B> Channels<B> {
     /// Counts one more descriptor of an end.
     pub fn dup(&mut self, end: EndId) -> Result<(), BadEnd> {
         let index = self.table.held(end).ok_or(BadEnd)?;
-        match self.table.get_mut(index).map(|end| &mut end.place) {
-            Some(Place::Held { descriptors }) if *descriptors < u16::MAX => *descriptors += 1,
+        let end = self.table.get_mut(index).ok_or(BadEnd)?;
+        match &mut end.place {
+            Place::Held { descriptors } if *descriptors < u16::MAX => *descriptors += 1,
             _ => return Err(BadEnd),
         }
+        end.forget_permit();
         Ok(())
     }
 
@@ -474,6 +476,7 @@ impl<B> Channels<B> {
         };
         let Some(end) = self.table.get_mut(index) else { return Carried::Lost };
         end.place = Place::Held { descriptors: 1 };
+        end.forget_permit();
         self.table.id(index).map_or(Carried::Lost, Carried::End)
     }
 

@@ -164,8 +164,19 @@ impl<B> End<B> {
         ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
     ) -> Option<u16> {
         let Record { contract, state, name, bounds, .. } = &self.record;
-        let ask = || ask(*contract, *state, name.side).filter(|_| bytes <= bounds.bytes);
-        self.permit.0.next(*state, message, ask)
+        if let Some(next) = self.permit.0.next(*state, message) {
+            return Some(next);
+        }
+        let next = ask(*contract, *state, name.side).filter(|_| bytes <= bounds.bytes)?;
+        if self.place == (Place::Held { descriptors: 1 }) {
+            self.permit = Hint(Permit::new(*state, message, next));
+        }
+        Some(next)
+    }
+
+    /// Forgets what its contract has allowed: the next sender may be another program.
+    pub fn forget_permit(&mut self) {
+        self.permit = Hint(Permit::NONE);
     }
 
     /// Counts a message that its holder has sent, after which the contract has this state. Returns

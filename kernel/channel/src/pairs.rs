@@ -22,38 +22,46 @@ pub struct Paired<'a, B> {
 }
 
 impl<B> Channels<B> {
-    /// Returns an end and its peer, if they are paired or can be, and a program waits for the peer.
+    /// Returns an end and its peer, if they are paired, or can be and `takes` says that a program
+    /// takes a message at the peer; and a program waits there.
     #[inline]
-    pub fn paired(&mut self, end: EndId) -> Option<Paired<'_, B>> {
-        if self.table.pair(end.index).is_none() {
-            self.find_pair(end)?;
-        }
-        let (sender, receiver, index) = self.table.pair(end.index)?;
+    pub fn paired(
+        &mut self,
+        end: EndId,
+        takes: impl FnOnce(EndId) -> bool,
+    ) -> Option<Paired<'_, B>> {
+        let known = self.table.pair(end.index);
+        let index = if known.is_some() { known } else { self.find_pair(end, takes) }?;
+        let (sender, receiver) = self.table.both(end.index, index)?;
         let is_it = sender.generation == end.generation && receiver.is_watched;
         is_it.then_some(Paired { sender, receiver, index })
     }
 
-    /// Pairs an end with its peer.
+    /// Pairs an end with its peer. Returns the slot of that.
     #[inline(never)]
-    fn find_pair(&mut self, end: EndId) -> Option<()> {
+    fn find_pair(&mut self, end: EndId, takes: impl FnOnce(EndId) -> bool) -> Option<u16> {
         let index = self.table.held(end)?;
         let me = self.peers.me;
         self.table.get(index).filter(|end| end.record.peer.at == me)?;
         let peer = self.table.find_peer(index)?;
-        if !self.table.get(peer)?.is_watched || !self.does_wake() {
+        let is_waited_for = self.table.get(peer)?.is_watched && takes(self.table.id(peer)?);
+        if !is_waited_for || !self.does_wake() {
             return None;
         }
         self.table.find_peer(peer)?;
         let (one, other) = (self.table.get(index)?, self.table.get(peer)?);
-        let may_pair = one.is_settled_with(other, me) && other.is_settled_with(one, me);
-        may_pair.then(|| self.table.set_pair([index, peer]))
+        let may_pair = one.is_next_at(other, me) && other.is_next_at(one, me);
+        may_pair.then(|| {
+            self.table.set_pair([index, peer]);
+            peer
+        })
     }
 }
 
 impl<B> End<B> {
     /// Returns whether it is held here, and the next thing that its peer receives is the next
     /// message of this end.
-    fn is_settled_with(&self, peer: &End<B>, here: Life) -> bool {
+    pub fn is_next_at(&self, peer: &End<B>, here: Life) -> bool {
         let is_open = matches!(self.place, Place::Held { .. }) && self.record.peer.closed.is_none();
         let is_next = peer.queue.is_empty() && peer.record.read == self.record.sent;
         is_open && self.is_quiet(here) && is_next && peer.bound() > 0
@@ -119,7 +127,7 @@ mod tests {
     /// asked.
     fn call(channels: &mut Channels<u32>, from: EndId, to: EndId, state: u16) -> Option<bool> {
         let mut is_asked = false;
-        let mut pair = channels.paired(from)?;
+        let mut pair = channels.paired(from, |_| true)?;
         assert_eq!(pair.receiver(), to);
         let next = pair.next((5, 4), |_, _, _| {
             is_asked = true;
@@ -144,13 +152,35 @@ mod tests {
     #[test]
     fn a_contract_is_asked_for_each_other_message() {
         let (mut channels, [[one, _], _]) = channels();
-        let mut pair = channels.paired(one).expect("one waits");
+        assert!(channels.paired(one, |_| false).is_none());
+        let mut pair = channels.paired(one, |_| true).expect("one waits");
         let mut next = |message, answer| pair.next(message, |_, _, _| answer);
         assert_eq!(next((5, 8), Some(1)), Some(1));
         assert_eq!(next((5, 8), None), Some(1));
         assert_eq!((next((5, 7), None), next((6, 8), None)), (None, None));
         assert_eq!(next((5, 9), Some(1)), None, "that is too long");
         assert_eq!(next((5, u32::MAX), Some(1)), None);
+    }
+
+    #[test]
+    fn the_contract_is_asked_for_each_other_holder() {
+        let (mut channels, [[one, other], _]) = channels();
+        let asks = |channels: &mut Channels<u32>| {
+            assert_eq!(call(channels, one, other, 0), Some(true));
+            assert_eq!(call(channels, other, one, 0), Some(true));
+            assert_eq!(call(channels, one, other, 0), Some(false));
+            assert_eq!(call(channels, other, one, 0), Some(false));
+        };
+        asks(&mut channels);
+        channels.dup(one).expect("it is open");
+        channels.dup(other).expect("it is open");
+        assert_eq!(call(&mut channels, one, other, 0), Some(true));
+        assert_eq!(call(&mut channels, other, one, 0), Some(true), "there are two holders");
+        assert_eq!(call(&mut channels, one, other, 0), Some(true));
+        assert_eq!(call(&mut channels, other, one, 0), Some(true));
+        channels.close(one, &mut Nothing).expect("it is open");
+        channels.close(other, &mut Nothing).expect("it is open");
+        asks(&mut channels);
     }
 
     #[test]

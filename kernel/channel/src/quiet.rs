@@ -15,7 +15,6 @@ pub struct Quiet<'a, B> {
     channels: &'a mut Channels<B>,
     index: u16,
     peer: u16,
-    pub contract: ContractId,
     /// State of the contract.
     pub state: u16,
     pub side: Side,
@@ -39,7 +38,7 @@ impl<B> Channels<B> {
         let index = self.table.held(end)?;
         let sender = self.table.get(index).filter(|end| end.is_quiet(me))?;
         let (sent, record) = (sender.record.sent, &sender.record);
-        let (contract, state, side) = (record.contract, record.state, record.name.side);
+        let (state, side) = (record.state, record.name.side);
         let (bytes, is_closed) = (record.bounds.bytes, record.peer.closed.is_some());
         let peer = self.table.find_peer(index)?;
         let receiver = self.table.get(peer)?;
@@ -49,7 +48,6 @@ impl<B> Channels<B> {
             channels: self,
             index,
             peer,
-            contract,
             state,
             side,
             bytes,
@@ -81,6 +79,16 @@ impl<B> Channels<B> {
 }
 
 impl<B> Quiet<'_, B> {
+    /// Does what [`Settled::next`](crate::Settled::next) does.
+    #[inline]
+    pub fn next(
+        &mut self,
+        message: (u16, u32),
+        ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
+    ) -> Option<u16> {
+        self.channels.table.get_mut(self.index)?.permit(message, ask)
+    }
+
     /// Sends a message, after which the contract has this state. Returns the end of the receiver if
     /// programs wait for it, which the caller wakes.
     #[inline(always)]

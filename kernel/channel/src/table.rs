@@ -23,6 +23,8 @@ pub struct Table<B> {
     generations: Vec<u32>,
     /// How many pairs there were.
     pairs: Hint<u64>,
+    #[cfg(test)]
+    pub keeps_pairs: bool,
 }
 
 impl<B> Table<B> {
@@ -38,6 +40,8 @@ impl<B> Table<B> {
             queues: (0..count).map(|_| empty()).collect(),
             generations: alloc::vec![0; count.into()],
             pairs: Hint(0),
+            #[cfg(test)]
+            keeps_pairs: false,
         }
     }
 
@@ -56,19 +60,29 @@ impl<B> Table<B> {
     /// Returns an end, which is not one of a pair from then on.
     pub fn get_mut(&mut self, index: u16) -> Option<&mut End<B>> {
         let end = self.ends.get_mut(usize::from(index))?.as_mut()?;
-        end.pair.0 = 0;
+        #[cfg(test)]
+        let kept = if self.keeps_pairs { end.pair.0 } else { 0 };
+        #[cfg(not(test))]
+        let kept = 0;
+        end.pair = Hint(kept);
         Some(end)
     }
 
-    /// Returns an end and its peer, with the peer's slot, if they are a pair.
+    /// Returns the slot of the end with which an end is a pair.
     #[inline]
-    pub fn pair(&mut self, index: u16) -> Option<(&mut End<B>, &mut End<B>, u16)> {
-        let Hint(twin) = self.get(index)?.twin;
-        let [one, other] =
-            self.ends.get_disjoint_mut([usize::from(index), usize::from(twin)]).ok()?;
-        let (one, other) = (one.as_mut()?, other.as_mut()?);
-        let number = one.pair.0;
-        (number != 0 && number == other.pair.0).then_some((one, other, twin))
+    pub fn pair(&self, index: u16) -> Option<u16> {
+        let end = self.get(index)?;
+        let (Hint(number), Hint(twin)) = (end.pair, end.twin);
+        let other = self.get(twin).filter(|other| number != 0 && other.pair.0 == number);
+        other.map(|_| twin)
+    }
+
+    /// Returns two ends, which stay a pair if they are one.
+    #[inline]
+    pub fn both(&mut self, one: u16, other: u16) -> Option<(&mut End<B>, &mut End<B>)> {
+        let both = self.ends.get_disjoint_mut([one, other].map(usize::from)).ok()?;
+        let [one, other] = both.map(Option::as_mut);
+        Some((one?, other?))
     }
 
     /// Makes a pair of two ends, each of which knows the slot of the other.

@@ -146,14 +146,15 @@ impl<S: Fn() -> bool> User<'_, S> {
         let kernel = self.session.kernel;
         let channels = &kernel.channels;
         let mut handoff = Handoff::begin(&kernel.scheduler);
+        let at = (kernel.scheduler.current().token(), end);
         let message = (message, &mut *into);
-        let called = channels.call_plain(self.around(), end, message, contracts, &mut handoff);
+        let called = channels.call_plain(self.around(), at, message, contracts, &mut handoff);
         let called = match called {
             Some(called) => called,
             None => {
                 self.wait_for(end, handoff)?;
                 handoff = Handoff::begin(&kernel.scheduler);
-                channels.take_plain(kernel, end, into, &mut handoff)
+                channels.take_plain(at, into, &mut handoff)
             }
         };
         drop(handoff);

@@ -295,13 +295,16 @@ impl World {
         self.doze(state);
     }
 
-    /// Programs sleep for all their ends that are not ready.
+    /// Programs sleep for all their ends that are not ready. Those that can be are paired.
     fn doze(&self, state: &mut State) {
         for kernel in &mut state.kernels {
             for end in &kernel.held {
                 if !kernel.asleep.contains(end) && kernel.channels.begin_poll(*end) == Ok(false) {
                     kernel.asleep.push(*end);
                 }
+            }
+            for end in &kernel.held {
+                let _ = kernel.channels.paired(*end, |_| true);
             }
             let held = &kernel.held;
             kernel.asleep.retain(|end| held.contains(end));
@@ -337,6 +340,7 @@ const CONDITIONS: [Condition; super::checks::ALL.len()] = [
     is_fine::<15>,
     is_fine::<16>,
     is_fine::<17>,
+    is_fine::<18>,
 ];
 
 impl Model for World {

@@ -1,7 +1,7 @@
 //! What must hold in each state, and in those in which nothing is on its way.
 
 use super::world::{Mail, State, Token, World};
-use crate::end::{Place, Slot};
+use crate::end::{End, Place, Slot};
 use crate::message::{Cargo, Message, Record};
 use crate::name::EndName;
 
@@ -22,9 +22,10 @@ pub const ALIVE: &str = "a live peer is not reported as closed";
 pub const ROOM: &str = "no room is lost";
 pub const SAME_IF_SETTLED: &str = "a message of a settled end is the next one to its peer";
 pub const SAME_IF_PAIRED: &str = "a call between paired ends is received at once";
+pub const PAIRED: &str = "between the ends of a pair nothing is on its way";
 pub const SAME_IF_DELIVERED: &str = "a message that is delivered was received";
 
-pub const ALL: [&str; 18] = [
+pub const ALL: [&str; 19] = [
     NO_FAULT,
     ORDER,
     CLOSED_LAST,
@@ -42,6 +43,7 @@ pub const ALL: [&str; 18] = [
     ROOM,
     SAME_IF_SETTLED,
     SAME_IF_PAIRED,
+    PAIRED,
     SAME_IF_DELIVERED,
 ];
 
@@ -52,6 +54,7 @@ impl World {
         }
         self.touch(state);
         let wrong = self.places(state).or_else(|| self.sleepers(state));
+        let wrong = wrong.or_else(|| self.paired(state));
         let wrong = wrong.or_else(|| self.is_quiet(state).then(|| self.rest(state)).flatten());
         state.wrong = state.wrong.or(wrong);
     }
@@ -120,6 +123,21 @@ impl World {
             (_, true) => Some(ONE_PAYLOAD),
             _ => None,
         }
+    }
+
+    fn paired(&self, state: &State) -> Option<&'static str> {
+        for (k, kernel) in state.kernels.iter().enumerate().filter(|(_, it)| it.is_alive) {
+            let (me, table) = (kernel.life(k), &kernel.channels.table);
+            for index in 0..table.len() {
+                let Some(other) = table.pair(index).and_then(|it| table.get(it)) else { continue };
+                let is_next =
+                    |one: &End<Token>| one.is_next_at(other, me) && other.is_next_at(one, me);
+                if !table.get(index).is_some_and(is_next) {
+                    return Some(PAIRED);
+                }
+            }
+        }
+        None
     }
 
     fn sleepers(&self, state: &State) -> Option<&'static str> {

@@ -27,20 +27,21 @@ pub fn is_same(channels: &Channels<Token>, end: EndId, message: &Outgoing<Token>
 }
 
 /// Returns whether a call to a program that waits on the same kernel is what [`crate::Paired`]
-/// makes of it. The ends stay a pair, which the history may end.
+/// makes of it.
 pub fn is_same_call(
     channels: &mut Channels<Token>,
     from: EndId,
     message: &Outgoing<Token>,
 ) -> bool {
     let mut usual = channels.clone();
-    let Some(mut pair) = channels.paired(from).filter(|_| message.carried == [None; 2]) else {
+    let Some(mut pair) = channels.paired(from, |_| true).filter(|_| message.carried == [None; 2])
+    else {
         return true;
     };
     let (receiver, ask) = (pair.receiver(), |_, state, side| Free.next(state, side, message.tag));
     let Some(state) = pair.next((message.tag, message.bytes), ask) else { return false };
     let mut direct = channels.clone();
-    if let Some(pair) = direct.paired(from) {
+    if let Some(pair) = direct.paired(from, |_| true) {
         pair.call(state, message.bytes);
     }
     let mut log = Log::default();

@@ -49,11 +49,13 @@ pub enum Mutant {
     AnyEpoch,
     /// Programs are not woken.
     NoWake,
+    /// A pair stays one, whatever happens to its ends.
+    KeepPair,
 }
 
 impl Mutant {
     /// All that the models find; `OldNews` has a test of its own ([`super::calls`]).
-    const ALL: [Mutant; 19] = [
+    const ALL: [Mutant; 20] = [
         Mutant::Copy,
         Mutant::NoForward,
         Mutant::NoRelay,
@@ -73,6 +75,7 @@ impl Mutant {
         Mutant::ArriveBlind,
         Mutant::AnyEpoch,
         Mutant::NoWake,
+        Mutant::KeepPair,
     ];
 
     /// Makes a peer that is closed finished at once.

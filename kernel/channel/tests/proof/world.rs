@@ -171,6 +171,7 @@ impl World {
     pub fn plant(&self, channels: &mut Channels<Token>) {
         channels.mutant = self.mutant;
         channels.peers.any_epoch = self.mutant == Some(Mutant::AnyEpoch);
+        channels.table.keeps_pairs = self.mutant == Some(Mutant::KeepPair);
     }
 
     /// All kernels, with the first ends in their places and nothing on its way.

@@ -16,8 +16,8 @@ use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
 
 impl State {
-    /// Gives a message of fields alone to a thread that waits for it here. The end is watched from
-    /// then on. `None`: nothing has happened.
+    /// Gives a message of fields alone to a thread that waits for it here. The sender's end is
+    /// watched from then on. `None`: nothing has happened.
     #[inline]
     fn deliver_plain<'a>(
         &mut self,
@@ -27,7 +27,8 @@ impl State {
         handoff: &mut Handoff<'_>,
     ) -> Option<()> {
         let State { table, rest } = self;
-        let (mut pair, length) = (table.paired(id)?, fields.len() as u32);
+        let takes = |end| rest.seats.takes(end, fields.len());
+        let (mut pair, length) = (table.paired(id, takes)?, fields.len() as u32);
         let next = pair.next((tag, length), |contract, state, side| {
             permits_fields(contracts, (contract, state, side), message)
         })?;
@@ -43,18 +44,15 @@ impl State {
     fn send_plain<'a>(
         &mut self,
         id: EndId,
-        (tag, fields): (u16, &[u8]),
+        message @ (tag, fields): (u16, &[u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
     ) -> Option<()> {
         let State { table, rest } = self;
-        let sender = table.quiet(id)?;
-        let about = (sender.contract, sender.state, sender.side);
-        let next = permits_fields(contracts, about, (tag, fields))?;
-        let length = fields.len() as u32;
-        if length > sender.bytes {
-            return None;
-        }
+        let (mut sender, length) = (table.quiet(id)?, fields.len() as u32);
+        let next = sender.next((tag, length), |contract, state, side| {
+            permits_fields(contracts, (contract, state, side), message)
+        })?;
         let payload = rest.cells.put(fields, None)?;
         let woken = sender.send((tag, next), length, payload);
         rest.sent = rest.sent.wrapping_add(1);
@@ -69,21 +67,20 @@ impl State {
     #[inline(always)]
     pub(super) fn sit_down(
         &mut self,
-        node: &Node,
+        thread: u64,
         id: EndId,
         into: &mut [u8],
         handoff: &mut Handoff<'_>,
     ) -> Option<Called> {
         if self.table.begin_poll(id) == Ok(false) {
-            return self.take_seat(node, id, into.len());
+            return self.take_seat(thread, id, into.len());
         }
         Some(self.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
     }
 
     /// Has a thread wait at an end that is watched. `None`: it does.
     #[inline]
-    fn take_seat(&mut self, node: &Node, id: EndId, room: usize) -> Option<Called> {
-        let thread = node.scheduler.current().token();
+    fn take_seat(&mut self, thread: u64, id: EndId, room: usize) -> Option<Called> {
         let waits = self.rest.seats.add_taker(id, thread, room);
         if waits { None } else { Some(Called::Sent) }
     }
@@ -109,12 +106,12 @@ impl State {
 }
 
 impl Channels {
-    /// Sends a message of fields alone, and receives one. `None`: it was sent, and the thread waits
-    /// from now on, as in [`Channels::call`].
+    /// Sends a message of fields alone, and receives one, for the thread with this token. `None`:
+    /// it was sent, and the thread waits from now on, as in [`Channels::call`].
     pub fn call_plain<'a>(
         &self,
         around: (&Node, &Peers),
-        end: u64,
+        (thread, end): (u64, u64),
         (message, into): ((u16, &[u8]), &mut [u8]),
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
@@ -122,26 +119,24 @@ impl Channels {
         let Ok(id) = self.id(end) else { return Some(Called::Refused) };
         let mut state = self.state.lock();
         if state.deliver_plain(id, message, &contracts, handoff).is_some() {
-            return state.take_seat(around.0, id, into.len());
+            return state.take_seat(thread, id, into.len());
         }
         if state.send_plain(id, message, &contracts, handoff).is_none() {
-            let call = (end, message, into);
+            let call = (thread, end, message, into);
             return self.call_far(around, state, (id, call), &contracts, handoff);
         }
-        state.sit_down(around.0, id, into, handoff)
+        state.sit_down(thread, id, into, handoff)
     }
 
     /// Receives the message for which a thread has waited. If there is none, the thread does not
     /// wait any more.
     pub fn take_plain(
         &self,
-        node: &Node,
-        end: u64,
+        (thread, end): (u64, u64),
         into: &mut [u8],
         handoff: &mut Handoff<'_>,
     ) -> Called {
         let Ok(id) = self.id(end) else { return Called::Sent };
-        let thread = node.scheduler.current().token();
         let mut state = self.state.lock();
         if let Some((tag, length)) = state.rest.seats.take(id, thread, into) {
             return Called::Arrived { tag, length };

@@ -110,16 +110,17 @@ impl Seats {
         true
     }
 
+    /// Returns whether the only thread that waits for an end takes a message of so many bytes.
+    pub fn takes(&self, end: EndId, bytes: usize) -> bool {
+        bytes <= SHORT && self.0.get(end.slot()).is_some_and(|seat| seat.takes(bytes))
+    }
+
     /// Delivers a message to the only thread that waits for an end. Returns the thread, which the
     /// caller wakes. `None`: nothing has happened.
     #[inline]
     pub fn deliver(&mut self, end: EndId, (tag, fields): (u16, &[u8])) -> Option<ThreadId> {
-        let seat = self.seat(end)?;
+        let seat = self.seat(end).filter(|seat| seat.takes(fields.len()))?;
         let thread = seat.taker;
-        let is_alone = thread != NONE && seat.threads[0] == thread && seat.threads[1] == NONE;
-        if !is_alone || seat.receiver != NONE || fields.len() > seat.room {
-            return None;
-        }
         seat.bytes.get_mut(..fields.len())?.copy_from_slice(fields);
         (seat.receiver, seat.tag, seat.length) = (thread, tag, fields.len() as u16);
         (seat.taker, seat.threads[0]) = (NONE, NONE);
@@ -138,6 +139,13 @@ impl Seats {
 }
 
 impl Seat {
+    #[inline]
+    fn takes(&self, bytes: usize) -> bool {
+        let [first, second, ..] = self.threads;
+        let is_alone = self.taker != NONE && first == self.taker && second == NONE;
+        is_alone && self.receiver == NONE && bytes <= self.room
+    }
+
     #[inline]
     fn add(&mut self, thread: u64) -> bool {
         let place = self.threads.iter_mut().find(|it| **it == thread || **it == NONE);
