@@ -99,16 +99,9 @@ impl<B> Paired<'_, B> {
 mod tests {
     use super::*;
     use crate::bounds::Bounds;
-    use crate::channels::{Effects, Limits};
+    use crate::channels::Limits;
+    use crate::proof::Nothing;
     use base::id::{DomainId, Epoch};
-
-    struct Nothing;
-
-    impl Effects<u32> for Nothing {
-        fn wake(&mut self, _: EndId) {}
-        fn arrived(&mut self, _: u64, _: EndId) {}
-        fn free(&mut self, _: u32) {}
-    }
 
     /// A table with two channels, and the ends of each. A program waits for each second end.
     fn channels() -> (Channels<u32>, [[EndId; 2]; 2]) {

@@ -113,17 +113,10 @@ impl<B> Arrival<'_, B> {
 mod tests {
     use super::*;
     use crate::bounds::Bounds;
-    use crate::channels::{Effects, Limits};
+    use crate::channels::Limits;
     use crate::message::Message;
+    use crate::proof::Nothing;
     use base::id::Epoch;
-
-    struct Nothing;
-
-    impl Effects<u32> for Nothing {
-        fn wake(&mut self, _: EndId) {}
-        fn arrived(&mut self, _: u64, _: EndId) {}
-        fn free(&mut self, _: u32) {}
-    }
 
     const LIVES: [Life; 2] = [
         Life { kernel: DomainId(0), epoch: Epoch(3) },
