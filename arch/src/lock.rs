@@ -16,7 +16,7 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::order::note_try;
+use crate::order::{note_early_release, note_try};
 use crate::{attend, cpu};
 
 pub use crate::order::{
@@ -24,10 +24,57 @@ pub use crate::order::{
 };
 pub use core_local::CoreLocal;
 
-/// A value that one core at a time can access.
-pub struct Lock<T: ?Sized> {
+/// Who has a lock, and who waits for it.
+struct Tickets {
     next: AtomicU32,
     serving: AtomicU32,
+}
+
+impl Tickets {
+    const fn new() -> Tickets {
+        Tickets { next: AtomicU32::new(0), serving: AtomicU32::new(0) }
+    }
+
+    /// Waits until the caller's ticket is served.
+    #[inline]
+    fn take(&self) {
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        // Acquire: everything the previous holder did happens before what this one does.
+        if self.serving.load(Ordering::Acquire) != ticket {
+            self.wait_for(ticket);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for(&self, ticket: u32) {
+        attend::until_locked(|| self.serving.load(Ordering::Acquire) == ticket);
+    }
+
+    /// Takes a ticket if it is served at once.
+    #[inline]
+    fn try_take(&self) -> bool {
+        let ticket = self.serving.load(Ordering::Acquire);
+        let (next, order) = (ticket.wrapping_add(1), Ordering::Relaxed);
+        self.next.compare_exchange(ticket, next, Ordering::Acquire, order).is_ok()
+    }
+
+    /// Serves the next ticket. Called by the holder only.
+    #[inline]
+    fn serve_next(&self) {
+        // Only the holder stores `serving`. Release: see `take`.
+        let next = self.serving.load(Ordering::Relaxed).wrapping_add(1);
+        self.serving.store(next, Ordering::Release);
+    }
+
+    fn are_taken(&self) -> bool {
+        self.next.load(Ordering::Relaxed) != self.serving.load(Ordering::Relaxed)
+    }
+}
+
+/// A value that one core at a time can access.
+pub struct Lock<T: ?Sized> {
+    tickets: Tickets,
     rank: Rank,
     value: UnsafeCell<T>,
 }
@@ -40,12 +87,7 @@ unsafe impl<T: ?Sized + Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
     pub const fn new(rank: Rank, value: T) -> Self {
-        Lock {
-            next: AtomicU32::new(0),
-            serving: AtomicU32::new(0),
-            rank,
-            value: UnsafeCell::new(value),
-        }
+        Lock { tickets: Tickets::new(), rank, value: UnsafeCell::new(value) }
     }
 
     pub fn into_inner(self) -> T {
@@ -63,11 +105,7 @@ impl<T: ?Sized> Lock<T> {
     pub fn lock(&self) -> Guard<'_, T> {
         let irqs_on = cpu::irqs_off();
         note_acquire(self.rank);
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        // Acquire: everything the previous holder did happens before what this one does.
-        if self.serving.load(Ordering::Acquire) != ticket {
-            attend::until_locked(|| self.serving.load(Ordering::Acquire) == ticket);
-        }
+        self.tickets.take();
         Guard { lock: self, irqs_on, not_send: PhantomData }
     }
 
@@ -75,14 +113,7 @@ impl<T: ?Sized> Lock<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let irqs_on = cpu::irqs_off();
-        let ticket = self.serving.load(Ordering::Acquire);
-        let taken = self.next.compare_exchange(
-            ticket,
-            ticket.wrapping_add(1),
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
-        if taken.is_err() {
+        if !self.tickets.try_take() {
             cpu::irqs_restore(irqs_on);
             return None;
         }
@@ -97,15 +128,7 @@ impl<T: ?Sized> Lock<T> {
     /// away from, which drops it only after the lock was taken for that thread again.
     pub unsafe fn force_unlock(&self) {
         note_release(self.rank);
-        self.serve_next();
-    }
-
-    /// Serves the next ticket. Called by the holder only.
-    #[inline]
-    fn serve_next(&self) {
-        // Only the holder stores `serving`. Release: see `lock`.
-        let next = self.serving.load(Ordering::Relaxed).wrapping_add(1);
-        self.serving.store(next, Ordering::Release);
+        self.tickets.serve_next();
     }
 
     /// Returns the value without locking: `&mut self` excludes other users.
@@ -115,7 +138,7 @@ impl<T: ?Sized> Lock<T> {
 
     /// Returns whether the lock is held or waited for. For reports: it may change at any time.
     pub fn is_locked(&self) -> bool {
-        self.next.load(Ordering::Relaxed) != self.serving.load(Ordering::Relaxed)
+        self.tickets.are_taken()
     }
 }
 
@@ -130,6 +153,19 @@ pub struct Guard<'a, T: ?Sized> {
     lock: &'a Lock<T>,
     irqs_on: bool,
     not_send: PhantomData<*mut ()>,
+}
+
+impl<T: ?Sized> Guard<'_, T> {
+    /// Releases this lock while `inner`, which was taken under it, stays held: that guard restores
+    /// the interrupt state then.
+    #[inline]
+    pub fn release_before<U: ?Sized>(self, inner: &mut Guard<'_, U>) {
+        debug_assert!(!inner.irqs_on, "it was taken first");
+        note_early_release(self.lock.rank);
+        self.lock.tickets.serve_next();
+        inner.irqs_on = self.irqs_on;
+        core::mem::forget(self);
+    }
 }
 
 impl<T: ?Sized> Deref for Guard<'_, T> {
@@ -153,7 +189,7 @@ impl<T: ?Sized> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         note_release(self.lock.rank);
-        self.lock.serve_next();
+        self.lock.tickets.serve_next();
         if self.irqs_on {
             if attend::has_reasons() {
                 attend::released();

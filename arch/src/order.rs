@@ -158,6 +158,14 @@ pub fn note_release(rank: Rank) {
     }
 }
 
+/// Records a release of `rank` on this core before locks that were taken later.
+#[inline]
+pub(crate) fn note_early_release(rank: Rank) {
+    if cfg!(debug_assertions) {
+        HELD.with(|held| held.release(rank));
+    }
+}
+
 /// Checks, before a wait, that this core holds no leaf lock.
 #[inline]
 pub fn assert_may_wait() {

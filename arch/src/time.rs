@@ -27,6 +27,7 @@ impl SocClock {
     }
 
     /// Returns the soc time at local time `local`, but never less than before.
+    #[inline]
     pub fn at(&self, local: u64) -> u64 {
         let time = local.saturating_add_signed(self.offset.load(Ordering::Relaxed));
         self.last.fetch_max(time, Ordering::AcqRel).max(time)
@@ -39,6 +40,7 @@ impl SocClock {
 }
 
 #[cfg(target_os = "none")]
+#[inline]
 fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
     static CLOCK: SocClock = SocClock::new();
     f(&CLOCK)

@@ -127,7 +127,7 @@ fn waiters_are_served_in_fifo_order() {
                 seen.lock().push(i);
             });
             // The next thread starts when this one has its ticket.
-            while lock.next.load(Ordering::SeqCst) != i + 2 {
+            while lock.tickets.next.load(Ordering::SeqCst) != i + 2 {
                 thread::yield_now();
             }
             thread
@@ -184,4 +184,18 @@ fn a_value_that_was_set_is_dropped_with_its_once() {
     assert_eq!(Arc::strong_count(&value), 2);
     drop((set, unset));
     assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[test]
+fn a_lock_is_released_before_the_one_taken_under_it() {
+    static OUTER: Lock<u32> = Lock::new(Rank::new(1, "outer"), 0);
+    static INNER: Lock<u32> = Lock::new(Rank::new(2, "inner"), 0);
+    let outer = OUTER.lock();
+    let mut inner = INNER.lock();
+    outer.release_before(&mut inner);
+    assert!(!OUTER.is_locked() && INNER.is_locked());
+    *inner += 1;
+    drop(inner);
+    assert!(!INNER.is_locked());
+    assert_eq!(held(), 0);
 }

@@ -26,6 +26,7 @@ pub mod table;
 pub mod trace;
 pub mod wait;
 
+use alloc::boxed::Box;
 pub use scheduler::{CoreInfo, Handoff, Scheduler, SpawnError, ThreadInfo};
 pub use sleepers::Deadline;
 pub use table::ThreadId;
@@ -46,3 +47,12 @@ pub const PRIORITY_NORMAL: u8 = 8;
 pub const PRIORITY_SERVE: u8 = 16;
 /// Time slice: how long a thread runs while another of its priority is ready.
 pub const SLICE_NS: u64 = 10_000_000;
+
+/// One for each thread. The length is known, so an index is checked at little cost.
+type PerThread<T> = Box<[T; MAX_THREADS]>;
+
+/// Makes one for each thread, not on the stack.
+fn per_thread<T>(make: impl Fn() -> T) -> PerThread<T> {
+    let all: Box<[T]> = (0..MAX_THREADS).map(|_| make()).collect();
+    all.try_into().unwrap_or_else(|_| unreachable!("there are as many"))
+}

@@ -2,8 +2,7 @@
 //! step of a new thread. A home of `unsafe`; holding the scheduler's lock makes both sound.
 #![allow(unsafe_code)]
 
-use crate::MAX_THREADS;
-use alloc::boxed::Box;
+use crate::{PerThread, per_thread};
 use arch::context::{Context, switch};
 use arch::lock::Lock;
 use core::cell::UnsafeCell;
@@ -19,7 +18,7 @@ pub trait FirstStep: Sync {
     fn run_current(&self) -> !;
 }
 
-pub struct Contexts(Box<[UnsafeCell<Context>]>);
+pub struct Contexts(PerThread<UnsafeCell<Context>>);
 
 // SAFETY: a context is accessed only with the scheduler's lock held (`prepare`, `switch`), or by
 // the core that runs its thread.
@@ -29,7 +28,7 @@ unsafe impl Send for Contexts {}
 
 impl Contexts {
     pub fn new() -> Self {
-        Contexts((0..MAX_THREADS).map(|_| UnsafeCell::new(Context::empty())).collect())
+        Contexts(per_thread(|| UnsafeCell::new(Context::empty())))
     }
 
     /// Makes thread `index` start on the stack that ends at `top`. The caller holds the scheduler's
@@ -45,6 +44,7 @@ impl Contexts {
 
     /// Switches from thread `from` to thread `to`; returns when another thread switches back to
     /// `from`. The caller holds the scheduler's lock; the thread that continues releases it.
+    #[inline]
     pub fn switch(&self, from: usize, to: usize) {
         // SAFETY: the lock is held, so interrupts are masked and no other core accesses these two
         // contexts; `to` was saved by an earlier switch or made by `prepare`.

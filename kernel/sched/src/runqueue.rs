@@ -41,7 +41,7 @@ impl Level {
 }
 
 /// Links of all run queues of a kernel: the next thread, by thread.
-pub type Links = [Index];
+pub type Links = [Index; MAX_THREADS];
 
 #[derive(Clone, Debug)]
 pub struct RunQueue {

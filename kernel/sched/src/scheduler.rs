@@ -280,53 +280,68 @@ impl Scheduler {
             if deadline.is_some_and(|deadline| time::soc_time() >= deadline.at()) {
                 return false;
             }
-            self.enqueue(queue, deadline);
+            drop(self.enqueue(queue, deadline));
             let now_done = done();
-            self.block_in(queue, !now_done);
+            self.block_in(queue, self.table.lock(), !now_done);
             if now_done {
                 return true;
             }
         }
     }
 
-    /// Adds the caller to `queue`. From here on a wake of the queue wakes the caller, which then
-    /// decides in [`Scheduler::block_in`] whether it waits. If the caller holds the lock of what it
-    /// waits for, no change can slip in between its check and this call.
-    pub fn enqueue(&self, queue: &WaitQueue, deadline: Option<Deadline>) {
+    /// Adds the caller to `queue`. From here on a wake of the queue wakes the caller.
+    #[inline(always)]
+    fn enqueue(&self, queue: &WaitQueue, deadline: Option<Deadline>) -> Guard<'_, Table> {
         let mut table = self.table.lock();
         queue.with_head(|head| table.prepare_wait(here(), head, deadline));
+        table
     }
 
     /// Blocks in `queue` if `sleeps`, until woken or the deadline; then removes the caller from the
     /// queue.
-    pub fn block_in(&self, queue: &WaitQueue, sleeps: bool) {
-        let mut table = self.table.lock();
+    #[inline(always)]
+    fn block_in(&self, queue: &WaitQueue, mut table: Guard<'_, Table>, sleeps: bool) {
         debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
-        if sleeps && table.block_current(here()) {
-            table = self.switch_away(table);
+        if sleeps {
+            table = self.block(table);
         }
         queue.with_head(|head| table.cancel_wait(here(), head));
+    }
+
+    /// Waits once in `queue` for a change of what is locked by `held`. That is released when the
+    /// caller is in the queue, so no wake is missed. Then `sleeps` decides, without any lock,
+    /// whether it waits, which is returned.
+    pub fn wait_released<T: ?Sized>(
+        &self,
+        queue: &WaitQueue,
+        deadline: Option<Deadline>,
+        held: Guard<'_, T>,
+        sleeps: impl FnOnce() -> bool,
+    ) -> bool {
+        let mut table = self.enqueue(queue, deadline);
+        held.release_before(&mut table);
+        let sleeps = sleeps();
+        self.block_in(queue, table, sleeps);
+        sleeps
+    }
+
+    /// Blocks the caller, unless it has a permit. Returns when it runs again.
+    #[inline]
+    fn block<'a>(&self, mut table: Guard<'a, Table>) -> Guard<'a, Table> {
+        let core = here();
+        if let Some((from, to)) = table.block_for_next(core, cpu::clock()) {
+            self.set_running(core, to);
+            self.contexts.switch(from, to.index());
+        } else if table.block_current(core) {
+            return self.switch_away(table);
+        }
+        table
     }
 
     /// Wakes a thread or, if it is not blocked, leaves it a permit. May be called in any context.
     pub fn wake(&self, id: ThreadId) {
         let mut table = self.table.lock();
         table.wake(id, here(), cpu::clock());
-        self.announce(&mut table);
-    }
-
-    fn wake_first(&self, queue: &WaitQueue) -> bool {
-        let mut table = self.table.lock();
-        let woken = queue.with_head(|head| table.wake_first(head, here(), cpu::clock()));
-        self.announce(&mut table);
-        woken
-    }
-
-    /// Wakes all threads of a queue in one step.
-    fn wake_queue(&self, queue: &WaitQueue) {
-        let mut table = self.table.lock();
-        let (core, now) = (here(), cpu::clock());
-        queue.with_head(|head| while table.wake_first(head, core, now) {});
         self.announce(&mut table);
     }
 

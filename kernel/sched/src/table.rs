@@ -10,7 +10,8 @@
 //!    +--------------------------------------+
 //!                      exit
 //! ```
-//! A thread that blocks may hand its core to a blocked one, which is Running at once ([`handoff`]).
+//! A thread that blocks may hand its core to a blocked one, which is Running at once ([`handoff`]),
+//! or to one that it has woken and that waited for that, in no queue ([`next`]).
 //! A wake of a thread that is not blocked leaves a permit, and the next block consumes it instead
 //! of blocking. Thread number `core` is that core's idle thread: it always exists and is never in a
 //! run queue.
@@ -21,17 +22,17 @@
 //! **Full**: with [`MAX_THREADS`] threads, `create` returns `None`.
 
 mod handoff;
+mod next;
 mod quiet;
 mod residency;
 mod timer;
 mod turns;
 
 use crate::kicks::Kicks;
-use crate::runqueue::{Index, NONE, RunQueue};
+use crate::runqueue::{Index, Level, NONE, RunQueue};
 use crate::sleepers::{Deadline, Sleepers};
 use crate::wait::{append, unlink};
-use crate::{MAX_THREADS, PRIORITIES};
-use alloc::vec;
+use crate::{MAX_THREADS, PRIORITIES, PerThread, per_thread};
 use alloc::vec::Vec;
 use quiet::Upkeep;
 pub use timer::Event;
@@ -84,7 +85,7 @@ fn itoa(mut number: u64, digits: &mut [u8; 20]) -> &str {
 pub enum Phase {
     /// The entry is unused.
     Free,
-    /// In a run queue, or the idle thread of a busy core.
+    /// In a run queue, or next on its core, or the idle thread of a busy core.
     Ready,
     Running,
     /// Waiting to be woken.
@@ -117,6 +118,8 @@ pub struct Entry {
     generation: u32,
     permit: bool,
     waiting: bool,
+    /// It may have a deadline.
+    sleeps: bool,
     /// The core whose sleepers have its deadline. It may have moved to another one since.
     sleeps_on: u8,
     /// That deadline is [`Deadline::Deferrable`].
@@ -141,6 +144,7 @@ const FREE: Entry = Entry {
     generation: 0,
     permit: false,
     waiting: false,
+    sleeps: false,
     sleeps_on: 0,
     is_deferrable: false,
     upkeep: Upkeep::No,
@@ -163,10 +167,12 @@ pub struct NewThread {
 pub struct Table {
     /// Length of a turn in ticks.
     slice: u64,
-    entries: Vec<Entry>,
-    links: Vec<Index>,
+    /// What a thread must lag behind to be owed time.
+    owed_from: u64,
+    entries: PerThread<Entry>,
+    links: PerThread<Index>,
     /// Links of wait queues.
-    waits: Vec<Index>,
+    waits: PerThread<Index>,
     free: Vec<Index>,
     cores: Vec<Core>,
     /// Cores that must check their run queue and have not been interrupted yet.
@@ -179,6 +185,8 @@ pub struct Table {
 
 struct Core {
     queue: RunQueue,
+    /// A ready thread beside the queue, which is empty then ([`next`]).
+    next: Option<(Index, Level)>,
     sleepers: Sleepers,
     /// Those with deadlines that can be deferred.
     deferrable: Sleepers,
@@ -197,7 +205,7 @@ struct Core {
 impl Table {
     /// Makes the idle threads of `cores` cores. A slice has that many ticks.
     pub fn new(cores: usize, slice: u64) -> Self {
-        let mut entries = vec![FREE; MAX_THREADS];
+        let mut entries = per_thread(|| FREE);
         for (core, entry) in entries[..cores].iter_mut().enumerate() {
             *entry = Entry {
                 phase: Phase::Running,
@@ -209,6 +217,7 @@ impl Table {
         }
         let core = |index| Core {
             queue: RunQueue::default(),
+            next: None,
             sleepers: Sleepers::new(MAX_THREADS),
             deferrable: Sleepers::new(MAX_THREADS),
             worked_until: 0,
@@ -221,9 +230,10 @@ impl Table {
         };
         Table {
             slice,
+            owed_from: slice / turns::OWED_FROM,
             entries,
-            links: vec![NONE; MAX_THREADS],
-            waits: vec![NONE; MAX_THREADS],
+            links: per_thread(|| NONE),
+            waits: per_thread(|| NONE),
             free: (cores as Index..MAX_THREADS as Index).rev().collect(),
             cores: (0..cores).map(core).collect(),
             kicks: Kicks::default(),
@@ -261,7 +271,7 @@ impl Table {
 
     /// Returns whether a thread is ready on `core`.
     pub fn has_ready(&self, core: usize) -> bool {
-        !self.cores[core].queue.is_empty()
+        self.cores[core].has_ready()
     }
 
     /// Returns and clears the set of other cores that must check their run queue.
@@ -333,6 +343,7 @@ impl Table {
 
     /// Adds the running thread, which is about to block, to the list that starts at `head`. It will
     /// be woken at `deadline` at the latest. Clears its permit.
+    #[inline]
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<Deadline>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -350,14 +361,22 @@ impl Table {
         let index = self.cores[core].current;
         self.cancel_sleep(index);
         let entry = &mut self.entries[index as usize];
-        entry.sleeps_on = core as u8;
+        (entry.sleeps, entry.sleeps_on) = (true, core as u8);
         entry.is_deferrable = matches!(deadline, Deadline::Deferrable(_));
         self.sleepers_with(index).insert(index, deadline.at());
     }
 
     #[inline]
     fn cancel_sleep(&mut self, index: Index) {
+        if self.entries[index as usize].sleeps {
+            self.remove_deadline(index);
+        }
+    }
+
+    #[inline(never)]
+    fn remove_deadline(&mut self, index: Index) {
         self.sleepers_with(index).remove(index);
+        self.entries[index as usize].sleeps = false;
     }
 
     /// Returns the sleepers that have the deadline of the thread at `index`, if it has one.
@@ -370,6 +389,7 @@ impl Table {
 
     /// Removes the running thread from the list that starts at `head`, whether it was woken or not.
     /// Clears its permit.
+    #[inline]
     pub fn cancel_wait(&mut self, core: usize, head: &mut Index) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];

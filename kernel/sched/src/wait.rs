@@ -35,6 +35,7 @@ impl WaitQueue {
     }
 
     /// Changes the head. The caller holds the scheduler's lock.
+    #[inline(always)]
     pub(crate) fn with_head<R>(&self, change: impl FnOnce(&mut Index) -> R) -> R {
         let mut head = self.0.load(Ordering::Relaxed);
         let result = change(&mut head);
@@ -45,12 +46,18 @@ impl WaitQueue {
 }
 
 /// Appends a thread to the list that starts at `head`.
+#[inline]
 pub(crate) fn append(links: &mut Links, head: &mut Index, index: Index) {
     if *head == NONE {
         *head = index;
         return;
     }
-    let mut last = *head;
+    append_after(links, *head, index);
+}
+
+#[inline(never)]
+fn append_after(links: &mut Links, first: Index, index: Index) {
+    let mut last = first;
     while links[last as usize] != NONE {
         last = links[last as usize];
     }
@@ -58,6 +65,7 @@ pub(crate) fn append(links: &mut Links, head: &mut Index, index: Index) {
 }
 
 /// Removes a thread from the list that starts at `head`.
+#[inline(never)]
 pub(crate) fn unlink(links: &mut Links, head: &mut Index, index: Index) {
     if *head == index {
         *head = links[index as usize];

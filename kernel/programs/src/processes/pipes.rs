@@ -19,7 +19,7 @@ use crate::programs::PIPES;
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
 use abi::quota::Quota;
 use alloc::boxed::Box;
-use arch::lock::Lock;
+use arch::lock::{Guard, Lock};
 use base::id::Life;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use delegated::{hear, keep, look_again, serve, stream_room};
@@ -211,12 +211,9 @@ impl Guest {
                 }
                 return Ok(Some(answer));
             }
-            // Queued under the pipe's lock, so no wake is missed.
-            scheduler.enqueue(queue, deadline.map(Deadline::Firm));
-            drop(pipe);
             let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
-            let sleeps = !is_over && !self.must_return();
-            scheduler.block_in(queue, sleeps);
+            let sleeps = || !is_over && !self.must_return();
+            scheduler.wait_released(queue, deadline.map(Deadline::Firm), pipe, sleeps);
             kernel_services::idle::to_program(self.kernel());
             if self.must_return() {
                 return Err(Interrupted);
@@ -228,29 +225,57 @@ impl Guest {
     }
 
     /// Executes a read or write of a private pipe. `None` means that it needs [`Guest::by_pipe`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn by_pipe_alone(
         &mut self,
         request: &Request,
         bulk: &mut [u8],
     ) -> Result<Option<Result<u64, Errno>>, Interrupted> {
         let kernel = self.kernel();
-        let Some(place) = self.processes.pipes.place(life(kernel), request.handle) else {
+        // The pipe knows the whole handle.
+        let Some(place) = self.processes.pipes.places.get(private::place(request.handle)) else {
             return Ok(None);
         };
         let side = Side::of(request.handle);
-        let moved = self.attend((place, side), None, |pipe| match pipe.transfer(request, bulk) {
-            Moved::Waits => None,
-            Moved::Bytes(done) => {
-                if done != 0 {
-                    place.wake(kernel, side.other());
+        loop {
+            let mut pipe = place.pipe.lock();
+            match pipe.transfer(request, bulk) {
+                Moved::Bytes(done) => {
+                    if done != 0 {
+                        place.wake(kernel, side.other());
+                    }
+                    if pipe.is_asked() {
+                        self.answer_asks(place, pipe);
+                    }
+                    return Ok(Some(Ok(done as u64)));
                 }
-                Some(Some(Ok(done as u64)))
+                Moved::Waits => self.sleep_for(place, side, pipe)?,
+                Moved::Failed(error) => return Ok(Some(Err(error))),
+                Moved::Ask => return Ok(None),
             }
-            Moved::Failed(error) => Some(Some(Err(error))),
-            Moved::Ask => Some(None),
-        });
-        moved.map(Option::flatten)
+        }
+    }
+
+    /// Answers another kernel's asks about a pipe.
+    #[inline(never)]
+    fn answer_asks(&self, place: &Place, mut pipe: Guard<'_, PrivatePipe>) {
+        let answered = delegated::answer(self.kernel(), place, &mut pipe);
+        drop(pipe);
+        delegated::wake(self.kernel(), answered);
+    }
+
+    /// Waits until a pipe, which is locked, has changed.
+    #[inline]
+    fn sleep_for(
+        &self,
+        place: &Place,
+        side: Side,
+        pipe: Guard<'_, PrivatePipe>,
+    ) -> Result<(), Interrupted> {
+        let (kernel, queue) = (self.kernel(), &place.waiting[side as usize]);
+        let slept = kernel.scheduler.wait_released(queue, None, pipe, || !self.must_return());
+        kernel_services::idle::to_program(kernel);
+        if slept { Ok(()) } else { Err(Interrupted) }
     }
 
     fn ask_pipe(

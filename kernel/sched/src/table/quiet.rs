@@ -1,6 +1,6 @@
 //! Whether this kernel has nothing to do.
 
-use super::{Entry, Table};
+use super::{Core, Entry, Table};
 use crate::runqueue::NONE;
 use crate::{PRIORITY_REST, ThreadId};
 
@@ -50,14 +50,14 @@ impl Table {
 
     /// Returns whether a thread is ready, on any core.
     pub fn is_any_ready(&self) -> bool {
-        self.cores.iter().any(|core| !core.queue.is_empty())
+        self.cores.iter().any(Core::has_ready)
     }
 
     /// If no thread but the one that runs on `here` is ready or running, returns the tick of the
     /// local clock since which there has been no work.
     pub fn quiet(&self, here: usize) -> Option<u64> {
         let is_quiet =
-            |core: usize| self.cores[core].queue.is_empty() && (core == here || self.is_idle(core));
+            |core: usize| !self.cores[core].has_ready() && (core == here || self.is_idle(core));
         let cores = 0..self.cores.len();
         let since = || self.cores.iter().map(|core| core.worked_until).max().unwrap_or(0);
         cores.clone().all(is_quiet).then(since)

@@ -77,6 +77,13 @@ impl Table {
         Some(wanted)
     }
 
+    /// Returns whether the timer of a busy core is set early enough for the ready threads.
+    #[inline]
+    pub fn is_timed(&self, core: usize) -> bool {
+        let armed = self.cores[core].timer.armed;
+        self.preemption(core).is_none_or(|at| armed.is_some_and(|armed| armed <= at))
+    }
+
     /// `core` shall be preempted at tick `now`, but runs unpreempted work: `set` sets its timer, if
     /// necessary, so that it is interrupted again if that work does not end.
     pub fn postponed(&mut self, core: usize, now: u64, hz: u64, set: impl FnOnce(u64)) {

@@ -19,7 +19,7 @@
 //! no more than what it has advanced since, and threads that take turns wait for it no longer than
 //! they would for its turn. A thread that yields ends its turn, and waives what it is owed.
 
-use super::{Core, Entry, Index, Phase, Table};
+use super::{Entry, Index, Phase, Table};
 use crate::PRIORITIES;
 use crate::runqueue::Level;
 use core::cmp::Ordering;
@@ -27,7 +27,7 @@ use core::cmp::Ordering;
 /// A thread is owed time if its lag is this part of a slice at least: less is not worth a
 /// preemption. Nor is a turn that has just begun: a thread that soon blocks again does all its work
 /// first, and what it wakes then finds more to do at once.
-const OWED_FROM: i64 = 10;
+pub(super) const OWED_FROM: u64 = 10;
 
 /// What one core remembers about turns.
 pub(super) struct Turns {
@@ -100,22 +100,10 @@ impl Table {
     }
 
     pub(super) fn make_ready(&mut self, index: Index, here: usize, now: u64) {
-        self.cancel_sleep(index);
         let core = self.select_core(index);
         self.change_core(index, core, now);
-        let time = self.virtual_time(core, self.entries[index as usize].priority, now);
-        let slice = self.slice as i64;
-        let entry = &mut self.entries[index as usize];
-        entry.phase = Phase::Ready;
-        entry.upkeep.woken();
-        let lag = time - entry.virtual_time();
-        let is_owed = lag >= slice / OWED_FROM;
-        entry.left = self.slice;
-        if is_owed {
-            entry.base += (lag - slice).max(0);
-            entry.left = lag.min(slice) as u64;
-        }
-        let level = Level::new(entry.priority, is_owed);
+        let level = self.set_ready(index, core, now);
+        self.queue_next(core);
         self.cores[core].queue.push(&mut self.links, index, level);
         // An equal priority matters, too: the other core must set its timer.
         if core != here && self.running_level(core).priority() <= level.priority() {
@@ -123,9 +111,28 @@ impl Table {
         }
     }
 
+    /// A blocked thread is ready on its core, but in no queue yet. Returns its level there.
+    #[inline(always)]
+    pub(super) fn set_ready(&mut self, index: Index, core: usize, now: u64) -> Level {
+        self.cancel_sleep(index);
+        let time = self.virtual_time(core, self.entries[index as usize].priority, now);
+        let (slice, owed_from) = (self.slice as i64, self.owed_from as i64);
+        let entry = &mut self.entries[index as usize];
+        entry.phase = Phase::Ready;
+        entry.upkeep.woken();
+        let lag = time - entry.virtual_time();
+        let is_owed = lag >= owed_from;
+        entry.left = self.slice;
+        if is_owed {
+            entry.base += (lag - slice).max(0);
+            entry.left = lag.min(slice) as u64;
+        }
+        Level::new(entry.priority, is_owed)
+    }
+
     /// Selects the core for a thread that becomes ready: the one that it is bound to; else its last
     /// core, if it can run there at once; else an idle core; else its last core.
-    fn select_core(&self, index: Index) -> usize {
+    pub(super) fn select_core(&self, index: Index) -> usize {
         let entry = &self.entries[index as usize];
         if let Some(core) = entry.affinity {
             return core as usize;
@@ -133,7 +140,7 @@ impl Table {
         let runs_now = |core: usize| {
             let there = &self.cores[core];
             there.online
-                && there.queue.is_empty()
+                && !there.has_ready()
                 && self.running_level(core).priority() < entry.priority
         };
         let last = entry.core as usize;
@@ -147,6 +154,7 @@ impl Table {
     /// The running thread is ready instead: it continues later if it was preempted before its turn
     /// or debt was over; else its turn comes again after the others'.
     pub fn requeue_current(&mut self, core: usize, now: u64) {
+        self.queue_next(core);
         let (index, turns) = (self.cores[core].current, &self.cores[core].turns);
         let (level, end) = (turns.level, turns.end);
         let entry = &mut self.entries[index as usize];
@@ -172,9 +180,17 @@ impl Table {
     /// Selects the thread that runs next on `core` and makes it current: the first of the highest
     /// level here, else one from another core's queue, else the idle thread.
     pub fn pick(&mut self, core: usize, now: u64) -> usize {
+        self.queue_next(core);
         let next = self.cores[core].queue.pop(&mut self.links);
         let next = next.or_else(|| self.steal(core, now));
         let (next, level) = next.unwrap_or((core as Index, Level::new(0, false)));
+        self.begin_turn(core, (next, level), now);
+        next as usize
+    }
+
+    /// Makes a thread, which is in no run queue, current on `core`: its turn or debt begins.
+    #[inline]
+    pub(super) fn begin_turn(&mut self, core: usize, (next, level): (Index, Level), now: u64) {
         let before = self.cores[core].current;
         self.run(core, next, now);
         let (time, left) =
@@ -184,10 +200,10 @@ impl Table {
         *last = time.max(*last);
         turns.level = level;
         turns.end = now + left;
-        next as usize
     }
 
     fn steal(&mut self, core: usize, now: u64) -> Option<(Index, Level)> {
+        (0..self.cores.len()).for_each(|other| self.queue_next(other));
         let longest = |&other: &usize| self.cores[other].queue.len();
         let from = (0..self.cores.len()).filter(|&other| other != core).max_by_key(longest)?;
         let entries = &self.entries;
@@ -224,12 +240,12 @@ impl Table {
     /// ready one is owed time and the turn has begun.
     #[inline]
     pub(super) fn preemption(&self, core: usize) -> Option<u64> {
-        let Core { queue, turns, .. } = &self.cores[core];
-        let ready = queue.highest()?;
+        let turns = &self.cores[core].turns;
+        let ready = self.cores[core].highest()?;
         match ready.priority().cmp(&turns.level.priority()) {
             Ordering::Greater => Some(0),
             Ordering::Equal if ready > turns.level => {
-                Some(turns.end.saturating_sub(self.slice - self.slice / OWED_FROM as u64))
+                Some(turns.end.saturating_sub(self.slice - self.owed_from))
             }
             Ordering::Equal => Some(turns.end),
             Ordering::Less => None,

@@ -61,6 +61,7 @@ impl Pipe {
     }
 
     /// Consumes bytes; `None` if the reader must wait.
+    #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
         let before = self.ends.front().copied().unwrap_or(usize::MAX);
         if before == 0 && !into.is_empty() {
@@ -97,6 +98,7 @@ impl Pipe {
     }
 
     /// Adds bytes; `None` if the writer must wait.
+    #[inline]
     pub fn write(&mut self, from: &[u8]) -> Result<Option<usize>, Errno> {
         if !self.reader {
             return Err(Errno::Pipe);
