@@ -29,8 +29,37 @@ fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
 }
 
 impl Process {
+    /// Reads at the position.
+    #[inline(never)]
+    fn read_any(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        nread: u32,
+    ) -> Done {
+        let descriptor = self.data(fd, rights::FD_READ)?;
+        self.read(memory, system, descriptor, (iovs, count, nread), None)
+    }
+
+    /// Writes at the position.
+    #[inline(never)]
+    fn write_any(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        nwritten: u32,
+    ) -> Done {
+        let descriptor = self.data(fd, rights::FD_WRITE)?;
+        self.write(memory, system, descriptor, (iovs, count, nwritten), None)
+    }
+
     /// Reads into a list of buffers, at the position or at an offset.
-    #[inline]
     fn read(
         &self,
         memory: &mut GuestMemory<'_>,
@@ -49,7 +78,7 @@ impl Process {
             Object::File(_) if descriptor.is_null => by_null(&memory.bytes, Way::In, list, count)?,
             Object::File(handle) => {
                 let channel = FileChannel::new(Way::In, handle, offset);
-                let until = if descriptor.has_positions() { Until::End } else { Until::Once };
+                let until = Until::of(Way::In, !descriptor.has_positions());
                 Transfer { channel, until, system }.run(memory, list, count)?
             }
             Object::Socket(_) => by_socket(memory, system, (Way::In, &descriptor), (list, count))?,
@@ -78,7 +107,6 @@ impl Process {
     }
 
     /// Writes a list of buffers.
-    #[inline]
     fn write(
         &self,
         memory: &mut GuestMemory<'_>,
@@ -92,7 +120,7 @@ impl Process {
             Object::File(_) if descriptor.is_null => by_null(&memory.bytes, Way::Out, list, count)?,
             Object::File(handle) => {
                 let channel = FileChannel::new(Way::Out, handle, offset);
-                let until = if descriptor.has_positions() { Until::End } else { Until::All };
+                let until = Until::of(Way::Out, !descriptor.has_positions());
                 Transfer { channel, until, system: &mut *system }.run(memory, list, count)?
             }
             Object::Socket(_) => by_socket(memory, system, (Way::Out, &descriptor), (list, count))?,
@@ -118,8 +146,10 @@ impl Process {
         count: u32,
         nread: u32,
     ) -> Done {
-        let descriptor = self.data(fd, rights::FD_READ)?;
-        self.read(memory, system, descriptor, (iovs, count, nread), None)
+        match self.move_single(memory, system, (Way::In, fd), (iovs, count, nread)) {
+            Some(done) => done,
+            None => self.read_any(memory, system, fd, iovs, count, nread),
+        }
     }
 
     /// Writes at the position, or at the end (APPEND).
@@ -133,8 +163,10 @@ impl Process {
         count: u32,
         nwritten: u32,
     ) -> Done {
-        let descriptor = self.data(fd, rights::FD_WRITE)?;
-        self.write(memory, system, descriptor, (iovs, count, nwritten), None)
+        match self.move_single(memory, system, (Way::Out, fd), (iovs, count, nwritten)) {
+            Some(done) => done,
+            None => self.write_any(memory, system, fd, iovs, count, nwritten),
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]

@@ -25,6 +25,7 @@
 //!   fast path of a call
 //! - `channels` - channels; `receiving`: a message comes; `blocks`: blocks of messages
 //! - `windows` - memory that two processes share; `sharing`: functions on it
+//! - `transfer` - reads and writes of lists of buffers; `single`: the fast path for one
 //! - [`process`] - a process; the functions are its methods
 //! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
@@ -58,6 +59,7 @@ mod receiving;
 mod renewal;
 pub mod saved;
 mod sharing;
+mod single;
 mod sockets;
 mod strings;
 pub mod system;

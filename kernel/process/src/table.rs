@@ -99,6 +99,12 @@ impl Descriptor {
         self.object.file()
     }
 
+    /// Returns the handle of a file of which nothing is to be done beside a read or a write.
+    #[inline]
+    pub(crate) fn plain_file(&self) -> Option<u64> {
+        self.object.file().ok().filter(|_| self.syncs == 0)
+    }
+
     /// Returns the handle of its socket, or [`Errno::NOTSOCK`].
     pub fn socket(&self) -> Result<u64, Errno> {
         match self.object {

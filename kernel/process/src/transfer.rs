@@ -7,12 +7,12 @@
 //! waits until everything is written, unless it must not wait. Data go to the buffers that the list
 //! named at the start, even if they overwrite the list.
 
-use crate::errno::{Errno, Halt};
+use crate::errno::{Errno, Halt, Interrupted};
 use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
 use crate::system::System;
 use crate::table::Descriptor;
 use crate::wasi::{IOVEC, IOVECS, filetype};
-use abi::fs::{Op, Request, STEP, flag};
+use abi::fs::{Errno as FileError, Op, Request, STEP, flag};
 use abi::net;
 use alloc::vec::Vec;
 
@@ -52,7 +52,7 @@ pub(crate) trait Channel {
 }
 
 /// A read or write of a file.
-pub(crate) struct FileChannel(Request);
+pub(crate) struct FileChannel(pub Request);
 
 impl FileChannel {
     /// Reads or writes at the position, or at an offset.
@@ -62,6 +62,17 @@ impl FileChannel {
         let flags = if offset.is_some() { flag::AT } else { 0 };
         let offset = offset.unwrap_or(0);
         FileChannel(Request { flags, offset, ..Request::new(op, handle) })
+    }
+
+    /// Takes note of what a request has moved of `most` bytes. Returns how many.
+    pub fn moved(
+        &mut self,
+        moved: Result<Result<u64, FileError>, Interrupted>,
+        most: usize,
+    ) -> Result<u32, Halt> {
+        let moved = moved?.map_err(Errno::from)?.min(most as u64);
+        self.0.offset = self.0.offset.saturating_add(moved);
+        Ok(moved as u32)
     }
 
     /// Writes what can be written without waiting.
@@ -92,10 +103,8 @@ impl Channel for FileChannel {
         is_stream: bool,
     ) -> Result<u32, Halt> {
         self.0.length = bulk.len() as u64;
-        let moved = system.transfer(&self.0, bulk, is_stream)?.map_err(Errno::from)?;
-        let moved = moved.min(bulk.len() as u64);
-        self.0.offset = self.0.offset.saturating_add(moved);
-        Ok(moved as u32)
+        let moved = system.transfer(&self.0, bulk, is_stream);
+        self.moved(moved, bulk.len())
     }
 }
 
@@ -150,8 +159,18 @@ impl Channel for SocketChannel {
 }
 
 impl Until {
+    /// Returns when a read or a write of a file is complete.
+    #[inline]
+    pub fn of(way: Way, is_stream: bool) -> Until {
+        match way {
+            _ if !is_stream => Until::End,
+            Way::In => Until::Once,
+            Way::Out => Until::All,
+        }
+    }
+
     /// Returns whether to continue after a request that moved `moved` bytes.
-    fn continues_after(self, moved: u32) -> bool {
+    pub fn continues_after(self, moved: u32) -> bool {
         match self {
             Until::End => moved >= 1024,
             Until::Once => false,
@@ -314,7 +333,7 @@ impl<C: Channel> Transfer<'_, C> {
 
     /// Transfers the rest of a buffer, as far as that works. Returns how many bytes are moved then.
     #[inline(never)]
-    fn continued(&mut self, buffer: &mut [u8], done: u32) -> u32 {
+    pub fn continued(&mut self, buffer: &mut [u8], done: u32) -> u32 {
         let rest = buffer.get_mut(done as usize..).unwrap_or_default();
         let moved = self.repeat(rest.len() as u32, |this, moved| {
             this.step(rest.get_mut(moved as usize..).unwrap_or_default())

@@ -232,7 +232,7 @@ impl Guest {
     }
 
     /// Reads or writes.
-    #[inline]
+    #[inline(always)]
     fn move_bytes(
         &mut self,
         request: &fs::Request,
@@ -245,7 +245,7 @@ impl Guest {
             }
         } else if is_ready && !self.is_shared() {
             let mut reply = fs::Reply::default();
-            let is_done = self.carry(request, (bulk, &mut reply), None)?;
+            let is_done = self.carry_free(request, (bulk, &mut reply), None)?;
             return if is_done { Ok(moved(&reply)) } else { Err(Interrupted) };
         }
         Ok(moved(&self.files(*request, bulk)?))
@@ -259,15 +259,22 @@ impl Guest {
         (bulk, reply): (&mut [u8], &mut fs::Reply),
         deadline: Option<u64>,
     ) -> Result<bool, Interrupted> {
+        if request.takes_quota() {
+            let charged = request.with_quota(self.life.quota());
+            return self.carry_free(&charged, (bulk, reply), deadline);
+        }
+        self.carry_free(request, (bulk, reply), deadline)
+    }
+
+    /// The same for a request that takes no quota, or says whose.
+    #[inline(always)]
+    fn carry_free(
+        &mut self,
+        request: &fs::Request,
+        (bulk, reply): (&mut [u8], &mut fs::Reply),
+        deadline: Option<u64>,
+    ) -> Result<bool, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
-        let charged;
-        let request = match request.takes_quota() {
-            true => {
-                charged = request.with_quota(self.life.quota());
-                &charged
-            }
-            false => request,
-        };
         let must_return = || self.must_return();
         let endless = Patience::unless(&must_return);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
@@ -320,10 +327,10 @@ impl System for Guest {
         if self.is_stopped() {
             return Err(Interrupted);
         }
-        match is_stream {
-            true => self.waiting(|guest| guest.move_bytes(request, bulk)),
-            false => self.move_bytes(request, bulk),
-        }
+        self.waits_for_others = is_stream;
+        let moved = self.move_bytes(request, bulk);
+        self.waits_for_others = false;
+        moved
     }
 
     fn files_until(
