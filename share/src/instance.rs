@@ -210,8 +210,7 @@ where
             if let Some(state) = find(arena)
                 && let Some(event) = work.event.take()
             {
-                let answer = state.step(work.now, event, work.effects);
-                work.answer = Ok(answer.map(|reply| *work.reply = reply));
+                work.answer = Ok(state.step_into(work.now, event, work.effects, work.reply));
             }
         })
     }

@@ -214,4 +214,17 @@ pub trait Service: Sized {
         event: Event<'_, Self::Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Self::Reply>;
+
+    /// The same with a place for the reply, for services whose replies are large: each layer that
+    /// returns one copies it.
+    #[inline]
+    fn step_into(
+        &mut self,
+        now: u64,
+        event: Event<'_, Self::Request>,
+        effects: &mut dyn Effects,
+        reply: &mut Self::Reply,
+    ) -> Answer<()> {
+        self.step(now, event, effects).map(|it| *reply = it)
+    }
 }

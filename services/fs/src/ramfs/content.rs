@@ -41,7 +41,29 @@ impl Content {
 
     /// Writes at `offset`. Returns fewer bytes than given when space runs out, an error if there is
     /// none.
+    #[inline]
     pub fn write(&mut self, offset: u64, from: &[u8], memory: &mut Memory) -> Result<usize, Errno> {
+        match self.write_in_chunk(offset, from) {
+            Some(()) => Ok(from.len()),
+            None => self.write_any(offset, from, memory),
+        }
+    }
+
+    /// Writes within a chunk, if there is one.
+    #[inline]
+    fn write_in_chunk(&mut self, offset: u64, from: &[u8]) -> Option<()> {
+        let end = offset.checked_add(from.len() as u64).filter(|&end| end <= LARGEST)?;
+        let (index, at) = place(offset);
+        if !(1..=CHUNK - at).contains(&from.len()) {
+            return None;
+        }
+        self.chunks.get_mut(&index)?[at..at + from.len()].copy_from_slice(from);
+        self.size = self.size.max(end);
+        Some(())
+    }
+
+    #[inline(never)]
+    fn write_any(&mut self, offset: u64, from: &[u8], memory: &mut Memory) -> Result<usize, Errno> {
         let length = clamp(LARGEST.saturating_sub(offset), from.len());
         if length == 0 {
             return if from.is_empty() { Ok(0) } else { Err(Errno::Fbig) };

@@ -1,6 +1,7 @@
 //! Operations on the data and the metadata of files, pipes and terminals.
 
 use super::handles::{Opening, Place, Target};
+use super::opening::wait;
 use super::pipe::{ATOMIC, CAPACITY};
 use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Times};
@@ -11,54 +12,57 @@ use abi::fs::{Errno, Op, Reply, Stat, flag, kind, ready};
 const EMPTY_ENOUGH: usize = CAPACITY / 4;
 
 impl Vfs {
-    /// Returns the opening of a handle that allows `how`.
-    fn usable(&self, handle: u64, how: u16) -> Result<Opening> {
-        let opening = *self.handles.get(handle)?;
-        if opening.flags & how != 0 { Ok(opening) } else { Err(Errno::Badf.into()) }
+    /// Returns the place and a copy of the opening of a handle that allows `how`.
+    #[inline]
+    fn usable(&self, handle: u64, how: u16) -> Result<(u32, Opening)> {
+        let (at, opening) = self.handles.find_opening(handle)?;
+        if opening.flags & how != 0 { Ok((at, *opening)) } else { Err(Errno::Badf.into()) }
     }
 
-    fn move_to(&mut self, call: &Call<'_>, position: u64) {
-        if call.request.flags & flag::AT == 0
-            && let Ok(opening) = self.handles.get_mut(call.request.handle)
-        {
-            opening.position = position;
+    /// Moves the position of an opening after what was done at `offset`, unless the request named
+    /// that.
+    #[inline]
+    fn move_on(&mut self, (opening, at): (u32, bool), offset: u64, done: usize) {
+        if !at && let Some(opening) = self.handles.opening_mut(opening) {
+            opening.position = offset.saturating_add(done as u64);
         }
     }
 
-    pub(super) fn do_read(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+    /// Reads. Returns the number of bytes.
+    pub(super) fn read(&mut self, call: &mut Call<'_>) -> Result<usize> {
         let at = call.flags(flag::AT)? != 0;
-        let opening = self.usable(call.request.handle, flag::READ)?;
+        let (index, opening) = self.usable(call.request.handle, flag::READ)?;
         let length = call.length();
         let done = match opening.target {
             Target::Node(place) => {
                 let offset = if at { call.request.offset } else { opening.position };
                 let into = &mut call.bulk[..length];
                 let done = self.on(place, |fs, node| fs.read(node, offset, into))?;
-                self.move_to(call, offset.saturating_add(done as u64));
+                self.move_on((index, at), offset, done);
                 done
             }
             _ if at => return Err(Errno::Spipe.into()),
-            Target::Reader(pipe) => self.read_pipe(call, &opening, pipe, length)?,
+            Target::Reader(pipe) => self.read_pipe(call, opening.flags, pipe, length)?,
             Target::Writer(_) => return Err(Errno::Badf.into()),
             terminal => {
                 let (input, _) = self.sides(terminal).ok_or(Errno::Badf)?;
-                self.read_pipe(call, &opening, input, length)?
+                self.read_pipe(call, opening.flags, input, length)?
             }
         };
-        Ok(Reply { value: done as u64, filled: done as u32, ..Reply::default() })
+        Ok(done)
     }
 
     fn read_pipe(
         &mut self,
         call: &mut Call<'_>,
-        opening: &Opening,
+        flags: u16,
         at: u32,
         length: usize,
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
         let done = pipe.read(&mut call.bulk[..length]);
         let held = pipe.held();
-        let done = done.ok_or_else(|| self.wait(opening, Key::Readable(at)))?;
+        let done = done.ok_or_else(|| wait(flags, Key::Readable(at)))?;
         if done != 0 {
             let is_enough = held <= EMPTY_ENOUGH;
             self.wake_in_time(Key::Writable(at), is_enough, call);
@@ -66,9 +70,10 @@ impl Vfs {
         Ok(done)
     }
 
-    pub(super) fn do_write(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+    /// Writes. Returns the number of bytes.
+    pub(super) fn write(&mut self, call: &mut Call<'_>) -> Result<usize> {
         let at = call.flags(flag::AT)? != 0;
-        let opening = self.usable(call.request.handle, flag::WRITE)?;
+        let (index, opening) = self.usable(call.request.handle, flag::WRITE)?;
         let length = call.length();
         let done = match opening.target {
             Target::Node(place) => {
@@ -79,27 +84,27 @@ impl Vfs {
                 };
                 let (from, now) = (&call.bulk[..length], call.time_of_day());
                 let done = self.on(place, |fs, node| fs.write(node, offset, from, now))?;
-                self.move_to(call, offset.saturating_add(done as u64));
+                self.move_on((index, at), offset, done);
                 done
             }
             _ if at => return Err(Errno::Spipe.into()),
-            Target::Writer(pipe) => self.write_pipe(call, &opening, pipe, length)?,
+            Target::Writer(pipe) => self.write_pipe(call, opening.flags, pipe, length)?,
             Target::Reader(_) => return Err(Errno::Badf.into()),
             terminal => {
                 let (_, output) = self.sides(terminal).ok_or(Errno::Badf)?;
                 if length == 0 && matches!(terminal, Target::Screen(_)) {
                     self.end_input(output, call.effects);
                 }
-                self.write_pipe(call, &opening, output, length)?
+                self.write_pipe(call, opening.flags, output, length)?
             }
         };
-        Ok(Reply { value: done as u64, ..Reply::default() })
+        Ok(done)
     }
 
     fn write_pipe(
         &mut self,
         call: &mut Call<'_>,
-        opening: &Opening,
+        flags: u16,
         at: u32,
         length: usize,
     ) -> Result<usize> {
@@ -113,7 +118,7 @@ impl Vfs {
         }
         let done = pipe.write(&call.bulk[..length])?;
         let room = pipe.room();
-        let done = done.ok_or_else(|| self.wait(opening, Key::Writable(at)))?;
+        let done = done.ok_or_else(|| wait(flags, Key::Writable(at)))?;
         if done != 0 {
             let is_enough = room < ATOMIC || !self.late.goes_on();
             self.wake_in_time(Key::Readable(at), is_enough, call);

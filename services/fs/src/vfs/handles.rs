@@ -130,10 +130,22 @@ impl Handles {
         })
     }
 
+    /// Returns the opening of a handle, and its place.
+    #[inline]
+    pub fn find_opening(&self, handle: u64) -> Result<(u32, &Opening), Errno> {
+        let at = self.handles.get(self.find(handle)?).ok_or(Errno::Badf)?.opening;
+        Ok((at, self.openings.get(at).ok_or(Errno::Badf)?))
+    }
+
+    /// Returns the opening at a place.
+    #[inline]
+    pub fn opening_mut(&mut self, at: u32) -> Option<&mut Opening> {
+        self.openings.get_mut(at)
+    }
+
     /// Returns the opening of a handle.
     pub fn get(&self, handle: u64) -> Result<&Opening, Errno> {
-        let owned = self.handles.get(self.find(handle)?).ok_or(Errno::Badf)?;
-        self.openings.get(owned.opening).ok_or(Errno::Badf)
+        self.find_opening(handle).map(|(_, opening)| opening)
     }
 
     pub fn get_mut(&mut self, handle: u64) -> Result<&mut Opening, Errno> {

@@ -14,6 +14,7 @@
 //! - [`listener`]  drivers or servers that wait for work
 //! - [`servers`]   jobs of served file systems, and their servers
 //! - [`devices`]   I/O without disks, for tests and tools; write-back
+//! - `requests`    what a request does, and how it is answered
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`, `held`  the operations
 
 pub mod accounts;
@@ -30,6 +31,7 @@ pub(crate) mod opening;
 mod paths;
 pub mod pipe;
 mod polling;
+mod requests;
 pub mod servers;
 #[cfg(test)]
 pub mod slow;
@@ -317,82 +319,6 @@ impl Vfs {
         self.parked.wake(Key::Writable(at), effects);
     }
 
-    /// `again`: it was parked before.
-    fn answer(&mut self, again: bool, call: Call<'_>) -> Answer<Reply> {
-        let token = call.token;
-        (self.asker, self.now) = (token, call.now);
-        self.late.begin(token, call.request);
-        let answer = self.answer_or_park(call);
-        // A server may have answered it before, even if it needs that no more.
-        if (again || self.stirred.servers) && matches!(answer, Answer::Done(_)) {
-            self.forget_said(|asker| asker == token);
-        }
-        answer
-    }
-
-    fn answer_or_park(&mut self, mut call: Call<'_>) -> Answer<Reply> {
-        let halt = match self.perform(&mut call) {
-            Ok(reply) => return Answer::Done(reply),
-            Err(halt) => halt,
-        };
-        let error = match halt {
-            Halt::Failed(error) => error,
-            Halt::Listen => return Answer::Parked,
-            Halt::Park(key) => {
-                let reads = call.request.op == Op::Read as u16;
-                let room = if reads { call.length() } else { 0 };
-                match self.parked.park_with(call.token, key, room) {
-                    Some(()) => return Answer::Parked,
-                    None => Errno::Nomem,
-                }
-            }
-        };
-        self.parked.forget(call.token);
-        Answer::Done(Reply::error(error))
-    }
-
-    fn perform(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
-        if !call.request.names_fit() {
-            return Err(Errno::Nametoolong.into());
-        }
-        match op {
-            Op::Root => self.do_root(call),
-            Op::Open => self.do_open(call),
-            Op::Close => self.do_close(call),
-            Op::Dup => self.do_dup(call),
-            Op::Pipe => self.do_pipe(call),
-            Op::SetFlags => self.do_set_flags(call),
-            Op::Read => self.do_read(call),
-            Op::Write => self.do_write(call),
-            Op::Seek => self.do_seek(call),
-            Op::SetSize => self.do_set_size(call),
-            Op::Allocate => self.do_allocate(call),
-            Op::Sync | Op::Datasync => self.do_sync(call),
-            Op::Stat => self.do_stat(call),
-            Op::SetTimes => self.do_set_times(call),
-            Op::Statfs => self.do_statfs(call),
-            Op::StatPath => self.do_stat_path(call),
-            Op::SetTimesPath => self.do_set_times_path(call),
-            Op::Mkdir => self.do_mkdir(call),
-            Op::Rmdir | Op::Unlink => self.do_remove(call),
-            Op::Rename => self.do_rename(call),
-            Op::Link => self.do_link(call),
-            Op::Symlink => self.do_symlink(call),
-            Op::Readlink => self.do_readlink(call),
-            Op::Mount => self.do_mount(call),
-            Op::NextIo => self.do_next_io(call),
-            Op::IoDone => self.do_io_done(call),
-            Op::Terminal => self.do_terminal(call),
-            Op::NextJob => self.do_next_job(call),
-            Op::JobDone => self.do_job_done(call),
-            Op::Mounts => self.do_mounts(call),
-            Op::Unmount => self.do_unmount(call),
-            Op::Readdir => self.do_readdir(call),
-            Op::Poll => self.do_poll(call),
-        }
-    }
-
     /// Wakes the drivers and servers for which there is work.
     fn call_listeners(&mut self, now: u64, effects: &mut dyn Effects) {
         let Stirred { disks, servers } = core::mem::take(&mut self.stirred);
@@ -448,11 +374,22 @@ impl Service for Vfs {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
+        let mut reply = Reply::default();
+        self.step_into(now, event, effects, &mut reply).map(|()| reply)
+    }
+
+    fn step_into(
+        &mut self,
+        now: u64,
+        event: Event<'_, Request>,
+        effects: &mut dyn Effects,
+        reply: &mut Reply,
+    ) -> Answer<()> {
         let again = matches!(event, Event::Again { .. });
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 self.parked.forget(token);
-                self.answer(again, Call { now, token, request, bulk, effects })
+                self.answer(again, Call { now, token, request, bulk, effects }, reply)
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);

@@ -149,12 +149,9 @@ impl Vfs {
         let other = self.handles.open(call.token, quota, writer)?;
         Ok(Reply { handle, other, ..Reply::default() })
     }
+}
 
-    /// Returns how an end of a pipe waits: parked, or with `Again` if it is NONBLOCK.
-    pub(super) fn wait(&self, opening: &Opening, key: Key) -> Halt {
-        if opening.flags & flag::NONBLOCK != 0 {
-            return Halt::Failed(Errno::Again);
-        }
-        Halt::Park(key)
-    }
+/// Returns how an end of a pipe with these flags waits: parked, or with `Again` if it is NONBLOCK.
+pub(super) fn wait(flags: u16, key: Key) -> Halt {
+    if flags & flag::NONBLOCK != 0 { Halt::Failed(Errno::Again) } else { Halt::Park(key) }
 }
