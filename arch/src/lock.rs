@@ -2,8 +2,8 @@
 //!
 //! [`Lock`] is a fair ticket lock. Interrupts are masked while it is held, waiting for it goes
 //! through `attend::until`, and the guard restores the interrupt state. Guards are dropped in the
-//! reverse order of locking. Releasing the outermost lock of a core (the one taken with interrupts
-//! unmasked) runs the hook of `attend::install_released`.
+//! reverse order of locking, but for [`Guard::release_before`]. Releasing the outermost lock of a
+//! core (the one taken with interrupts unmasked) runs the hook of `attend::install_released`.
 //!
 //! Ranks order locks (`order`): a core that holds one may acquire only higher ranks.
 

@@ -309,8 +309,8 @@ impl Scheduler {
     }
 
     /// Waits once in `queue` for a change of what is locked by `held`. That is released when the
-    /// caller is in the queue, so no wake is missed. Then `sleeps` decides, without any lock,
-    /// whether it waits, which is returned.
+    /// caller is in the queue, so no wake is missed. Then `sleeps` decides whether it waits, which is
+    /// returned: under the scheduler's lock, so it takes no lock and wakes nobody.
     pub fn wait_released<T: ?Sized>(
         &self,
         queue: &WaitQueue,
@@ -328,6 +328,7 @@ impl Scheduler {
     /// Blocks the caller, unless it has a permit. Returns when it runs again.
     #[inline]
     fn block<'a>(&self, mut table: Guard<'a, Table>) -> Guard<'a, Table> {
+        debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
         if let Some((from, to)) = table.block_for_next(core, cpu::clock()) {
             self.set_running(core, to);

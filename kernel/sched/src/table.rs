@@ -11,7 +11,7 @@
 //!                      exit
 //! ```
 //! A thread that blocks may hand its core to a blocked one, which is Running at once ([`handoff`]),
-//! or to one that it has woken and that waited for that, in no queue ([`next`]).
+//! or to one that was woken meanwhile and is in no queue ([`next`]).
 //! A wake of a thread that is not blocked leaves a permit, and the next block consumes it instead
 //! of blocking. Thread number `core` is that core's idle thread: it always exists and is never in a
 //! run queue.

@@ -16,8 +16,7 @@ impl Table {
         let here = &self.cores[core];
         let from = here.current;
         let (running, next) = (&self.entries[from as usize], self.get(to)?);
-        let is_first = here.queue.is_empty()
-            || here.queue.highest().is_none_or(|ready| ready.priority() <= next.priority);
+        let is_first = here.highest().is_none_or(|ready| ready.priority() <= next.priority);
         let is_blocked = next.phase == Phase::Blocked && !running.permit;
         let may_run = next.affinity.is_none_or(|only| usize::from(only) == core);
         // The idle thread never blocks. With equal priorities the timer stays as it is.

@@ -6,8 +6,9 @@
 //!                                  `---anything else on this core---> Ready, in the run queue
 //! ```
 //! Two programs that talk wake each other and then wait for the answer. Through the run queue that
-//! takes longer than what they do. So a woken thread that would be alone in the queue is kept
-//! beside it, and if the running one blocks, the next one continues.
+//! takes longer than what they do. So a thread that is woken as the only one that waits for
+//! something, and would be alone in the queue, is kept beside it; if the running one blocks, the
+//! next one continues.
 //!
 //! Contract: what runs when is as it would be with the queue alone. Whatever looks at the queue
 //! considers the next thread; whatever changes the queue, but the two steps above, puts it there
@@ -57,12 +58,13 @@ impl Table {
 
     /// Blocks the running thread and continues the next one. Returns the index of the former and the
     /// latter, or `None` if nothing was done: there is no next thread, or the running one has a
-    /// permit.
+    /// permit, or a deadline, for which the timer has to be set.
     #[inline]
     pub fn block_for_next(&mut self, core: usize, now: u64) -> Option<(usize, ThreadId)> {
         let here = &mut self.cores[core];
         let from = here.current as usize;
-        if self.entries[from].permit {
+        let entry = &self.entries[from];
+        if entry.permit || entry.sleeps {
             return None;
         }
         let (next, level) = here.next.take()?;
@@ -169,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_with_a_deadline_does_not_hand_over_without_the_timer() {
+        let (mut table, mut head, _) = pair(1);
+        assert!(table.wake_next(&mut head, 0, 1));
+        table.prepare_wait(0, &mut head, Some(Deadline::Firm(9)));
+        assert_eq!(table.block_for_next(0, 2), None);
+        assert!(table.block_current(0));
+        table.pick(0, 2);
+        assert_eq!(table.rearm(0, |at| at), Some(9));
+    }
+
+    #[test]
     fn another_core_takes_the_next_thread() {
         let (mut table, mut head) = (table(2), NONE);
         let ids = [(); 3].map(|()| thread(&mut table, 4, None, 0));
@@ -179,6 +192,10 @@ mod tests {
         assert!(table.block_current(1));
         assert_eq!(table.pick(1, 2), ids[0].index());
         assert!(!table.has_ready(0));
+    }
+
+    fn cores(table: &Table) -> usize {
+        table.cores.len()
     }
 
     /// What a program can notice of a table.
@@ -235,10 +252,21 @@ mod tests {
             match op {
                 0..=2 => self.wake(list, core, now),
                 3..=5 if !is_idle => {
-                    table.cancel_wait(core, &mut self.heads[list]);
-                    table.prepare_wait(core, &mut self.heads[list], None);
+                    let deadline = (op == 5).then_some(Deadline::Firm(now + 5));
+                    table.prepare_wait(core, &mut self.heads[list], deadline);
                     self.block(core, now);
                 }
+                9 if !is_idle => {
+                    let id = table.at(core + cores(table) + list).map(|(id, _)| id);
+                    if id.and_then(|id| table.hand_off(core, id, now)).is_none() {
+                        self.block(core, now);
+                    }
+                }
+                10 if !is_idle && list == 0 => {
+                    table.exit_current(core);
+                    table.pick(core, now);
+                }
+                11 => _ = thread(table, 4 + list as u8 % 2, (list == 2).then_some(0), now),
                 6 if !is_idle && table.sleep_current(core, Deadline::Firm(now + 7)) => {
                     table.pick(core, now);
                 }
@@ -260,7 +288,7 @@ mod tests {
         #[test]
         fn what_runs_when_is_as_with_the_queue_alone(
             cores in 1usize..3,
-            ops in prop::collection::vec((0u8..12, 0usize..2, 0usize..3, 0u64..9), 0..200),
+            ops in prop::collection::vec((0u8..14, 0usize..2, 0usize..3, 0u64..9), 0..200),
         ) {
             let mut both = [true, false].map(|has_next| {
                 let mut table = table(cores);

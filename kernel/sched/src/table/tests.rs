@@ -12,7 +12,9 @@ fn new(priority: u8, affinity: Option<u8>) -> NewThread {
 /// Every thread is exactly where its phase says.
 fn check(table: &Table) {
     let cores = table.cores.len();
-    let queued: u32 = table.cores.iter().map(|core| core.queue.len()).sum();
+    let of = |core: &Core| core.queue.len() + u32::from(core.next.is_some());
+    let queued: u32 = table.cores.iter().map(of).sum();
+    assert!(table.cores.iter().all(|core| core.next.is_none() || core.queue.is_empty()));
     let ready =
         (cores..MAX_THREADS).filter(|&index| table.entries[index].phase == Phase::Ready).count();
     assert_eq!(queued as usize, ready, "ready threads are queued once");
@@ -32,7 +34,7 @@ fn check(table: &Table) {
 fn check_told(table: &Table, told: &[Option<u64>]) {
     for (core, told) in told.iter().enumerate() {
         let running = table.running_level(core).priority();
-        let ready = table.cores[core].queue.highest();
+        let ready = table.cores[core].highest();
         let waits = ready.is_some_and(|ready| ready.priority() > running);
         let due = table.next_event(core).slice;
         assert!(!waits || due == Some(0));
@@ -44,7 +46,7 @@ fn check_told(table: &Table, told: &[Option<u64>]) {
 proptest! {
     #[test]
     fn no_thread_is_lost_or_runs_twice(
-        ops in prop::collection::vec((0u8..9, 0usize..3, 1u8..32, any::<u16>()), 0..400)
+        ops in prop::collection::vec((0u8..12, 0usize..3, 1u8..32, any::<u16>()), 0..400)
     ) {
         let mut table = Table::new(3, 10);
         let mut ids = Vec::new();
@@ -85,12 +87,25 @@ proptest! {
                         }
                     }
                 }
+                8 if !ids.is_empty() => {
+                    // It waits alone in a list.
+                    let id = ids[pick as usize % ids.len()];
+                    let is_there = table.get(id).is_some();
+                    if is_there {
+                        table.wake_next(&mut { id.index }, core, now);
+                    }
+                }
+                9 if !idle && table.block_for_next(core, now).is_none() => {
+                    if table.block_current(core) {
+                        table.pick(core, now);
+                    }
+                }
                 _ => {
                     if table.should_preempt(core, now) {
                         table.requeue_current(core, now);
                         table.pick(core, now);
                     }
-                    let highest = table.cores[core].queue.highest();
+                    let highest = table.cores[core].highest();
                     let running = table.running_level(core).priority();
                     prop_assert!(highest.is_none_or(|ready| ready.priority() <= running));
                 }
@@ -317,10 +332,18 @@ fn the_timer_is_set_only_if_it_would_be_late() {
     assert_eq!(table.rearm(0, |chip| ticks(chip) + 1), Some(308));
 }
 
+fn check_timer(table: &Table, set: u64) -> Result<(), TestCaseError> {
+    let Event { sleeper, slice } = table.next_event(0);
+    let wanted = [sleeper.map(ticks), slice].into_iter().flatten().min();
+    let wanted = wanted.unwrap_or(u64::MAX);
+    prop_assert!(set == wanted || set < wanted && !table.is_idle(0));
+    Ok(())
+}
+
 proptest! {
     /// The timer of a busy core is never late; that of an idle core is exact.
     #[test]
-    fn timers_are_never_late(ops in prop::collection::vec((0u8..7, 0u16..6, 0u64..500), 0..300)) {
+    fn timers_are_never_late(ops in prop::collection::vec((0u8..9, 0u16..6, 0u64..500), 0..300)) {
         let mut table = Table::new(1, 10);
         table.online(0, 0);
         let ids: Vec<_> = (0..6).map(|_| table.create(new(5, None), 0, 0).unwrap()).collect();
@@ -334,6 +357,17 @@ proptest! {
                 3 => table.requeue_current(0, now),
                 4 => table.timer_fired(0),
                 5 => table.expire(0, time, now),
+                6 => _ = table.wake_next(&mut { ids[whom as usize].index }, 0, now),
+                7 if !idles => {
+                    let deadline = time.is_multiple_of(2).then_some(Deadline::Firm(time));
+                    table.prepare_wait(0, &mut { NONE }, deadline);
+                    if table.block_for_next(0, now).is_some() {
+                        // The timer is as it was.
+                        check_timer(&table, set)?;
+                        continue;
+                    }
+                    table.block_current(0);
+                }
                 _ => {}
             }
             if table.entries[table.cores[0].current as usize].phase != Phase::Running {
@@ -342,10 +376,7 @@ proptest! {
             if let Some(at) = table.rearm(0, ticks) {
                 set = at;
             }
-            let Event { sleeper, slice } = table.next_event(0);
-            let wanted = [sleeper.map(ticks), slice].into_iter().flatten().min();
-            let wanted = wanted.unwrap_or(u64::MAX);
-            prop_assert!(set == wanted || set < wanted && !table.is_idle(0));
+            check_timer(&table, set)?;
             check(&table);
         }
     }
