@@ -2,22 +2,19 @@
 //!
 //! Contract: only what nearly every one is takes this short way: one buffer, which is not empty, in
 //! the memory of a program with one thread, at the position of a file of which nothing else is to
-//! be done. Everything else, each error as well, is left to the general one, before anything is
-//! done.
+//! be done. Everything else is left to the general one before anything is done, and so is each
+//! error but those of the request itself.
 
-use crate::errno::{Done, Halt, Interrupted};
+use crate::errno::{Done, Halt};
 use crate::memory::{Bytes, GuestMemory};
 use crate::process::Process;
 use crate::system::System;
-use crate::transfer::{FileChannel, Transfer, Until, Way};
+use crate::transfer::{FileChannel, Moved, Transfer, Until, Way};
 use crate::wasi::rights;
-use abi::fs::Errno as FileError;
-
-/// What a request has moved.
-type Moved = Result<Result<u64, FileError>, Interrupted>;
 
 impl Process {
-    /// Reads or writes a list of `count` buffers, and stores how much at `done`.
+    /// Reads or writes a list of `count` buffers, and stores how much at `done`. `None`: nothing was
+    /// done, and the general way does it.
     #[inline(always)]
     pub(crate) fn move_single(
         &self,
@@ -69,8 +66,5 @@ fn complete(
 ) -> Result<u32, Halt> {
     let moved = channel.moved(moved, buffer.len())?;
     let until = Until::of(way, is_stream);
-    if moved as usize >= buffer.len() || !until.continues_after(moved) {
-        return Ok(moved);
-    }
-    Ok(Transfer { channel, until, system }.continued(buffer, moved))
+    Ok(Transfer { channel, until, system }.finish(buffer, moved))
 }

@@ -16,6 +16,9 @@ use abi::fs::{Errno as FileError, Op, Request, STEP, flag};
 use abi::net;
 use alloc::vec::Vec;
 
+/// What a request for a read or a write has moved.
+pub(crate) type Moved = Result<Result<u64, FileError>, Interrupted>;
+
 /// When to stop sending requests for one buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -65,11 +68,7 @@ impl FileChannel {
     }
 
     /// Takes note of what a request has moved of `most` bytes. Returns how many.
-    pub fn moved(
-        &mut self,
-        moved: Result<Result<u64, FileError>, Interrupted>,
-        most: usize,
-    ) -> Result<u32, Halt> {
+    pub fn moved(&mut self, moved: Moved, most: usize) -> Result<u32, Halt> {
         let moved = moved?.map_err(Errno::from)?.min(most as u64);
         self.0.offset = self.0.offset.saturating_add(moved);
         Ok(moved as u32)
@@ -170,7 +169,7 @@ impl Until {
     }
 
     /// Returns whether to continue after a request that moved `moved` bytes.
-    pub fn continues_after(self, moved: u32) -> bool {
+    fn continues_after(self, moved: u32) -> bool {
         match self {
             Until::End => moved >= 1024,
             Until::Once => false,
@@ -324,16 +323,23 @@ impl<C: Channel> Transfer<'_, C> {
                 let (from, to) = bounds(bytes.len(), part.at, part.length as usize)?;
                 let buffer = bytes.get_mut(from..to).ok_or(Errno::FAULT)?;
                 let moved = self.step(buffer)?;
-                let is_over = moved >= part.length || !self.until.continues_after(moved);
-                Ok(if is_over { moved } else { self.continued(buffer, moved) })
+                Ok(self.finish(buffer, moved))
             }
             Bytes::Shared(_) => self.copied(memory, part),
         }
     }
 
+    /// Continues the transfer of a buffer of which so much was moved, unless it is over. Returns how
+    /// many bytes are moved then.
+    #[inline]
+    pub fn finish(&mut self, buffer: &mut [u8], moved: u32) -> u32 {
+        let is_over = moved as usize >= buffer.len() || !self.until.continues_after(moved);
+        if is_over { moved } else { self.continued(buffer, moved) }
+    }
+
     /// Transfers the rest of a buffer, as far as that works. Returns how many bytes are moved then.
     #[inline(never)]
-    pub fn continued(&mut self, buffer: &mut [u8], done: u32) -> u32 {
+    fn continued(&mut self, buffer: &mut [u8], done: u32) -> u32 {
         let rest = buffer.get_mut(done as usize..).unwrap_or_default();
         let moved = self.repeat(rest.len() as u32, |this, moved| {
             this.step(rest.get_mut(moved as usize..).unwrap_or_default())

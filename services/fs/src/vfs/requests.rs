@@ -44,11 +44,11 @@ impl Vfs {
     }
 
     fn perform(&mut self, call: &mut Call<'_>, reply: &mut Reply) -> Result<()> {
-        // Most requests are these, which name nothing.
+        // Most requests are these. The bulk of a write is data.
         if call.request.op == Op::Write as u16 {
             let value = self.write(call)? as u64;
             *reply = Reply { value, ..Reply::default() };
-        } else if call.request.op == Op::Read as u16 {
+        } else if call.request.op == Op::Read as u16 && call.request.names_fit() {
             let done = self.read(call)?;
             *reply = Reply { value: done as u64, filled: done as u32, ..Reply::default() };
         } else {
@@ -70,6 +70,7 @@ impl Vfs {
             Op::Dup => self.do_dup(call),
             Op::Pipe => self.do_pipe(call),
             Op::SetFlags => self.do_set_flags(call),
+            // The caller handles these.
             Op::Read | Op::Write => Err(Errno::Nosys.into()),
             Op::Seek => self.do_seek(call),
             Op::SetSize => self.do_set_size(call),
