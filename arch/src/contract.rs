@@ -131,8 +131,8 @@ const _: fn(&Table) -> usize = Table::tables;
 // Frames pass into and out of consecutive pages, one for each place in the slice, without a flush
 // between them. Only pages of 4 KiB that are cached, readable and writable pass.
 // - `reserve(frames, virt, bytes)`: makes the tables that `give` needs there.
-// - `take(virt, frames)`: unmaps the pages; a place without one becomes `None`. Returns how many
-//   there were. The caller flushes their range before it uses a frame.
+// - `take(virt, frames)`: unmaps the pages; `frames` are all `None`, and stay so where there is
+//   none. Returns how many there were. The caller flushes their range before it uses a frame.
 // - `give(virt, frames)`: maps the frames in free pages, and removes from the slice what it maps.
 //   What remains there had no table, or its page is mapped. Returns how many it has mapped.
 // - `missing(virt, pages)`: which of up to 64 consecutive pages of one table are not mapped, a bit

@@ -193,11 +193,10 @@ impl PageTable {
 
     pub fn take(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let mut count = 0;
-        frames.fill(None);
         self.each_last(virt, frames, |slot, frame| {
             let entry = slot.get();
-            *frame = descriptor::passes(entry).then(|| descriptor::address(entry));
-            if frame.is_some() {
+            if descriptor::passes(entry) {
+                *frame = Some(descriptor::address(entry));
                 slot.set(0);
                 count += 1;
             }

@@ -145,8 +145,8 @@ impl PageTable {
         };
         let mut count = 0;
         for (at, frame) in (virt.0..).step_by(PAGE as usize).zip(frames) {
-            *frame = self.leaves.get(&at).copied().filter(passes).map(|leaf| leaf.phys);
-            if frame.is_some() {
+            if let Some(leaf) = self.leaves.get(&at).copied().filter(passes) {
+                *frame = Some(leaf.phys);
                 self.leaves.remove(&at);
                 count += 1;
             }

@@ -155,11 +155,10 @@ impl PageTable {
 
     pub fn take(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let mut count = 0;
-        frames.fill(None);
         self.each_last(va, frames, |slot, frame| {
             let entry = load(slot);
-            *frame = pte::passes(entry).then(|| PhysAddr(pte::address(entry)));
-            if frame.is_some() {
+            if pte::passes(entry) {
+                *frame = Some(PhysAddr(pte::address(entry)));
                 store(slot, 0);
                 count += 1;
             }

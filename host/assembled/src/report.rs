@@ -31,7 +31,7 @@ pub enum Count {
     /// sees.
     BlocksMoved,
     /// Conversations over channels; answers, blocks and ends in them; and calls that went the
-    /// shortest way.
+    /// shortest way, without a block and with one.
     Talks,
     Answers,
     BlocksPassed,
@@ -39,6 +39,7 @@ pub enum Count {
     WindowsRead,
     EndsPassed,
     ShortWays,
+    BlocksAtSeats,
     /// Answers of calls for files and pipes that an order explains, and of calls to the process
     /// table.
     FilesExplained,
@@ -71,6 +72,7 @@ const NAMES: [&str; COUNTS] = [
     "windows read",
     "ends passed",
     "calls the shortest way",
+    "blocks the shortest way",
     "answers about files explained",
     "answers about processes explained",
     TOO_LONG,

@@ -12,7 +12,9 @@ use abi::soc::state;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use contract::Contract;
-use kernel_contract::exchange::{Arrived, Called, Cargo, Known, Outgoing, Room, Windows};
+use kernel_contract::exchange::{
+    Arrived, Brief, BriefBlock, Called, Cargo, Known, Outgoing, Room, Windows,
+};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Level;
 use kernel_node::Node;
@@ -197,19 +199,23 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Sends two words, and receives a message, in the shortest way.
-    fn call(&self, tag: u16, words: [u64; 2]) -> Result<Message, Over> {
-        let (bytes, mut fields) = (fields_of(&words), [0; 16]);
-        let called = self.user().call_plain(self.end, (tag, &bytes), &mut fields, find);
+    /// Sends a message, and receives one, in the shortest way. Sometimes there is no room for a
+    /// block.
+    fn call(&self, tag: u16, words: &[u64], block: &mut Option<Block>) -> Result<Message, Over> {
+        let (bytes, mut fields) = (fields_of(words), [0; 8 * WORDS]);
+        let is_paged = block.is_some() || control().random().is_multiple_of(2);
+        let blocks = is_paged.then(|| BriefBlock { block: &mut *block, room: LONGEST as usize });
+        let mut call = Brief { tag, fields: &bytes, into: &mut fields, block: blocks };
+        let called = self.user().call_plain(self.end, &mut call, find);
         match called.map_err(|why| self.over(why))? {
-            Called::Refused => self.exchange(Some((tag, &words, &mut None))),
+            Called::Refused => self.exchange(Some((tag, words, block))),
             Called::Sent => self.exchange(None),
             Called::Arrived { tag, length } => {
-                count(Count::ShortWays);
+                let block = block.take();
+                count(if block.is_some() { Count::BlocksAtSeats } else { Count::ShortWays });
                 let words = [0, 1].map(|at| word(&fields, at));
-                let ends = [Cargo::Nothing; 2];
-                let arrived =
-                    Arrived { tag, length: length.into(), block: None, window: None, ends };
+                let (length, ends) = (length.into(), [Cargo::Nothing; 2]);
+                let arrived = Arrived { tag, length, block, window: None, ends };
                 Ok(Message { tag, words, arrived })
             }
         }
@@ -301,12 +307,12 @@ impl Talk<'_> {
                     for part in 1..=parts {
                         self.send(tag::PART, &[number, part], (None, &mut None))?;
                     }
-                    self.call(tag::ANSWER, [number, parts])?
+                    self.call(tag::ANSWER, &[number, parts], &mut None)?
                 }
                 tag::GIVE => {
                     let length = self.check(arrived.block, number)?;
                     let mut block = Some(self.block(number + 1, length));
-                    self.exchange(Some((tag::GOT, &[number], &mut block)))?
+                    self.call(tag::GOT, &[number], &mut block)?
                 }
                 tag::OFFER => {
                     self.greet(arrived.ends[0], number)?;
@@ -341,7 +347,7 @@ impl Talk<'_> {
 
     /// A question. Its answer may come in parts.
     fn ask(&self, number: u64, parts: u64) -> Result<(), Over> {
-        let mut message = self.call(tag::ASK, [number, parts])?;
+        let mut message = self.call(tag::ASK, &[number, parts], &mut None)?;
         for part in 1..=parts {
             assert_eq!((message.tag, message.words), (tag::PART, [number, part]));
             message = self.exchange(None)?;
@@ -353,7 +359,7 @@ impl Talk<'_> {
 
     fn give(&self, number: u64, length: usize) -> Result<(), Over> {
         let mut block = Some(self.block(number, length));
-        let message = self.exchange(Some((tag::GIVE, &[number; WORDS], &mut block)))?;
+        let message = self.call(tag::GIVE, &[number; WORDS], &mut block)?;
         assert_eq!((message.tag, message.words[0]), (tag::GOT, number));
         let found = self.check(message.arrived.block, number + 1)?;
         assert_eq!(found, length, "a block has another length");

@@ -163,6 +163,17 @@ impl<B> End<B> {
         message @ (_, bytes): (u16, u32),
         ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
     ) -> Option<u16> {
+        self.permit_sized(message, bytes, ask)
+    }
+
+    /// The same for a message of so many bytes with this size, which says more than that.
+    #[inline]
+    pub fn permit_sized(
+        &mut self,
+        message: (u16, u32),
+        bytes: u32,
+        ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
+    ) -> Option<u16> {
         let Record { contract, state, name, bounds, .. } = &self.record;
         if let Some(next) = self.permit.0.next(*state, message) {
             return Some(next);

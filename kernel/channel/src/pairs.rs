@@ -11,7 +11,9 @@
 
 use crate::channels::Channels;
 use crate::end::{End, Place};
+use crate::message::Record;
 use crate::name::{ContractId, EndId, Life, Side};
+use crate::permit;
 
 /// Two paired ends, the second of which a program waits for.
 pub struct Paired<'a, B> {
@@ -83,6 +85,23 @@ impl<B> Paired<'_, B> {
         ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
     ) -> Option<u16> {
         self.sender.permit(message, ask)
+    }
+
+    /// The same for a message with a block of so many bytes.
+    #[inline]
+    pub fn next_with_block(
+        &mut self,
+        (tag, bytes): (u16, u32),
+        block: usize,
+        ask: impl FnOnce(ContractId, u16, Side) -> Option<u16>,
+    ) -> Option<u16> {
+        match permit::size_with_block(bytes, block) {
+            Some(size) => self.sender.permit_sized((tag, size), bytes, ask),
+            None => {
+                let Record { contract, state, name, .. } = &self.sender.record;
+                ask(*contract, *state, name.side)
+            }
+        }
     }
 
     /// Sends a message, after which the contract has this state, receives it at the other end, and

@@ -73,14 +73,34 @@ pub struct Arrived {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowName(pub [u64; 4]);
 
-/// What became of a message of fields alone that was to be sent, with one to be received after it.
+/// The shortest way of a call: a message of fields, perhaps with a block, and what is received
+/// after it.
+#[derive(Debug)]
+pub struct Brief<'a> {
+    pub tag: u16,
+    pub fields: &'a [u8],
+    /// Room for the fields that are received.
+    pub into: &'a mut [u8],
+    pub block: Option<BriefBlock<'a>>,
+}
+
+/// The blocks of a call.
+#[derive(Debug)]
+pub struct BriefBlock<'a> {
+    /// The one that is to be sent, which is taken when it is; then the one that was received.
+    pub block: &'a mut Option<Block>,
+    /// The longest one that the caller takes.
+    pub room: usize,
+}
+
+/// What became of a message that was to be sent so, with one to be received after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
     /// Nothing has happened: the usual way sends it, or says why not.
     Refused,
     /// It was sent. The usual way receives.
     Sent,
-    /// It was sent, and a message of so many bytes of fields was received.
+    /// It was sent, and a message of so many bytes of fields was received, with its block.
     Arrived { tag: u16, length: u16 },
 }
 

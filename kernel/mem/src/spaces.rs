@@ -78,19 +78,19 @@ pub enum FaultOutcome {
 struct Space {
     /// Reserved bytes; 0 if the slot is free.
     bytes: u64,
-    /// Bytes that may be touched.
-    open: u64,
-    /// Number of pages with memory.
-    committed: u64,
     /// End of the last page that ever had a table.
     mapped_end: u64,
 }
 
-const FREE: Space = Space { bytes: 0, open: 0, committed: 0, mapped_end: 0 };
+const FREE: Space = Space { bytes: 0, mapped_end: 0 };
 
 /// All spaces of a kernel.
 pub struct Spaces {
     slots: Lock<[Space; MAX_SPACES]>,
+    /// Bytes of each slot that may be touched: read without the lock, changed with it.
+    opened: [AtomicU64; MAX_SPACES],
+    /// Number of pages of each slot with memory.
+    committed: [AtomicU64; MAX_SPACES],
     /// Number of open pages without memory.
     promised: AtomicU64,
     windows: Lock<Windows>,
@@ -144,7 +144,9 @@ impl Spaces {
     pub const fn new() -> Self {
         let slots = Lock::new(ranks::SPACES, [FREE; MAX_SPACES]);
         let windows = Lock::new(ranks::WINDOWS, Windows::new());
-        Spaces { slots, promised: AtomicU64::new(0), windows, window_count: AtomicUsize::new(0) }
+        let [opened, committed] = [const { [const { AtomicU64::new(0) }; MAX_SPACES] }; 2];
+        let (promised, window_count) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Spaces { slots, opened, committed, promised, windows, window_count }
     }
 
     /// Reserves `bytes` bytes of address space, none of it open.
@@ -162,14 +164,20 @@ impl Spaces {
     pub fn open(&self, at: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
         let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
         let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
-        let mut slots = self.slots.lock();
-        let space = &mut slots[slot];
-        if end > space.bytes || !end.is_multiple_of(PAGE) {
+        let slots = self.slots.lock();
+        if end > slots[slot].bytes || !end.is_multiple_of(PAGE) {
             return Err(SpaceError::Range);
         }
-        self.promised.fetch_add(end.saturating_sub(space.open) / PAGE, Ordering::Relaxed);
-        space.open = space.open.max(end);
+        let before = self.opened(slot);
+        self.promised.fetch_add(end.saturating_sub(before) / PAGE, Ordering::Relaxed);
+        self.opened[slot].store(before.max(end), Ordering::Release);
         Ok(())
+    }
+
+    /// Returns the bytes of a slot that may be touched.
+    #[inline]
+    fn opened(&self, slot: usize) -> u64 {
+        self.opened[slot].load(Ordering::Acquire)
     }
 
     /// Returns the open bytes without memory, over all spaces.
@@ -186,12 +194,18 @@ impl Spaces {
 
     /// Returns the bytes of memory that the space at `at` has.
     pub fn committed(&self, at: VirtAddr) -> u64 {
-        locate(at.0).map_or(0, |(slot, _)| self.slots.lock()[slot].committed * PAGE)
+        locate(at.0).map_or(0, |(slot, _)| self.pages(slot) * PAGE)
+    }
+
+    /// Returns the number of pages of a slot with memory. One that is taken may be accounted for
+    /// before it is accounted as mapped.
+    fn pages(&self, slot: usize) -> u64 {
+        self.committed[slot].load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned()
     }
 
     /// Returns whether `address` is in an open part of a space.
     pub fn is_open(&self, address: u64) -> bool {
-        locate(address).is_some_and(|(slot, offset)| offset < self.slots.lock()[slot].open)
+        locate(address).is_some_and(|(slot, offset)| offset < self.opened(slot))
     }
 
     /// Checks that a range of whole pages is open. Returns its slot, and its offset there.
@@ -201,7 +215,7 @@ impl Spaces {
         if bytes == 0 || !(offset | bytes).is_multiple_of(PAGE) {
             return Err(SpaceError::Range);
         }
-        if end > self.slots.lock()[slot].open {
+        if end > self.opened(slot) {
             return Err(SpaceError::NotOpen);
         }
         Ok((slot, offset))
@@ -211,7 +225,7 @@ impl Spaces {
     /// Callable from the fault handler: it waits for locks only.
     pub fn handle_fault(&self, address: u64, from: PageSource<'_>) -> FaultOutcome {
         let Some((slot, offset)) = locate(address) else { return FaultOutcome::Unhandled };
-        let open = self.slots.lock()[slot].open;
+        let open = self.opened(slot);
         if offset >= open {
             return FaultOutcome::Unhandled;
         }
@@ -301,12 +315,9 @@ impl Spaces {
     fn account(&self, at: VirtAddr, mapped: usize, unmapped: usize) {
         let (mapped, unmapped) = (mapped as u64, unmapped as u64);
         if let Some((slot, _)) = locate(at.0) {
-            let space = &mut self.slots.lock()[slot];
-            space.committed = (space.committed + mapped).saturating_sub(unmapped);
+            self.committed[slot].fetch_add(mapped.wrapping_sub(unmapped), Ordering::Relaxed);
         }
-        // A page may be counted as promised and as allocated for a moment, and never as neither.
-        self.promised.fetch_add(unmapped, Ordering::Relaxed);
-        self.promised.fetch_sub(mapped, Ordering::Relaxed);
+        self.promised.fetch_add(unmapped.wrapping_sub(mapped), Ordering::Relaxed);
     }
 
     /// Changes the rights of committed pages. `flush` must flush the TLBs of all cores of this
@@ -364,7 +375,8 @@ impl Spaces {
     pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
         self.end_windows(at, from, flush);
-        let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
+        let (open, mut committed) = (self.opened(slot), self.pages(slot));
+        let mapped_end = self.slots.lock()[slot].mapped_end;
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
         let mut page = 0;
         while committed > 0 && page < open {
@@ -382,7 +394,11 @@ impl Spaces {
             committed = committed.saturating_sub(count as u64);
         }
         free_tables(at, mapped_end, from, flush);
-        self.slots.lock()[slot] = FREE;
+        let mut slots = self.slots.lock();
+        for per_slot in [&self.opened, &self.committed] {
+            per_slot[slot].store(0, Ordering::Release);
+        }
+        slots[slot] = FREE;
     }
 }
 

@@ -215,6 +215,38 @@ impl Process {
                 Called::Refused => {}
             }
         }
+        self.call_any(memory, system, fd, message, reply)
+    }
+
+    #[inline(never)]
+    fn call_any(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        message: u32,
+        reply: u32,
+    ) -> Done {
+        let GuestMemory { bytes: program, scratch } = &mut *memory;
+        if let Bytes::Own(program) = program {
+            match self.call_paged((program, scratch), system, (fd, message, reply))? {
+                Called::Arrived { .. } => return Ok(()),
+                Called::Sent => return self.channel_receive(memory, system, fd, reply, 0),
+                Called::Refused => {}
+            }
+        }
+        self.call_usual(memory, system, fd, message, reply)
+    }
+
+    #[inline(never)]
+    fn call_usual(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        fd: u32,
+        message: u32,
+        reply: u32,
+    ) -> Done {
         // What can be known before is: a message that was sent is not taken back.
         let message: ChannelMessage = memory.load(message)?;
         let asked: ChannelMessage = memory.load(reply)?;

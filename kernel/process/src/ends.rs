@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use arch::lock::Once;
 use core::ops::Range;
-use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room, WindowName};
+use kernel_contract::exchange::{About, Arrived, Brief, Called, Known, Outgoing, Room, WindowName};
 use kernel_contract::{Block, Hash, Shared};
 
 /// Most contracts of a process.
@@ -186,13 +186,12 @@ pub trait Ends {
         }
     }
 
-    /// Does the same for a message of fields alone in fewer steps, if it can.
+    /// Does the same in fewer steps, if it can.
     fn call_plain(
         &mut self,
         _end: u64,
         _contracts: &Contracts,
-        _message: (u16, &[u8]),
-        _into: &mut [u8],
+        _call: &mut Brief<'_>,
     ) -> Result<Called, Interrupted> {
         Ok(Called::Refused)
     }

@@ -22,7 +22,7 @@
 //! - [`begin`] - encoding of the start data of a process
 //! - [`reach`] - what a process may reach by sockets
 //! - [`ends`] - its part for channels, and the contracts by which a process uses them; `plain`: the
-//!   fast path of a call
+//!   fast path of a call; `paged`: that of one with a block
 //! - `channels` - channels; `receiving`: a message comes; `blocks`: blocks of messages
 //! - `windows` - memory that two processes share; `sharing`: functions on it
 //! - `transfer` - reads and writes of lists of buffers; `single`: the fast path for one
@@ -49,6 +49,7 @@ mod listing;
 pub mod memory;
 pub mod object;
 mod opening;
+mod paged;
 mod paths;
 mod plain;
 mod polling;

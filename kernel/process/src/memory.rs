@@ -180,7 +180,7 @@ impl Bytes<'_> {
     }
 
     #[inline(always)]
-    fn store_value<T>(&mut self, at: u32, value: T) -> Result<(), Errno>
+    pub(crate) fn store_value<T>(&mut self, at: u32, value: T) -> Result<(), Errno>
     where
         T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy,
     {

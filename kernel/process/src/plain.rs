@@ -1,5 +1,5 @@
 //! The fast path of a call over a channel: a program with one thread sends a message of fields
-//! alone and waits for one.
+//! alone and waits for one; [`crate::paged`] is that for blocks.
 //!
 //! Contract: straight checks, each of which leaves to the usual way before anything has happened;
 //! that one finds the error. What the answer needs is there before the message is sent.
@@ -9,21 +9,21 @@ use crate::memory::{SCRATCH, load_pages};
 use crate::process::Process;
 use crate::system::System;
 use crate::wasi::rights;
-use abi::channel::{ChannelMessage, NO_END};
-use kernel_contract::exchange::Called;
+use abi::channel::{ChannelMessage, NO_END, PASSES};
+use kernel_contract::exchange::{Brief, Called};
 use kernel_contract::{ENDPOINTS, INLINE};
 
 /// Bytes of a message's description.
-const MESSAGE: usize = size_of::<ChannelMessage>();
+pub(crate) const MESSAGE: usize = size_of::<ChannelMessage>();
 
 /// Returns a range of the program's memory.
 #[inline]
-fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
+pub(crate) fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
     program.get(at as usize..)?.get(..length as usize)
 }
 
 #[inline]
-fn load(program: &[u8], at: u32) -> Option<ChannelMessage> {
+pub(crate) fn load(program: &[u8], at: u32) -> Option<ChannelMessage> {
     let bytes = range(program, [at, MESSAGE as u32])?;
     load_pages(bytes);
     base::bytes::read(bytes)
@@ -45,7 +45,8 @@ impl Process {
         let sending = sending.get(..length).ok_or(Errno::PROTO)?;
         let ([at, room], [block, _]) = (asked.bytes, asked.block);
         let into = into.get_mut(..INLINE.min(room as usize)).ok_or(Errno::PROTO)?;
-        let called = system.call_plain(end, &self.contracts, (tag, sending), into)?;
+        let mut brief = Brief { tag, fields: sending, into, block: None };
+        let called = system.call_plain(end, &self.contracts, &mut brief)?;
         if let Called::Arrived { tag, length } = called {
             let (from, to) = (into.get(..length.into()), program.get_mut(at as usize..));
             let to = to.and_then(|to| to.get_mut(..length.into())).ok_or(Errno::FAULT)?;
@@ -67,8 +68,15 @@ impl Process {
         sending: &mut [u8],
         (fd, message, reply): (u32, u32, u32),
     ) -> Option<(u64, u16, usize, ChannelMessage)> {
-        let (message, asked) = (load(program, message)?, load(program, reply)?);
-        let has_fields_alone = (message.flags, message.reserved) == (0, 0)
+        let message = load(program, message)?;
+        if message.flags != 0 {
+            return None;
+        }
+        let asked = load(program, reply)?;
+        if asked.block[1] as usize >= PASSES {
+            return None;
+        }
+        let has_fields_alone = message.reserved == 0
             && message.ends == [NO_END; ENDPOINTS]
             && message.bytes[1] as usize <= INLINE;
         let descriptor = self.table.get(fd).ok()?;

@@ -10,7 +10,7 @@ use crate::session::Session;
 use abi::channel::{FetchBlock, LendBlock, LentAt};
 use abi::msg::MAX_PAYLOAD;
 use core::ops::Range;
-use kernel_contract::exchange::{Arrived, Called, Known, Outgoing, Room};
+use kernel_contract::exchange::{Arrived, Brief, Called, Known, Outgoing, Room};
 use kernel_contract::{Block, Hash};
 use kernel_msg::Refusal;
 use kernel_node::Node;
@@ -133,28 +133,26 @@ impl<S: Fn() -> bool> User<'_, S> {
         }
     }
 
-    /// Does the same with a message of fields alone, in the shortest way, or leaves it to
-    /// [`User::exchange`].
+    /// Does the same in the shortest way, or leaves it to [`User::exchange`].
     #[inline]
     pub fn call_plain<'c>(
         &self,
         end: u64,
-        message: (u16, &[u8]),
-        into: &mut [u8],
+        call: &mut Brief<'_>,
         contracts: impl Fn(&Hash) -> Option<&'c Known>,
     ) -> Result<Called, Failed> {
         let kernel = self.session.kernel;
         let channels = &kernel.channels;
         let mut handoff = Handoff::begin(&kernel.scheduler);
         let at = (kernel.scheduler.current().token(), end);
-        let message = (message, &mut *into);
-        let called = channels.call_plain(self.around(), at, message, contracts, &mut handoff);
+        let by = (at.0, end, self.tree);
+        let called = channels.call_plain(self.around(), by, call, contracts, &mut handoff);
         let called = match called {
             Some(called) => called,
             None => {
                 self.wait_for(end, handoff)?;
                 handoff = Handoff::begin(&kernel.scheduler);
-                channels.take_plain(at, into, &mut handoff)
+                channels.take_plain(at, call, &mut handoff)
             }
         };
         drop(handoff);

@@ -71,14 +71,16 @@ impl Spaces {
     ) -> Option<Passing<'a>> {
         self.check_open(at, bytes).ok()?;
         let pages = (bytes / PAGE) as usize;
-        let mut passing = Passing::with_room(pages + 1, from)?;
+        let mut passing = Passing::with_room(pages + usize::from(!rest.is_empty()), from)?;
         if !rest.is_empty() && !passing.add_copy(rest) {
             return None;
         }
         let copy = passing.frames.pop();
         passing.frames.resize(pages, None);
         let count = from.table.lock().take(at, &mut passing.frames);
-        passing.frames.extend(copy);
+        if let Some(copy) = copy {
+            passing.frames.push(copy);
+        }
         if count > 0 {
             flush(at, bytes);
         }
@@ -95,7 +97,9 @@ impl Spaces {
     ) -> Result<(), SpaceError> {
         let (slot, offset) = self.check_open(at, bytes)?;
         let mut table = from.table.lock();
-        if bytes <= TABLE && [at, at.plus(bytes - PAGE)].iter().all(|at| has_table(&table, *at)) {
+        let last = at.plus(bytes - PAGE);
+        let is_of_one = at.0 / TABLE == last.0 / TABLE;
+        if bytes <= TABLE && has_table(&table, at) && (is_of_one || has_table(&table, last)) {
             return Ok(());
         }
         let reserved = table.reserve(from.frames, at, bytes);
@@ -128,6 +132,10 @@ impl Spaces {
             at = at.plus(batch.len() as u64 * PAGE);
         }
         debug_assert!(passing.frames[..pages].iter().all(Option::is_none), "pages are lost");
+        if passing.frames.len() == pages {
+            // None is left to free.
+            passing.frames.clear();
+        }
         Ok(())
     }
 

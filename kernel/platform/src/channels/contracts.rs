@@ -65,6 +65,20 @@ pub fn permits_fields<'a>(
     Some(next.number().into())
 }
 
+/// The same for a message with a block of so many bytes.
+pub fn permits_block<'a>(
+    contracts: impl Fn(&Hash) -> Option<&'a Known>,
+    (contract, state, at): (ContractId, u16, Side),
+    (tag, fields): (u16, &[u8]),
+    block: usize,
+) -> Option<u16> {
+    let contract = contracts(&hash_of(contract))?;
+    let state = contract.state(u8::try_from(state).ok()?)?;
+    let parcel = Parcel { inline: fields.len(), block: Some(block), endpoints: &[] };
+    let next = contract.permits(state, side(at), tag, &parcel).ok()?;
+    Some(next.number().into())
+}
+
 /// Returns the state of an end in its contract. It may come from another kernel.
 fn state_of(about: &kernel_channel::About, contract: &Known) -> Option<kernel_contract::State> {
     contract.state(u8::try_from(about.state).ok()?)

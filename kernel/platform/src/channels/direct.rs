@@ -14,13 +14,9 @@ use arch::lock::Guard;
 use base::id::DomainId;
 use kernel_channel::{EndId, Life};
 use kernel_contract::Hash;
-use kernel_contract::exchange::{Called, Known};
+use kernel_contract::exchange::{Brief, Called, Known};
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
-
-/// The token of the calling thread, an end, the tag and fields of a message, and room for those of
-/// the answer.
-type Call<'a> = (u64, u64, (u16, &'a [u8]), &'a mut [u8]);
 
 impl State {
     /// Sends a message of fields alone to an end on another kernel. Returns that kernel. `None`:
@@ -71,14 +67,15 @@ impl Channels {
         &self,
         (node, peers): (&Node, &Peers),
         mut state: Guard<'_, State>,
-        (id, (thread, end, message, into)): (EndId, Call<'_>),
+        (id, thread, end): (EndId, u64, u64),
+        call: &mut Brief<'_>,
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
     ) -> Option<Called> {
-        let Some(to) = state.send_far(peers, id, message, contracts) else {
+        let Some(to) = state.send_far(peers, id, (call.tag, call.fields), contracts) else {
             return Some(Called::Refused);
         };
-        let called = state.sit_down(thread, id, into, handoff);
+        let called = state.sit_down(thread, id, call, handoff);
         drop(state);
         if peers.is_stopped(node, to) {
             // That may wait.
@@ -88,7 +85,7 @@ impl Channels {
         if called.is_some() || !self.watch((node, peers), end, handoff) {
             return called;
         }
-        Some(self.take_plain((thread, end), into, handoff))
+        Some(self.take_plain((thread, end), call, handoff))
     }
 
     /// Watches for a short time instead of sleeping, for the calling thread, which waits for an end

@@ -28,7 +28,7 @@ impl Rest {
 }
 
 impl State {
-    fn send(
+    pub(super) fn send(
         &mut self,
         (id, tree): User,
         message: Outgoing<'_>,
@@ -188,7 +188,7 @@ impl Channels {
 
     /// Sends what followed from a call of a thread, and wakes kernels for it.
     #[inline]
-    fn leave_by(
+    pub(super) fn leave_by(
         &self,
         node: &Node,
         peers: &Peers,

@@ -1,17 +1,19 @@
-//! The fast path of a call: a message of fields alone goes to an end of this kernel, and a thread
-//! that waits there gets the core of its sender.
+//! The fast path of a call: a message goes to an end of this kernel, and a thread that waits there
+//! gets the core of its sender. It has fields alone, or a block as well if it goes to the seat of
+//! such a thread.
 //!
 //! Contract: straight checks, each of which leaves to [`super::messages`] before anything has
 //! happened. The contract is asked and the thread takes its seat under the same lock, as there. A
 //! short message for a thread that waits here does not pass the queue: it is put at the thread's
 //! seat ([`super::seats`]), and is received from then on, whatever becomes of the thread.
 
-use super::contracts::permits_fields;
+use super::contracts::{Find, permits_block, permits_fields};
 use super::{Channels, Follow, State};
 use crate::peers::Peers;
-use kernel_channel::{Effects, EndId, Taken};
-use kernel_contract::Hash;
-use kernel_contract::exchange::{Called, Known};
+use arch::lock::Guard;
+use kernel_channel::{CARRIED, Effects, EndId, Taken};
+use kernel_contract::exchange::{Brief, Called, Known, Outgoing};
+use kernel_contract::{Block, ENDPOINTS, Hash};
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
 
@@ -27,13 +29,49 @@ impl State {
         handoff: &mut Handoff<'_>,
     ) -> Option<()> {
         let State { table, rest } = self;
-        let takes = |end| rest.seats.takes(end, fields.len());
+        let takes = |end| rest.seats.takes(end, fields.len(), 0);
         let (mut pair, length) = (table.paired(id, takes)?, fields.len() as u32);
         let next = pair.next((tag, length), |contract, state, side| {
             permits_fields(contracts, (contract, state, side), message)
         })?;
         let thread = rest.seats.deliver(pair.receiver(), message)?;
         pair.call(next, length);
+        rest.sent = rest.sent.wrapping_add(1);
+        handoff.wake(thread);
+        Some(())
+    }
+
+    /// The same for a message with a block, if the thread has room for that.
+    #[inline(never)]
+    fn deliver_block(
+        &mut self,
+        id: EndId,
+        call: &mut Brief<'_>,
+        contracts: Find<'_>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<()> {
+        let State { table, rest } = self;
+        let message @ (tag, fields) = (call.tag, call.fields);
+        let block = &mut *call.block.as_mut()?.block;
+        let length = block.as_ref().map(Block::len);
+        let takes = |end| rest.seats.takes(end, fields.len(), length.unwrap_or(0));
+        let mut pair = table.paired(id, takes)?;
+        let receiver = pair.receiver();
+        if !rest.seats.takes(receiver, fields.len(), length.unwrap_or(0)) {
+            return None;
+        }
+        let size = (tag, fields.len() as u32);
+        let next = match length {
+            None => pair.next(size, |contract, state, side| {
+                permits_fields(contracts, (contract, state, side), message)
+            }),
+            Some(length) => pair.next_with_block(size, length, |contract, state, side| {
+                permits_block(contracts, (contract, state, side), message, length)
+            }),
+        }?;
+        let thread = rest.seats.deliver(receiver, message)?;
+        rest.seats.add_block(receiver, block);
+        pair.call(next, (fields.len() + length.unwrap_or(0)) as u32);
         rest.sent = rest.sent.wrapping_add(1);
         handoff.wake(thread);
         Some(())
@@ -69,19 +107,20 @@ impl State {
         &mut self,
         thread: u64,
         id: EndId,
-        into: &mut [u8],
+        call: &mut Brief<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Option<Called> {
         if self.table.begin_poll(id) == Ok(false) {
-            return self.take_seat(thread, id, into.len());
+            return self.take_seat(thread, id, call);
         }
-        Some(self.receive_plain(id, into, handoff).unwrap_or(Called::Sent))
+        Some(self.receive_plain(id, call.into, handoff).unwrap_or(Called::Sent))
     }
 
     /// Has a thread wait at an end that is watched. `None`: it does.
     #[inline]
-    fn take_seat(&mut self, thread: u64, id: EndId, room: usize) -> Option<Called> {
-        let waits = self.rest.seats.add_taker(id, thread, room);
+    fn take_seat(&mut self, thread: u64, id: EndId, call: &Brief<'_>) -> Option<Called> {
+        let room = call.block.as_ref().map_or(0, |blocks| blocks.room);
+        let waits = self.rest.seats.add_taker(id, thread, [call.into.len(), room]);
         if waits { None } else { Some(Called::Sent) }
     }
 
@@ -106,26 +145,58 @@ impl State {
 }
 
 impl Channels {
-    /// Sends a message of fields alone, and receives one, for the thread with this token. `None`:
-    /// it was sent, and the thread waits from now on, as in [`Channels::call`].
+    /// Sends a message, and receives one, for the thread with this token. `None`: it was sent, and
+    /// the thread waits from now on, as in [`Channels::call`].
     pub fn call_plain<'a>(
         &self,
         around: (&Node, &Peers),
-        (thread, end): (u64, u64),
-        (message, into): ((u16, &[u8]), &mut [u8]),
+        (thread, end, tree): (u64, u64, u32),
+        call: &mut Brief<'_>,
         contracts: impl Fn(&Hash) -> Option<&'a Known>,
         handoff: &mut Handoff<'_>,
     ) -> Option<Called> {
         let Ok(id) = self.id(end) else { return Some(Called::Refused) };
         let mut state = self.state.lock();
-        if state.deliver_plain(id, message, &contracts, handoff).is_some() {
-            return state.take_seat(thread, id, into.len());
+        let message = (call.tag, call.fields);
+        let delivered = match &call.block {
+            None => state.deliver_plain(id, message, &contracts, handoff),
+            Some(_) => state.deliver_block(id, call, &|name| contracts(name), handoff),
+        };
+        if delivered.is_some() {
+            return state.take_seat(thread, id, call);
+        }
+        if call.block.as_ref().is_some_and(|blocks| blocks.block.is_some()) {
+            let by = (id, thread, tree);
+            return self.send_and_wait(around, state, by, call, &|name| contracts(name), handoff);
         }
         if state.send_plain(id, message, &contracts, handoff).is_none() {
-            let call = (thread, end, message, into);
-            return self.call_far(around, state, (id, call), &contracts, handoff);
+            return self.call_far(around, state, (id, thread, end), call, &contracts, handoff);
         }
-        state.sit_down(thread, id, into, handoff)
+        state.sit_down(thread, id, call, handoff)
+    }
+
+    /// The same for a message with a block that no thread waits for: it goes the usual way, but the
+    /// caller waits in the short one.
+    #[inline(never)]
+    fn send_and_wait(
+        &self,
+        (node, peers): (&Node, &Peers),
+        mut state: Guard<'_, State>,
+        (id, thread, tree): (EndId, u64, u32),
+        call: &mut Brief<'_>,
+        contracts: Find<'_>,
+        handoff: &mut Handoff<'_>,
+    ) -> Option<Called> {
+        let mut none = None;
+        let block = call.block.as_mut().map_or(&mut none, |blocks| &mut *blocks.block);
+        let message =
+            Outgoing { tag: call.tag, bytes: call.fields, block, ends: [None; ENDPOINTS] };
+        if state.send((id, tree), message, [None; CARRIED], contracts, handoff).is_err() {
+            return Some(Called::Refused);
+        }
+        let called = state.sit_down(thread, id, call, handoff);
+        self.leave_by(node, peers, state, handoff);
+        called
     }
 
     /// Receives the message for which a thread has waited. If there is none, the thread does not
@@ -133,15 +204,18 @@ impl Channels {
     pub fn take_plain(
         &self,
         (thread, end): (u64, u64),
-        into: &mut [u8],
+        call: &mut Brief<'_>,
         handoff: &mut Handoff<'_>,
     ) -> Called {
         let Ok(id) = self.id(end) else { return Called::Sent };
         let mut state = self.state.lock();
-        if let Some((tag, length)) = state.rest.seats.take(id, thread, into) {
+        if let Some((tag, length)) = state.rest.seats.take(id, thread, call.into) {
+            if let Some(blocks) = &mut call.block {
+                *blocks.block = state.rest.seats.take_block(id);
+            }
             return Called::Arrived { tag, length };
         }
-        if let Some(arrived) = state.receive_plain(id, into, handoff) {
+        if let Some(arrived) = state.receive_plain(id, call.into, handoff) {
             return arrived;
         }
         state.stand_up(id, thread);

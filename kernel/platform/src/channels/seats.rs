@@ -2,13 +2,13 @@
 //!
 //! Contract: a thread that waits has put its token here under the lock of the table, so no wake is
 //! missed. A wake takes all tokens of a slot; a thread that is woken looks again. A *taker* is a
-//! thread that looks here for a short message: if it is the only one that waits, such a message is
-//! put here for it, and never into the queue. It takes the message ([`Seats::take`]) or gives it up
+//! thread that looks here for a short message, and perhaps its block: if it is the only one that
+//! waits, such a message is put here for it, and never into the queue. It takes the message ([`Seats::take`]) or gives it up
 //! ([`Seats::remove`]) before it waits again; another one is not delivered meanwhile.
 
 use alloc::boxed::Box;
-use alloc::vec;
 use kernel_channel::EndId;
+use kernel_contract::Block;
 use kernel_sched::ThreadId;
 
 /// Threads that may wait for one end at the same time.
@@ -18,28 +18,29 @@ const NONE: u64 = 0;
 /// The most bytes of a message that is delivered to a thread.
 const SHORT: usize = 64;
 
-#[derive(Clone, Copy)]
 struct Seat {
     /// Tokens of threads. Those that exist come first.
     threads: [u64; WAITERS],
-    /// The thread that takes a short message, and how many bytes at most.
+    /// The thread that takes a short message, and how many bytes of fields and of a block at most.
     taker: u64,
-    room: usize,
+    room: [usize; 2],
     /// The thread for which the message is; none: there is no message.
     receiver: u64,
     tag: u16,
     length: u16,
     bytes: [u8; SHORT],
+    block: Option<Block>,
 }
 
 const EMPTY: Seat = Seat {
     threads: [NONE; WAITERS],
     taker: NONE,
-    room: 0,
+    room: [0; 2],
     receiver: NONE,
     tag: 0,
     length: 0,
     bytes: [0; SHORT],
+    block: None,
 };
 
 /// One seat for each slot.
@@ -47,7 +48,7 @@ pub struct Seats(Box<[Seat]>);
 
 impl Seats {
     pub fn new(count: usize) -> Seats {
-        Seats(vec![EMPTY; count].into_boxed_slice())
+        Seats((0..count).map(|_| EMPTY).collect())
     }
 
     fn seat(&mut self, end: EndId) -> Option<&mut Seat> {
@@ -64,10 +65,10 @@ impl Seats {
         })
     }
 
-    /// Notes that a thread waits, and takes a message of at most `room` bytes. Returns false if too
-    /// many others wait.
+    /// Notes that a thread waits, and takes a message of at most so many bytes of fields and of a
+    /// block. Returns false if too many others wait.
     #[inline]
-    pub fn add_taker(&mut self, end: EndId, thread: u64, room: usize) -> bool {
+    pub fn add_taker(&mut self, end: EndId, thread: u64, room: [usize; 2]) -> bool {
         self.seat(end).is_some_and(|seat| {
             (seat.taker, seat.room) = (thread, room);
             seat.add(thread)
@@ -83,6 +84,9 @@ impl Seats {
     /// waits.
     pub fn remove(&mut self, end: EndId, thread: u64) -> bool {
         let Some(seat) = self.seat(end) else { return true };
+        if seat.receiver == thread {
+            seat.block = None;
+        }
         for it in [&mut seat.taker, &mut seat.receiver] {
             if *it == thread {
                 *it = NONE;
@@ -110,9 +114,11 @@ impl Seats {
         true
     }
 
-    /// Returns whether the only thread that waits for an end takes a message of so many bytes.
-    pub fn takes(&self, end: EndId, bytes: usize) -> bool {
-        bytes <= SHORT && self.0.get(end.slot()).is_some_and(|seat| seat.takes(bytes))
+    /// Returns whether the only thread that waits for an end takes a message of so many bytes of
+    /// fields and of a block.
+    pub fn takes(&self, end: EndId, bytes: usize, block: usize) -> bool {
+        let seat = self.0.get(end.slot()).filter(|seat| bytes <= SHORT && seat.takes(bytes));
+        seat.is_some_and(|seat| block <= seat.room[1])
     }
 
     /// Delivers a message to the only thread that waits for an end. Returns the thread, which the
@@ -127,6 +133,13 @@ impl Seats {
         Some(ThreadId::from_token(thread))
     }
 
+    /// Delivers the block of the message that was just delivered.
+    pub fn add_block(&mut self, end: EndId, block: &mut Option<Block>) {
+        if let Some(seat) = self.seat(end) {
+            seat.block = block.take();
+        }
+    }
+
     /// Takes the message that was delivered to a thread. Returns its tag and length.
     #[inline]
     pub fn take(&mut self, end: EndId, thread: u64, into: &mut [u8]) -> Option<(u16, u16)> {
@@ -136,6 +149,11 @@ impl Seats {
         seat.receiver = NONE;
         Some((seat.tag, seat.length))
     }
+
+    /// Takes the block of the message that was just taken.
+    pub fn take_block(&mut self, end: EndId) -> Option<Block> {
+        self.seat(end)?.block.take()
+    }
 }
 
 impl Seat {
@@ -143,7 +161,7 @@ impl Seat {
     fn takes(&self, bytes: usize) -> bool {
         let [first, second, ..] = self.threads;
         let is_alone = self.taker != NONE && first == self.taker && second == NONE;
-        is_alone && self.receiver == NONE && bytes <= self.room
+        is_alone && self.receiver == NONE && bytes <= self.room[0]
     }
 
     #[inline]
@@ -174,7 +192,7 @@ mod tests {
     fn a_message_goes_to_the_only_thread_that_waits() {
         let mut seats = Seats::new(1);
         assert_eq!(delivered(&mut seats, b"none"), None);
-        assert!(seats.add_taker(END, 7, 8));
+        assert!(seats.add_taker(END, 7, [8, 0]));
         assert_eq!(delivered(&mut seats, b"too long."), None);
         assert_eq!(delivered(&mut seats, b"message"), Some(7));
         assert!(woken(&mut seats).is_empty(), "it does not wait any more");
@@ -188,35 +206,35 @@ mod tests {
     #[test]
     fn nothing_is_delivered_if_others_wait_or_look_in_the_queue() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, 8) && seats.add(END, 8));
+        assert!(seats.add_taker(END, 7, [8, 0]) && seats.add(END, 8));
         assert_eq!(delivered(&mut seats, b"two wait"), None);
         assert_eq!(woken(&mut seats), [7, 8]);
-        assert!(seats.add(END, 8) && seats.add_taker(END, 7, 8));
+        assert!(seats.add(END, 8) && seats.add_taker(END, 7, [8, 0]));
         assert_eq!(delivered(&mut seats, b"two wait"), None);
         assert_eq!(woken(&mut seats), [8, 7]);
-        assert!(seats.add_taker(END, 7, 8) && seats.add(END, 7));
+        assert!(seats.add_taker(END, 7, [8, 0]) && seats.add(END, 7));
         assert_eq!(delivered(&mut seats, b"it waits"), None, "it waits in the usual way");
     }
 
     #[test]
     fn a_thread_that_stops_waiting_gets_no_message_and_leaves_none() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, 8) && seats.remove(END, 7));
+        assert!(seats.add_taker(END, 7, [8, 0]) && seats.remove(END, 7));
         assert_eq!(delivered(&mut seats, b"gone"), None);
-        assert!(seats.add_taker(END, 7, 8));
+        assert!(seats.add_taker(END, 7, [8, 0]));
         assert_eq!(delivered(&mut seats, b"message"), Some(7));
         assert!(seats.remove(END, 7));
         assert_eq!(seats.take(END, 7, &mut [0; 8]), None);
-        assert!(seats.add_taker(END, 9, 8));
+        assert!(seats.add_taker(END, 9, [8, 0]));
         assert_eq!(delivered(&mut seats, b"next"), Some(9));
     }
 
     #[test]
     fn a_message_that_was_not_taken_yet_is_not_replaced() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, 8));
+        assert!(seats.add_taker(END, 7, [8, 0]));
         assert_eq!(delivered(&mut seats, b"first"), Some(7));
-        assert!(seats.add_taker(END, 8, 8));
+        assert!(seats.add_taker(END, 8, [8, 0]));
         assert_eq!(delivered(&mut seats, b"second"), None);
         let mut into = [0; 8];
         assert_eq!(seats.take(END, 7, &mut into), Some((3, 5)));
@@ -227,7 +245,7 @@ mod tests {
     #[test]
     fn a_wake_clears_the_seat() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, 8));
+        assert!(seats.add_taker(END, 7, [8, 0]));
         assert_eq!(woken(&mut seats), [7]);
         assert!(woken(&mut seats).is_empty());
         assert_eq!(delivered(&mut seats, b"late"), None);
@@ -237,8 +255,33 @@ mod tests {
     fn four_threads_wait_for_one_end() {
         let mut seats = Seats::new(1);
         assert!((1..=4).all(|thread| seats.add(END, thread)));
-        assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, 8) && seats.add(END, 2));
+        assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, [8, 0]) && seats.add(END, 2));
         assert!(!seats.remove(END, 1));
         assert_eq!(woken(&mut seats), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_block_goes_to_a_thread_that_has_room_for_it() {
+        let mut seats = Seats::new(1);
+        assert!(seats.add_taker(END, 7, [8, 5]));
+        assert!(!seats.takes(END, 1, 6) && !seats.takes(END, 9, 5) && seats.takes(END, 1, 5));
+        assert_eq!(delivered(&mut seats, b"fields"), Some(7));
+        let mut block = Block::of(b"block");
+        seats.add_block(END, &mut block);
+        assert!(block.is_none());
+        let mut into = [0; 8];
+        assert_eq!(seats.take(END, 7, &mut into), Some((3, 6)));
+        block = seats.take_block(END);
+        assert_eq!(block.as_ref().map(Block::len), Some(5));
+
+        // A thread that gives its message up leaves no block.
+        assert!(seats.add_taker(END, 7, [8, 5]));
+        assert_eq!(delivered(&mut seats, b"fields"), Some(7));
+        seats.add_block(END, &mut block);
+        assert!(seats.remove(END, 7));
+        assert!(seats.add_taker(END, 8, [8, 0]) && !seats.takes(END, 1, 1));
+        assert_eq!(delivered(&mut seats, b"next"), Some(8));
+        assert_eq!(seats.take(END, 8, &mut into), Some((3, 4)));
+        assert!(seats.take_block(END).is_none());
     }
 }

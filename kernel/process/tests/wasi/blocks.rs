@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::world::passed;
 use abi::channel::{ChannelMessage, HAS_BLOCK, NO_END};
-use kernel_contract::exchange::{Arrived, Cargo};
+use kernel_contract::exchange::{Arrived, Called, Cargo};
 use kernel_contract::{Block, PAGE};
 use kernel_process::Errno;
 use kernel_process::ends::Unreceived;
@@ -145,4 +145,80 @@ fn a_call_takes_no_page_that_its_reply_needs() {
         assert_eq!((program.world.taken, &program.world.blocks[0]), (taken, &pattern()));
         program.end();
     }
+}
+
+/// Where the program has the message of a call; the reply's is at [`RESULT`].
+const MESSAGE: u64 = PATH;
+/// Room for the block of the answer, and whole pages to send.
+const ROOM: u64 = 0x40000;
+const WHOLE: usize = 5 * PAGE;
+
+/// Calls with this block and room for a block of so many bytes. Returns the error number.
+fn call(program: &mut Program, fd: u64, sent: ChannelMessage, room: usize) -> u16 {
+    program.put(MESSAGE, ChannelMessage { tag: 2, ..sent }.as_bytes());
+    program.put(RESULT, with_block(ROOM, room, 0).as_bytes());
+    program.call("channel_call", &[fd, MESSAGE, RESULT])
+}
+
+#[test]
+fn a_call_with_whole_pages_sends_and_receives_them_in_one_step() {
+    let (mut program, fd) = program();
+    program.put(ROOM, &[9; 6 * PAGE]);
+    program.world.calls = [Ok((Called::Arrived { tag: 3, length: 0 }, &b""[..]))].into();
+    program.world.called_block = Some(passed(&pattern()[..4 * PAGE]));
+    assert_eq!(call(&mut program, fd, with_block(AT, WHOLE, HAS_BLOCK), 6 * PAGE), 0);
+    assert_eq!(program.world.blocks, [pattern()[..WHOLE].to_vec()]);
+    assert_eq!(program.get(AT, WHOLE), [0; WHOLE]);
+    assert_eq!(program.get(ROOM, 4 * PAGE), &pattern()[..4 * PAGE]);
+    assert_eq!(program.get(ROOM + 4 * PAGE as u64, PAGE), [9; PAGE]);
+    assert_eq!(program.u32(RESULT + 12), 4 * PAGE as u32);
+    assert_eq!(program.u32(RESULT + 24), 3 | u32::from(HAS_BLOCK) << 16);
+    assert!(program.world.sent.is_empty(), "it went the short way");
+
+    // Without a block, and an answer without one.
+    program.world.calls = [Ok((Called::Arrived { tag: 4, length: 0 }, &b""[..]))].into();
+    assert_eq!(call(&mut program, fd, with_block(0, 0, 0), 6 * PAGE), 0);
+    assert_eq!((program.u32(RESULT + 12), program.u32(RESULT + 24)), (0, 4));
+    assert_eq!(program.world.plain.len(), 2);
+    program.end();
+}
+
+#[test]
+fn pages_of_a_call_that_is_not_sent_so_return_first() {
+    let (mut program, fd) = program();
+    // It is refused, and goes the usual way, which refuses it, too.
+    program.world.refusal = Some(Errno::PROTO);
+    assert_eq!(call(&mut program, fd, with_block(AT, WHOLE, HAS_BLOCK), 6 * PAGE), Errno::PROTO.0);
+    assert_eq!((program.world.taken, program.get(AT, LENGTH).to_vec()), (2, pattern()));
+    assert!(program.world.plain.is_empty());
+    program.end();
+}
+
+#[test]
+fn blocks_of_calls_that_are_not_whole_pages_go_the_usual_way() {
+    for (at, length, has_threads) in
+        [(AT, LENGTH, false), (AT + 1, WHOLE, false), (AT, 3 * PAGE, false), (AT, WHOLE, true)]
+    {
+        let (mut program, fd) = program();
+        program.shared = has_threads;
+        program.world.calls = [Ok((Called::Sent, &b""[..]))].into();
+        program.world.received = [arrives(passed(&[7; 3]))].into();
+        assert_eq!(call(&mut program, fd, with_block(at, length, HAS_BLOCK), 100), 0);
+        assert!(program.world.plain.is_empty() && program.world.sent.len() == 1);
+        assert_eq!(program.get(ROOM, 3), [7; 3]);
+        program.end();
+    }
+}
+
+#[test]
+fn a_block_that_has_what_the_answer_needs_goes_the_usual_way() {
+    let (mut program, fd) = program();
+    program.world.calls = [Ok((Called::Sent, &b""[..]))].into();
+    program.world.refusal = Some(Errno::PROTO);
+    // The description of the answer is in the pages.
+    program.put(MESSAGE, ChannelMessage { tag: 2, ..with_block(AT, WHOLE, HAS_BLOCK) }.as_bytes());
+    program.put(AT + 64, with_block(ROOM, 6 * PAGE, 0).as_bytes());
+    assert_eq!(program.call("channel_call", &[fd, MESSAGE, AT + 64]), Errno::PROTO.0);
+    assert!(program.world.plain.is_empty());
+    program.end();
 }

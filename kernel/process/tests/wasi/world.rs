@@ -8,7 +8,9 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::client::Client;
-use kernel_contract::exchange::{Arrived, Called, Outgoing, Room, WindowName, Windows as How};
+use kernel_contract::exchange::{
+    Arrived, Brief, Called, Outgoing, Room, WindowName, Windows as How,
+};
 use kernel_contract::{Block, PAGE, Passed, Shared};
 use kernel_process::ends::{Contracts, Ends, Unreceived};
 use kernel_process::errno::Interrupted;
@@ -102,6 +104,8 @@ pub struct World {
     pub received: VecDeque<Result<Result<Arrived, Unreceived>, Interrupted>>,
     /// What becomes of calls with fields alone; without one, they are refused.
     pub calls: VecDeque<Result<(Called, &'static [u8]), Interrupted>>,
+    /// The block that the next one brings.
+    pub called_block: Option<Block>,
     /// The messages of such calls, which were not refused.
     pub plain: Vec<(u16, Vec<u8>)>,
 }
@@ -135,6 +139,7 @@ impl World {
             far: Vec::new(),
             refusal: None,
             calls: VecDeque::new(),
+            called_block: None,
             plain: Vec::new(),
         }
     }
@@ -229,6 +234,15 @@ impl World {
     }
 }
 
+fn bytes_of(block: &Block) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = block.each(|_, piece| {
+        bytes.extend_from_slice(piece);
+        Ok::<(), ()>(())
+    });
+    bytes
+}
+
 impl Ends for World {
     fn send(
         &mut self,
@@ -239,14 +253,7 @@ impl Ends for World {
         if let Some(why) = self.refusal.take() {
             return Err(why);
         }
-        if let Some(block) = message.block.take() {
-            let mut bytes = Vec::new();
-            let _ = block.each(|_, piece| {
-                bytes.extend_from_slice(piece);
-                Ok::<(), ()>(())
-            });
-            self.blocks.push(bytes);
-        }
+        self.blocks.extend(message.block.take().as_ref().map(bytes_of));
         self.sent.push(message.ends);
         Ok(())
     }
@@ -334,13 +341,16 @@ impl Ends for World {
         &mut self,
         _end: u64,
         _contracts: &Contracts,
-        (tag, fields): (u16, &[u8]),
-        into: &mut [u8],
+        call: &mut Brief<'_>,
     ) -> Result<Called, Interrupted> {
         let Some(answer) = self.calls.pop_front() else { return Ok(Called::Refused) };
-        self.plain.push((tag, fields.to_vec()));
+        self.plain.push((call.tag, call.fields.to_vec()));
         let (called, bytes) = answer?;
-        into[..bytes.len()].copy_from_slice(bytes);
+        call.into[..bytes.len()].copy_from_slice(bytes);
+        if let Some(blocks) = call.block.as_mut().filter(|_| called != Called::Refused) {
+            self.blocks.extend(blocks.block.take().as_ref().map(bytes_of));
+            *blocks.block = self.called_block.take().filter(|block| block.len() <= blocks.room);
+        }
         Ok(called)
     }
 }

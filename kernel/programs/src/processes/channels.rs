@@ -13,7 +13,7 @@ use abi::net::{Poll, ready};
 use alloc::sync::Arc;
 use base::id::{DomainId, Epoch};
 use core::ops::Range;
-use kernel_contract::exchange::{About, Arrived, Called, Known, Outgoing, Room, WindowName};
+use kernel_contract::exchange::{About, Arrived, Brief, Called, Known, Outgoing, Room, WindowName};
 use kernel_contract::{Block, Shared};
 use kernel_mem::spaces::SpaceError;
 use kernel_node::Node;
@@ -293,13 +293,12 @@ impl Ends for Guest {
         &mut self,
         end: u64,
         contracts: &Contracts,
-        message: (u16, &[u8]),
-        into: &mut [u8],
+        call: &mut Brief<'_>,
     ) -> Result<Called, Interrupted> {
         if self.is_shared() {
             return Ok(Called::Refused);
         }
-        let called = self.user().call_plain(end, message, into, |name| contracts.find(name));
+        let called = self.user().call_plain(end, call, |name| contracts.find(name));
         // Nothing else fails.
         called.map_err(|_| Interrupted)
     }
