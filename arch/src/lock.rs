@@ -24,7 +24,7 @@ pub use crate::order::{
 };
 pub use core_local::CoreLocal;
 
-/// Who has a lock, and who waits for it.
+/// The order in which cores get a lock.
 struct Tickets {
     next: AtomicU32,
     serving: AtomicU32,

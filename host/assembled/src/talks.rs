@@ -204,7 +204,7 @@ impl<'a> Talk<'a> {
     fn call(&self, tag: u16, words: &[u64], block: &mut Option<Block>) -> Result<Message, Over> {
         let (bytes, mut fields) = (fields_of(words), [0; 8 * WORDS]);
         let is_paged = block.is_some() || control().random().is_multiple_of(2);
-        let blocks = is_paged.then(|| BriefBlock { block: &mut *block, room: LONGEST as usize });
+        let blocks = is_paged.then_some(BriefBlock { block: &mut *block, room: LONGEST as usize });
         let mut call = Brief { tag, fields: &bytes, into: &mut fields, block: blocks };
         let called = self.user().call_plain(self.end, &mut call, find);
         match called.map_err(|why| self.over(why))? {

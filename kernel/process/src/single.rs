@@ -13,8 +13,8 @@ use crate::transfer::{FileChannel, Moved, Transfer, Until, Way};
 use crate::wasi::rights;
 
 impl Process {
-    /// Reads or writes a list of `count` buffers, and stores how much at `done`. `None`: nothing was
-    /// done, and the general way does it.
+    /// Reads or writes a list of `count` buffers, and stores how much at `done`. `None`: nothing
+    /// was done, and the general way does it.
     #[inline(always)]
     pub(crate) fn move_single(
         &self,

@@ -329,8 +329,8 @@ impl<C: Channel> Transfer<'_, C> {
         }
     }
 
-    /// Continues the transfer of a buffer of which so much was moved, unless it is over. Returns how
-    /// many bytes are moved then.
+    /// Continues the transfer of a buffer of which so much was moved, unless it is over. Returns
+    /// how many bytes are moved then.
     #[inline]
     pub fn finish(&mut self, buffer: &mut [u8], moved: u32) -> u32 {
         let is_over = moved as usize >= buffer.len() || !self.until.continues_after(moved);

@@ -167,7 +167,7 @@ pub struct NewThread {
 pub struct Table {
     /// Length of a turn in ticks.
     slice: u64,
-    /// What a thread must lag behind to be owed time.
+    /// The least lag of a thread that is owed time.
     owed_from: u64,
     entries: PerThread<Entry>,
     links: PerThread<Index>,

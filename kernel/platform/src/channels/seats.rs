@@ -3,8 +3,9 @@
 //! Contract: a thread that waits has put its token here under the lock of the table, so no wake is
 //! missed. A wake takes all tokens of a slot; a thread that is woken looks again. A *taker* is a
 //! thread that looks here for a short message, and perhaps its block: if it is the only one that
-//! waits, such a message is put here for it, and never into the queue. It takes the message ([`Seats::take`]) or gives it up
-//! ([`Seats::remove`]) before it waits again; another one is not delivered meanwhile.
+//! waits, such a message is put here for it, and never into the queue. It takes the message
+//! ([`Seats::take`], [`Seats::take_block`]) or gives it up ([`Seats::remove`]) before it waits
+//! again; another one is not delivered meanwhile.
 
 use alloc::boxed::Box;
 use kernel_channel::EndId;

@@ -56,9 +56,9 @@ impl Table {
         is_alone && (self.cores.len() == 1 || is_at_home())
     }
 
-    /// Blocks the running thread and continues the next one. Returns the index of the former and the
-    /// latter, or `None` if nothing was done: there is no next thread, or the running one has a
-    /// permit, or a deadline, for which the timer has to be set.
+    /// Blocks the running thread and continues the next one. Returns the index of the former and
+    /// the latter, or `None` if nothing was done: there is no next thread, or the running one has
+    /// a permit, or a deadline, for which the timer has to be set.
     #[inline]
     pub fn block_for_next(&mut self, core: usize, now: u64) -> Option<(usize, ThreadId)> {
         let here = &mut self.cores[core];
@@ -198,15 +198,16 @@ mod tests {
         table.cores.len()
     }
 
-    /// What a program can notice of a table.
-    fn seen(table: &Table, now: u64) -> (Vec<ThreadId>, Vec<Event>, Vec<(Phase, u8, u64)>) {
-        let cores = 0..table.cores.len();
-        let running = cores.clone().map(|core| table.current(core)).collect();
-        let events = cores.map(|core| table.next_event(core)).collect();
+    /// What a program can notice of a table: by core what runs and when that ends, by thread its
+    /// state, its core and how long it has run.
+    type Seen = (Vec<(ThreadId, Event)>, Vec<(Phase, u8, u64)>);
+
+    fn seen(table: &Table, now: u64) -> Seen {
+        let running = |core| (table.current(core), table.next_event(core));
         let ran = |id| table.ran(id, now);
         let threads = (0..MAX_THREADS).filter_map(|index| table.at(index));
         let threads = threads.map(|(id, entry)| (entry.phase, entry.core, ran(id)));
-        (running, events, threads.collect())
+        ((0..table.cores.len()).map(running).collect(), threads.collect())
     }
 
     /// One of two tables with the same threads: with or without next threads.
@@ -301,9 +302,7 @@ mod tests {
                 now += ticks;
                 for one in &mut both {
                     // A thread that runs again leaves the list that it waited in.
-                    for (core, list) in (0..cores).flat_map(|core| (0..3).map(move |at| (core, at))) {
-                        one.leave(core, list);
-                    }
+                    (0..cores * 3).for_each(|at| one.leave(at / 3, at % 3));
                     one.apply((op, core % cores, list), now);
                 }
                 let [with, without] = &both;
