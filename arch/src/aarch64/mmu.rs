@@ -193,6 +193,7 @@ impl PageTable {
 
     pub fn take(&mut self, virt: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let mut count = 0;
+        debug_assert!(frames.iter().all(Option::is_none), "a frame would be lost");
         self.each_last(virt, frames, |slot, frame| {
             let entry = slot.get();
             if descriptor::passes(entry) {

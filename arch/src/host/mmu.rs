@@ -143,6 +143,7 @@ impl PageTable {
         let passes = |leaf: &Mapping| {
             (leaf.bytes, leaf.memory, leaf.rights) == (PAGE, Memory::Cached, Rights::ReadWrite)
         };
+        debug_assert!(frames.iter().all(Option::is_none), "a frame would be lost");
         let mut count = 0;
         for (at, frame) in (virt.0..).step_by(PAGE as usize).zip(frames) {
             if let Some(leaf) = self.leaves.get(&at).copied().filter(passes) {
@@ -277,6 +278,7 @@ mod tests {
         assert_eq!(table.missing(at.plus(TABLE + PAGE), 1), None);
         assert_eq!(table.take(at, &mut taken), 3);
         assert_eq!(taken, [frames[0], Some(PhysAddr(0xa000)), frames[2], None]);
+        taken = [None; 4];
         assert_eq!((table.take(at, &mut taken), taken), (0, [None; 4]));
 
         table.map(&One, at, PhysAddr(0), PAGE, Memory::Cached, Rights::Read).unwrap();

@@ -155,6 +155,7 @@ impl PageTable {
 
     pub fn take(&mut self, va: VirtAddr, frames: &mut [Option<PhysAddr>]) -> usize {
         let mut count = 0;
+        debug_assert!(frames.iter().all(Option::is_none), "a frame would be lost");
         self.each_last(va, frames, |slot, frame| {
             let entry = load(slot);
             if pte::passes(entry) {

@@ -317,6 +317,8 @@ impl Spaces {
         if let Some((slot, _)) = locate(at.0) {
             self.committed[slot].fetch_add(mapped.wrapping_sub(unmapped), Ordering::Relaxed);
         }
+        // Never less than what is promised: a page is allocated before it is accounted for, and
+        // accounted for before it is free.
         self.promised.fetch_add(unmapped.wrapping_sub(mapped), Ordering::Relaxed);
     }
 

@@ -43,18 +43,18 @@ impl Process {
         let Some(begun) = self.begin_paged(program, sending, call) else {
             return Ok(Called::Refused);
         };
+        let Begun { end, sent, asked } = &begun;
+        let fields = sending.get(..sent.bytes[1] as usize).ok_or(Errno::PROTO)?;
+        let into = into.get_mut(..INLINE.min(asked.bytes[1] as usize)).ok_or(Errno::PROTO)?;
         let Some((mut block, room)) = prepare(program, system, &begun, reply) else {
             return Ok(Called::Refused);
         };
-        let Begun { end, sent, asked } = begun;
-        let fields = sending.get(..sent.bytes[1] as usize).ok_or(Errno::PROTO)?;
-        let into = into.get_mut(..INLINE.min(asked.bytes[1] as usize)).ok_or(Errno::PROTO)?;
         let blocks = Some(BriefBlock { block: &mut block, room });
         let mut brief = Brief { tag: sent.tag, fields, into, block: blocks };
-        let called = system.call_plain(end, &self.contracts, &mut brief);
+        let called = system.call_plain(*end, &self.contracts, &mut brief);
         if let Ok(Called::Arrived { tag, length }) = called {
             let fields = scratch.get(..length.into()).ok_or(Errno::IO)?;
-            store(program, &asked, (tag, fields, block), reply)?;
+            store(program, asked, (tag, fields, block), reply)?;
         } else if block.is_some() {
             blocks::unload(&mut Bytes::Own(program), block, sent.block);
         }
@@ -70,7 +70,10 @@ impl Process {
         (fd, message, reply): (u32, u32, u32),
     ) -> Option<Begun> {
         let (sent, asked) = (load(program, message)?, load(program, reply)?);
-        let may_be_paged = matches!((sent.flags, sent.reserved), (0 | HAS_BLOCK, 0))
+        let has_pages =
+            sent.flags == HAS_BLOCK || sent.flags == 0 && asked.block[1] as usize >= PASSES;
+        let may_be_paged = has_pages
+            && sent.reserved == 0
             && sent.ends == [NO_END; ENDPOINTS]
             && sent.bytes[1] as usize <= INLINE;
         let descriptor = self.table.get(fd).ok()?;
@@ -96,6 +99,10 @@ fn prepare(
     let whole = length.min(LONGEST_BLOCK as u32) & !(PAGE as u32 - 1);
     let room = pages(program, [at, whole]);
     let room = room.map_or(0, |room| if system.reserve_block(room) { room.len() } else { 0 });
+    if room == 0 && length != 0 {
+        // That room needs memory.
+        return None;
+    }
     if sent.flags == 0 {
         return Some((None, room));
     }

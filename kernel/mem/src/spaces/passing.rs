@@ -20,6 +20,8 @@ static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 /// Pages that were taken from a space.
 pub struct Passing<'a> {
     frames: Vec<Option<PhysAddr>>,
+    /// How many of them are there.
+    count: usize,
     from: PageSource<'a>,
 }
 
@@ -28,7 +30,7 @@ impl<'a> Passing<'a> {
     fn with_room(pages: usize, from: PageSource<'a>) -> Option<Passing<'a>> {
         let mut frames = Vec::new();
         frames.try_reserve_exact(pages).ok()?;
-        Some(Passing { frames, from })
+        Some(Passing { frames, count: 0, from })
     }
 
     /// Adds a page with a copy of these bytes, and zeros after them. Returns false without memory.
@@ -36,6 +38,7 @@ impl<'a> Passing<'a> {
         let Some(frame) = self.from.frames.allocate(0) else { return false };
         raw::fill(frame, bytes);
         self.frames.push(Some(frame));
+        self.count += 1;
         true
     }
 
@@ -78,6 +81,7 @@ impl Spaces {
         let copy = passing.frames.pop();
         passing.frames.resize(pages, None);
         let count = from.table.lock().take(at, &mut passing.frames);
+        passing.count += count;
         if let Some(copy) = copy {
             passing.frames.push(copy);
         }
@@ -124,16 +128,17 @@ impl Spaces {
         }
         let from = passing.from;
         let pages = passing.frames.len().min((bytes / PAGE) as usize);
-        let mut at = at;
+        let (mut at, mut given) = (at, 0);
         for batch in passing.frames[..pages].chunks_mut(BATCH) {
             self.clear((at, batch.len()), from, flush);
             let mapped = from.table.lock().give(at, batch);
             self.account(at, mapped, 0);
+            given += mapped;
             at = at.plus(batch.len() as u64 * PAGE);
         }
         debug_assert!(passing.frames[..pages].iter().all(Option::is_none), "pages are lost");
-        if passing.frames.len() == pages {
-            // None is left to free.
+        if given == passing.count {
+            // None is left to be freed.
             passing.frames.clear();
         }
         Ok(())

@@ -29,7 +29,7 @@ impl State {
         handoff: &mut Handoff<'_>,
     ) -> Option<()> {
         let State { table, rest } = self;
-        let takes = |end| rest.seats.takes(end, fields.len(), 0);
+        let takes = |end| rest.seats.takes(end, fields.len(), None);
         let (mut pair, length) = (table.paired(id, takes)?, fields.len() as u32);
         let next = pair.next((tag, length), |contract, state, side| {
             permits_fields(contracts, (contract, state, side), message)
@@ -53,11 +53,14 @@ impl State {
         let State { table, rest } = self;
         let message @ (tag, fields) = (call.tag, call.fields);
         let block = &mut *call.block.as_mut()?.block;
+        if block.as_ref().is_some_and(|block| block.is_placed() || block.window().is_some()) {
+            return None;
+        }
         let length = block.as_ref().map(Block::len);
-        let takes = |end| rest.seats.takes(end, fields.len(), length.unwrap_or(0));
+        let takes = |end| rest.seats.takes(end, fields.len(), length);
         let mut pair = table.paired(id, takes)?;
         let receiver = pair.receiver();
-        if !rest.seats.takes(receiver, fields.len(), length.unwrap_or(0)) {
+        if !rest.seats.takes(receiver, fields.len(), length) {
             return None;
         }
         let size = (tag, fields.len() as u32);
@@ -119,8 +122,8 @@ impl State {
     /// Has a thread wait at an end that is watched. `None`: it does.
     #[inline]
     fn take_seat(&mut self, thread: u64, id: EndId, call: &Brief<'_>) -> Option<Called> {
-        let room = call.block.as_ref().map_or(0, |blocks| blocks.room);
-        let waits = self.rest.seats.add_taker(id, thread, [call.into.len(), room]);
+        let block_room = call.block.as_ref().map(|blocks| blocks.room);
+        let waits = self.rest.seats.add_taker(id, thread, (call.into.len(), block_room));
         if waits { None } else { Some(Called::Sent) }
     }
 

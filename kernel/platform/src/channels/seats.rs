@@ -22,9 +22,11 @@ const SHORT: usize = 64;
 struct Seat {
     /// Tokens of threads. Those that exist come first.
     threads: [u64; WAITERS],
-    /// The thread that takes a short message, and how many bytes of fields and of a block at most.
+    /// The thread that takes a short message, how many bytes of fields at most, and of a block if it
+    /// takes one.
     taker: u64,
-    room: [usize; 2],
+    room: usize,
+    block_room: Option<usize>,
     /// The thread for which the message is; none: there is no message.
     receiver: u64,
     tag: u16,
@@ -36,7 +38,8 @@ struct Seat {
 const EMPTY: Seat = Seat {
     threads: [NONE; WAITERS],
     taker: NONE,
-    room: [0; 2],
+    room: 0,
+    block_room: None,
     receiver: NONE,
     tag: 0,
     length: 0,
@@ -66,12 +69,17 @@ impl Seats {
         })
     }
 
-    /// Notes that a thread waits, and takes a message of at most so many bytes of fields and of a
-    /// block. Returns false if too many others wait.
+    /// Notes that a thread waits, and takes a message of at most `room` bytes of fields, and so many
+    /// of a block if it takes one. Returns false if too many others wait.
     #[inline]
-    pub fn add_taker(&mut self, end: EndId, thread: u64, room: [usize; 2]) -> bool {
+    pub fn add_taker(
+        &mut self,
+        end: EndId,
+        thread: u64,
+        (room, block_room): (usize, Option<usize>),
+    ) -> bool {
         self.seat(end).is_some_and(|seat| {
-            (seat.taker, seat.room) = (thread, room);
+            (seat.taker, seat.room, seat.block_room) = (thread, room, block_room);
             seat.add(thread)
         })
     }
@@ -116,10 +124,10 @@ impl Seats {
     }
 
     /// Returns whether the only thread that waits for an end takes a message of so many bytes of
-    /// fields and of a block.
-    pub fn takes(&self, end: EndId, bytes: usize, block: usize) -> bool {
+    /// fields, and of a block if it has one.
+    pub fn takes(&self, end: EndId, bytes: usize, block: Option<usize>) -> bool {
         let seat = self.0.get(end.slot()).filter(|seat| bytes <= SHORT && seat.takes(bytes));
-        seat.is_some_and(|seat| block <= seat.room[1])
+        seat.is_some_and(|seat| block.is_none() || block <= seat.block_room)
     }
 
     /// Delivers a message to the only thread that waits for an end. Returns the thread, which the
@@ -162,7 +170,7 @@ impl Seat {
     fn takes(&self, bytes: usize) -> bool {
         let [first, second, ..] = self.threads;
         let is_alone = self.taker != NONE && first == self.taker && second == NONE;
-        is_alone && self.receiver == NONE && bytes <= self.room[0]
+        is_alone && self.receiver == NONE && bytes <= self.room
     }
 
     #[inline]
@@ -193,7 +201,7 @@ mod tests {
     fn a_message_goes_to_the_only_thread_that_waits() {
         let mut seats = Seats::new(1);
         assert_eq!(delivered(&mut seats, b"none"), None);
-        assert!(seats.add_taker(END, 7, [8, 0]));
+        assert!(seats.add_taker(END, 7, (8, None)));
         assert_eq!(delivered(&mut seats, b"too long."), None);
         assert_eq!(delivered(&mut seats, b"message"), Some(7));
         assert!(woken(&mut seats).is_empty(), "it does not wait any more");
@@ -207,35 +215,35 @@ mod tests {
     #[test]
     fn nothing_is_delivered_if_others_wait_or_look_in_the_queue() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, [8, 0]) && seats.add(END, 8));
+        assert!(seats.add_taker(END, 7, (8, None)) && seats.add(END, 8));
         assert_eq!(delivered(&mut seats, b"two wait"), None);
         assert_eq!(woken(&mut seats), [7, 8]);
-        assert!(seats.add(END, 8) && seats.add_taker(END, 7, [8, 0]));
+        assert!(seats.add(END, 8) && seats.add_taker(END, 7, (8, None)));
         assert_eq!(delivered(&mut seats, b"two wait"), None);
         assert_eq!(woken(&mut seats), [8, 7]);
-        assert!(seats.add_taker(END, 7, [8, 0]) && seats.add(END, 7));
+        assert!(seats.add_taker(END, 7, (8, None)) && seats.add(END, 7));
         assert_eq!(delivered(&mut seats, b"it waits"), None, "it waits in the usual way");
     }
 
     #[test]
     fn a_thread_that_stops_waiting_gets_no_message_and_leaves_none() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, [8, 0]) && seats.remove(END, 7));
+        assert!(seats.add_taker(END, 7, (8, None)) && seats.remove(END, 7));
         assert_eq!(delivered(&mut seats, b"gone"), None);
-        assert!(seats.add_taker(END, 7, [8, 0]));
+        assert!(seats.add_taker(END, 7, (8, None)));
         assert_eq!(delivered(&mut seats, b"message"), Some(7));
         assert!(seats.remove(END, 7));
         assert_eq!(seats.take(END, 7, &mut [0; 8]), None);
-        assert!(seats.add_taker(END, 9, [8, 0]));
+        assert!(seats.add_taker(END, 9, (8, None)));
         assert_eq!(delivered(&mut seats, b"next"), Some(9));
     }
 
     #[test]
     fn a_message_that_was_not_taken_yet_is_not_replaced() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, [8, 0]));
+        assert!(seats.add_taker(END, 7, (8, None)));
         assert_eq!(delivered(&mut seats, b"first"), Some(7));
-        assert!(seats.add_taker(END, 8, [8, 0]));
+        assert!(seats.add_taker(END, 8, (8, None)));
         assert_eq!(delivered(&mut seats, b"second"), None);
         let mut into = [0; 8];
         assert_eq!(seats.take(END, 7, &mut into), Some((3, 5)));
@@ -246,7 +254,7 @@ mod tests {
     #[test]
     fn a_wake_clears_the_seat() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, [8, 0]));
+        assert!(seats.add_taker(END, 7, (8, None)));
         assert_eq!(woken(&mut seats), [7]);
         assert!(woken(&mut seats).is_empty());
         assert_eq!(delivered(&mut seats, b"late"), None);
@@ -256,7 +264,7 @@ mod tests {
     fn four_threads_wait_for_one_end() {
         let mut seats = Seats::new(1);
         assert!((1..=4).all(|thread| seats.add(END, thread)));
-        assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, [8, 0]) && seats.add(END, 2));
+        assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, (8, None)) && seats.add(END, 2));
         assert!(!seats.remove(END, 1));
         assert_eq!(woken(&mut seats), [2, 3, 4]);
     }
@@ -264,8 +272,9 @@ mod tests {
     #[test]
     fn a_block_goes_to_a_thread_that_has_room_for_it() {
         let mut seats = Seats::new(1);
-        assert!(seats.add_taker(END, 7, [8, 5]));
-        assert!(!seats.takes(END, 1, 6) && !seats.takes(END, 9, 5) && seats.takes(END, 1, 5));
+        assert!(seats.add_taker(END, 7, (8, Some(5))));
+        assert!(!seats.takes(END, 1, Some(6)) && !seats.takes(END, 9, Some(5)));
+        assert!(seats.takes(END, 1, Some(5)) && seats.takes(END, 1, None));
         assert_eq!(delivered(&mut seats, b"fields"), Some(7));
         let mut block = Block::of(b"block");
         seats.add_block(END, &mut block);
@@ -276,11 +285,11 @@ mod tests {
         assert_eq!(block.as_ref().map(Block::len), Some(5));
 
         // A thread that gives its message up leaves no block.
-        assert!(seats.add_taker(END, 7, [8, 5]));
+        assert!(seats.add_taker(END, 7, (8, Some(5))));
         assert_eq!(delivered(&mut seats, b"fields"), Some(7));
         seats.add_block(END, &mut block);
         assert!(seats.remove(END, 7));
-        assert!(seats.add_taker(END, 8, [8, 0]) && !seats.takes(END, 1, 1));
+        assert!(seats.add_taker(END, 8, (8, None)) && !seats.takes(END, 1, Some(0)));
         assert_eq!(delivered(&mut seats, b"next"), Some(8));
         assert_eq!(seats.take(END, 8, &mut into), Some((3, 4)));
         assert!(seats.take_block(END).is_none());
