@@ -22,8 +22,8 @@ const SHORT: usize = 64;
 struct Seat {
     /// Tokens of threads. Those that exist come first.
     threads: [u64; WAITERS],
-    /// The thread that takes a short message, how many bytes of fields at most, and of a block if it
-    /// takes one.
+    /// The thread that takes a short message, how many bytes of fields at most, and of a block if
+    /// it takes one.
     taker: u64,
     room: usize,
     block_room: Option<usize>,
@@ -69,8 +69,8 @@ impl Seats {
         })
     }
 
-    /// Notes that a thread waits, and takes a message of at most `room` bytes of fields, and so many
-    /// of a block if it takes one. Returns false if too many others wait.
+    /// Notes that a thread waits, and takes a message of at most `room` bytes of fields, and so
+    /// many of a block if it takes one. Returns false if too many others wait.
     #[inline]
     pub fn add_taker(
         &mut self,
