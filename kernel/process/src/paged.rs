@@ -21,12 +21,18 @@ struct Begun {
     asked: ChannelMessage,
 }
 
-/// Returns a range of whole pages that can pass.
+/// Returns whether a range is of whole pages that can pass.
 #[inline]
-fn pages(program: &mut [u8], [at, length]: [u32; 2]) -> Option<&mut [u8]> {
+fn may_pass([at, length]: [u32; 2]) -> bool {
     let are_whole = (at | length) as usize & (PAGE - 1) == 0;
-    let may_pass = are_whole && (PASSES..=LONGEST_BLOCK).contains(&(length as usize));
-    program.get_mut(at as usize..)?.get_mut(..length as usize).filter(|_| may_pass)
+    are_whole && (PASSES..=LONGEST_BLOCK).contains(&(length as usize))
+}
+
+/// Returns such a range.
+#[inline]
+fn pages(program: &mut [u8], range: [u32; 2]) -> Option<&mut [u8]> {
+    let [at, length] = range;
+    program.get_mut(at as usize..)?.get_mut(..length as usize).filter(|_| may_pass(range))
 }
 
 impl Process {
@@ -70,10 +76,16 @@ impl Process {
         (fd, message, reply): (u32, u32, u32),
     ) -> Option<Begun> {
         let (sent, asked) = (load(program, message)?, load(program, reply)?);
-        let has_pages =
-            sent.flags == HAS_BLOCK || sent.flags == 0 && asked.block[1] as usize >= PASSES;
-        let may_be_paged = has_pages
-            && sent.reserved == 0
+        // Most other blocks are short.
+        let has_pages = match sent.flags {
+            0 => asked.block[1] as usize >= PASSES,
+            HAS_BLOCK => may_pass(sent.block),
+            _ => false,
+        };
+        if !has_pages {
+            return None;
+        }
+        let may_be_paged = sent.reserved == 0
             && sent.ends == [NO_END; ENDPOINTS]
             && sent.bytes[1] as usize <= INLINE;
         let descriptor = self.table.get(fd).ok()?;
