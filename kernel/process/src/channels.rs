@@ -209,15 +209,15 @@ impl Process {
     ) -> Done {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
         if let Bytes::Own(program) = program {
-            match self.call_plain((program, scratch), system, (fd, message, reply))? {
-                Called::Arrived { .. } => return Ok(()),
-                Called::Sent => return self.channel_receive(memory, system, fd, reply, 0),
-                Called::Refused => {}
+            let called = self.call_plain((program, scratch), system, (fd, message, reply))?;
+            if called != Called::Refused {
+                return self.end_call(memory, system, (fd, reply), called);
             }
         }
         self.call_any(memory, system, fd, message, reply)
     }
 
+    /// The same for a message with a block, or with room for one.
     #[inline(never)]
     fn call_any(
         &self,
@@ -229,15 +229,30 @@ impl Process {
     ) -> Done {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
         if let Bytes::Own(program) = program {
-            match self.call_paged((program, scratch), system, (fd, message, reply))? {
-                Called::Arrived { .. } => return Ok(()),
-                Called::Sent => return self.channel_receive(memory, system, fd, reply, 0),
-                Called::Refused => {}
+            let called = self.call_paged((program, scratch), system, (fd, message, reply))?;
+            if called != Called::Refused {
+                return self.end_call(memory, system, (fd, reply), called);
             }
         }
         self.call_usual(memory, system, fd, message, reply)
     }
 
+    /// Receives the answer to a call that was made, if it has not come with it.
+    #[inline(always)]
+    fn end_call(
+        &self,
+        memory: &mut GuestMemory<'_>,
+        system: &mut dyn System,
+        (fd, reply): (u32, u32),
+        called: Called,
+    ) -> Done {
+        match called {
+            Called::Arrived { .. } => Ok(()),
+            _ => self.channel_receive(memory, system, fd, reply, 0),
+        }
+    }
+
+    /// The same for any message.
     #[inline(never)]
     fn call_usual(
         &self,

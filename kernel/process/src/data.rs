@@ -29,34 +29,34 @@ fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
 }
 
 impl Process {
-    /// Reads at the position.
-    #[inline(never)]
-    fn read_any(
+    /// Reads or writes at the position.
+    #[inline(always)]
+    fn transfer(
         &self,
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
-        fd: u32,
-        iovs: u32,
-        count: u32,
-        nread: u32,
+        from: (Way, u32),
+        list: (u32, u32, u32),
     ) -> Done {
-        let descriptor = self.data(fd, rights::FD_READ)?;
-        self.read(memory, system, descriptor, (iovs, count, nread), None)
+        match self.move_single(memory, system, from, list) {
+            Some(done) => done,
+            None => self.move_list(memory, system, from, list),
+        }
     }
 
-    /// Writes at the position.
     #[inline(never)]
-    fn write_any(
+    fn move_list(
         &self,
         memory: &mut GuestMemory<'_>,
         system: &mut dyn System,
-        fd: u32,
-        iovs: u32,
-        count: u32,
-        nwritten: u32,
+        (way, fd): (Way, u32),
+        list: (u32, u32, u32),
     ) -> Done {
-        let descriptor = self.data(fd, rights::FD_WRITE)?;
-        self.write(memory, system, descriptor, (iovs, count, nwritten), None)
+        let descriptor = self.data(fd, way.right())?;
+        match way {
+            Way::In => self.read(memory, system, descriptor, list, None),
+            Way::Out => self.write(memory, system, descriptor, list, None),
+        }
     }
 
     /// Reads into a list of buffers, at the position or at an offset.
@@ -146,10 +146,7 @@ impl Process {
         count: u32,
         nread: u32,
     ) -> Done {
-        match self.move_single(memory, system, (Way::In, fd), (iovs, count, nread)) {
-            Some(done) => done,
-            None => self.read_any(memory, system, fd, iovs, count, nread),
-        }
+        self.transfer(memory, system, (Way::In, fd), (iovs, count, nread))
     }
 
     /// Writes at the position, or at the end (APPEND).
@@ -163,10 +160,7 @@ impl Process {
         count: u32,
         nwritten: u32,
     ) -> Done {
-        match self.move_single(memory, system, (Way::Out, fd), (iovs, count, nwritten)) {
-            Some(done) => done,
-            None => self.write_any(memory, system, fd, iovs, count, nwritten),
-        }
+        self.transfer(memory, system, (Way::Out, fd), (iovs, count, nwritten))
     }
 
     #[allow(clippy::too_many_arguments, reason = "WASI's")]

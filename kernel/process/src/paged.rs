@@ -5,11 +5,10 @@
 
 use crate::blocks;
 use crate::errno::{Errno, Halt};
-use crate::memory::{Bytes, SCRATCH, load_pages};
-use crate::plain::{MESSAGE, load, range};
+use crate::memory::{Bytes, SCRATCH};
+use crate::plain::{MESSAGE, load};
 use crate::process::Process;
 use crate::system::System;
-use crate::wasi::rights;
 use abi::channel::{ChannelMessage, HAS_BLOCK, NO_END, PASSES};
 use kernel_contract::exchange::{Brief, BriefBlock, Called, LONGEST_BLOCK};
 use kernel_contract::{Block, ENDPOINTS, INLINE, PAGE};
@@ -85,15 +84,7 @@ impl Process {
         if !has_pages {
             return None;
         }
-        let may_be_paged = sent.reserved == 0
-            && sent.ends == [NO_END; ENDPOINTS]
-            && sent.bytes[1] as usize <= INLINE;
-        let descriptor = self.table.get(fd).ok()?;
-        let end = descriptor.with(rights::FD_READ | rights::FD_WRITE).ok()?.object.end().ok()?;
-        range(program, asked.block)?;
-        load_pages(range(program, asked.bytes)?);
-        let fields = range(program, sent.bytes).filter(|_| may_be_paged)?;
-        sending.get_mut(..fields.len())?.copy_from_slice(fields);
+        let (end, _) = self.begin_call(program, sending, fd, (&sent, &asked))?;
         Some(Begun { end, sent, asked })
     }
 }

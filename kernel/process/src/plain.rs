@@ -18,7 +18,7 @@ pub(crate) const MESSAGE: usize = size_of::<ChannelMessage>();
 
 /// Returns a range of the program's memory.
 #[inline]
-pub(crate) fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
+fn range(program: &[u8], [at, length]: [u32; 2]) -> Option<&[u8]> {
     program.get(at as usize..)?.get(..length as usize)
 }
 
@@ -76,15 +76,29 @@ impl Process {
         if asked.block[1] as usize >= PASSES {
             return None;
         }
-        let has_fields_alone = message.reserved == 0
-            && message.ends == [NO_END; ENDPOINTS]
-            && message.bytes[1] as usize <= INLINE;
+        let (end, length) = self.begin_call(program, sending, fd, (&message, &asked))?;
+        Some((end, message.tag, length, asked))
+    }
+
+    /// Checks a message that carries no ends, whatever its block, and copies its fields to
+    /// `sending`. Returns the end, and the bytes of its fields.
+    #[inline(always)]
+    pub(crate) fn begin_call(
+        &self,
+        program: &[u8],
+        sending: &mut [u8],
+        fd: u32,
+        (sent, asked): (&ChannelMessage, &ChannelMessage),
+    ) -> Option<(u64, usize)> {
+        let is_plain = sent.reserved == 0
+            && sent.ends == [NO_END; ENDPOINTS]
+            && sent.bytes[1] as usize <= INLINE;
         let descriptor = self.table.get(fd).ok()?;
         let end = descriptor.with(rights::FD_READ | rights::FD_WRITE).ok()?.object.end().ok()?;
         range(program, asked.block)?;
         load_pages(range(program, asked.bytes)?);
-        let fields = range(program, message.bytes).filter(|_| has_fields_alone)?;
+        let fields = range(program, sent.bytes).filter(|_| is_plain)?;
         sending.get_mut(..fields.len())?.copy_from_slice(fields);
-        Some((end, message.tag, fields.len(), asked))
+        Some((end, fields.len()))
     }
 }

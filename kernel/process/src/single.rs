@@ -10,7 +10,6 @@ use crate::memory::{Bytes, GuestMemory};
 use crate::process::Process;
 use crate::system::System;
 use crate::transfer::{FileChannel, Moved, Transfer, Until, Way};
-use crate::wasi::rights;
 
 impl Process {
     /// Reads or writes a list of `count` buffers, and stores how much at `done`. `None`: nothing
@@ -27,8 +26,7 @@ impl Process {
         if count != 1 {
             return None;
         }
-        let right = if way == Way::In { rights::FD_READ } else { rights::FD_WRITE };
-        let descriptor = self.data(fd, right).ok()?;
+        let descriptor = self.data(fd, way.right()).ok()?;
         let handle = descriptor.plain_file()?;
         bytes.get(done as usize..)?.get(..size_of::<u32>())?;
         let entry = bytes.get(list as usize..)?.get(..size_of::<[u32; 2]>())?;
@@ -37,13 +35,13 @@ impl Process {
         if length == 0 {
             return None;
         }
-        let mut channel = FileChannel::new(way, handle, None);
-        channel.0.length = length.into();
-        let is_stream = !descriptor.has_positions();
         if descriptor.is_null {
             let moved = if way == Way::In { 0 } else { length };
             return Some(memory.store_u32(done, moved).map_err(Halt::from));
         }
+        let mut channel = FileChannel::new(way, handle, None);
+        channel.0.length = length.into();
+        let is_stream = !descriptor.has_positions();
         let moved = match system.transfer(&channel.0, buffer, is_stream) {
             Ok(Ok(moved)) if moved == u64::from(length) => length,
             moved => match complete(channel, (way, is_stream), system, buffer, moved) {

@@ -11,7 +11,7 @@ use crate::errno::{Errno, Halt, Interrupted};
 use crate::memory::{Bytes, GuestMemory, SCRATCH, bounds, entry};
 use crate::system::System;
 use crate::table::Descriptor;
-use crate::wasi::{IOVEC, IOVECS, filetype};
+use crate::wasi::{IOVEC, IOVECS, filetype, rights};
 use abi::fs::{Errno as FileError, Op, Request, STEP, flag};
 use abi::net;
 use alloc::vec::Vec;
@@ -36,6 +36,17 @@ pub(crate) enum Until {
 pub(crate) enum Way {
     In,
     Out,
+}
+
+impl Way {
+    /// Returns the right that it takes.
+    #[inline]
+    pub fn right(self) -> u64 {
+        match self {
+            Way::In => rights::FD_READ,
+            Way::Out => rights::FD_WRITE,
+        }
+    }
 }
 
 /// What a transfer goes through: a request of one of the services, which it repeats.

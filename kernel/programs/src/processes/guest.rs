@@ -181,10 +181,10 @@ impl Guest {
         self.is_stopped() || self.life.journey.is_called_away()
     }
 
-    /// Makes a request that may wait for others.
-    #[inline]
-    fn waiting<R>(&mut self, work: impl FnOnce(&mut Guest) -> R) -> R {
-        self.waits_for_others = true;
+    /// Makes a request that may wait for others, if `waits`.
+    #[inline(always)]
+    fn waiting<R>(&mut self, waits: bool, work: impl FnOnce(&mut Guest) -> R) -> R {
+        self.waits_for_others = waits;
         let done = work(self);
         self.waits_for_others = false;
         done
@@ -327,10 +327,7 @@ impl System for Guest {
         if self.is_stopped() {
             return Err(Interrupted);
         }
-        self.waits_for_others = is_stream;
-        let moved = self.move_bytes(request, bulk);
-        self.waits_for_others = false;
-        moved
+        self.waiting(is_stream, |guest| guest.move_bytes(request, bulk))
     }
 
     fn files_until(
@@ -339,7 +336,7 @@ impl System for Guest {
         bulk: &mut [u8],
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted> {
-        self.waiting(|guest| guest.ask_files(request, bulk, Some(deadline)))
+        self.waiting(true, |guest| guest.ask_files(request, bulk, Some(deadline)))
     }
 
     fn sockets(
