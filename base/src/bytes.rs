@@ -19,7 +19,9 @@ pub fn read<T: FromBytes + KnownLayout + Immutable + Copy>(bytes: &[u8]) -> Opti
     }
 }
 
+// Inlined, it would make the compiler read all bytes one by one, whatever their address is.
 #[cold]
+#[inline(never)]
 fn read_unaligned<T: FromBytes>(bytes: &[u8]) -> Option<T> {
     T::read_from_bytes(bytes).ok()
 }

@@ -32,12 +32,26 @@ macro_rules! copies {
         #[unsafe(link_section = ".text.xdomain")]
         pub unsafe extern "C" fn $name(from: *const u64, to: *mut u64, count: usize) {
             naked_asm!(
-                "cbz x2, 2f",
+                // Four words at a time, as long as there are so many.
+                "subs x2, x2, #4",
+                "b.lt 2f",
                 "1: ldr x3, [x0], #8",
                 "str x3, [x1], #8",
+                "ldr x3, [x0], #8",
+                "str x3, [x1], #8",
+                "ldr x3, [x0], #8",
+                "str x3, [x1], #8",
+                "ldr x3, [x0], #8",
+                "str x3, [x1], #8",
+                "subs x2, x2, #4",
+                "b.ge 1b",
+                "2: adds x2, x2, #4",
+                "b.eq 4f",
+                "3: ldr x3, [x0], #8",
+                "str x3, [x1], #8",
                 "subs x2, x2, #1",
-                "b.ne 1b",
-                "2: ret",
+                "b.ne 3b",
+                "4: ret",
             )
         }
     };

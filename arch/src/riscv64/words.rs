@@ -32,14 +32,30 @@ macro_rules! copies {
         #[unsafe(link_section = ".text.xdomain")]
         pub unsafe extern "C" fn $name(from: *const u64, to: *mut u64, count: usize) {
             naked_asm!(
-                "beqz a2, 2f",
+                // Four words at a time, as long as there are so many.
+                "addi a2, a2, -4",
+                "bltz a2, 2f",
                 "1: ld a3, 0(a0)",
+                "sd a3, 0(a1)",
+                "ld a3, 8(a0)",
+                "sd a3, 8(a1)",
+                "ld a3, 16(a0)",
+                "sd a3, 16(a1)",
+                "ld a3, 24(a0)",
+                "sd a3, 24(a1)",
+                "addi a0, a0, 32",
+                "addi a1, a1, 32",
+                "addi a2, a2, -4",
+                "bgez a2, 1b",
+                "2: addi a2, a2, 4",
+                "beqz a2, 4f",
+                "3: ld a3, 0(a0)",
                 "sd a3, 0(a1)",
                 "addi a0, a0, 8",
                 "addi a1, a1, 8",
                 "addi a2, a2, -1",
-                "bnez a2, 1b",
-                "2: ret",
+                "bnez a2, 3b",
+                "4: ret",
             )
         }
     };

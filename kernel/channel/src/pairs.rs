@@ -32,8 +32,11 @@ impl<B> Channels<B> {
         end: EndId,
         takes: impl FnOnce(EndId) -> bool,
     ) -> Option<Paired<'_, B>> {
-        let known = self.table.pair(end.index);
-        let index = if known.is_some() { known } else { self.find_pair(end, takes) }?;
+        let index = match self.table.pair(end.index) {
+            Some(index) => index,
+            None if self.table.get(end.index)?.record.peer.at != self.peers.me => return None,
+            None => self.find_pair(end, takes)?,
+        };
         let (sender, receiver) = self.table.both(end.index, index)?;
         let is_it = sender.generation == end.generation && receiver.is_watched;
         is_it.then_some(Paired { sender, receiver, index })
@@ -44,7 +47,6 @@ impl<B> Channels<B> {
     fn find_pair(&mut self, end: EndId, takes: impl FnOnce(EndId) -> bool) -> Option<u16> {
         let index = self.table.held(end)?;
         let me = self.peers.me;
-        self.table.get(index).filter(|end| end.record.peer.at == me)?;
         let peer = self.table.find_peer(index)?;
         let is_waited_for = self.table.get(peer)?.is_watched && takes(self.table.id(peer)?);
         if !is_waited_for || !self.does_wake() {

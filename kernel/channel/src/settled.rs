@@ -49,10 +49,29 @@ impl<B> Channels<B> {
     /// wait for just that one.
     #[inline]
     pub fn arrival(&mut self, from: Life, to: EndName, sequence: u64) -> Option<Arrival<'_, B>> {
+        let index = self.table.find(to)?;
+        self.arrival_in(index, from, sequence)
+    }
+
+    /// The same for the end that this kernel has by this name.
+    #[inline]
+    pub fn arrival_at(
+        &mut self,
+        end: EndId,
+        from: Life,
+        to: EndName,
+        sequence: u64,
+    ) -> Option<Arrival<'_, B>> {
+        let index = self.table.held(end)?;
+        let is_it = self.table.get(index)?.name() == to;
+        if is_it { self.arrival_in(index, from, sequence) } else { None }
+    }
+
+    #[inline]
+    fn arrival_in(&mut self, index: u16, from: Life, sequence: u64) -> Option<Arrival<'_, B>> {
         if self.peers.session(from.kernel) != Some(from) || !self.does_wake() {
             return None;
         }
-        let index = self.table.find(to)?;
         let id = self.table.id(index)?;
         let end = self.table.get_mut(index).filter(|end| end.is_settled() && end.is_watched)?;
         let is_held = matches!(end.place, Place::Held { .. }) && end.record.peer.at == from;
@@ -184,6 +203,10 @@ mod tests {
         assert!(other.arrival(stranger, message.to, 0).is_none());
         assert!(other.arrival(LIVES[0], message.to.peer(), 0).is_none(), "it is not here");
         assert!(other.arrival(LIVES[0], message.to, 0).is_some());
+        let mut at = |id, name| other.arrival_at(id, LIVES[0], name, 0).map(|it| it.id);
+        assert_eq!(at(there, message.to), Some(there));
+        assert_eq!(at(there, message.to.peer()), None, "another end is meant");
+        assert_eq!(at(EndId { generation: there.generation + 1, ..there }, message.to), None);
         other.handle(LIVES[0], message.with(5), &mut Nothing).expect("no fault");
         assert_eq!(other.begin_poll(there), Ok(true));
         let next = crate::wire::Plain { sequence: 1, ..message };

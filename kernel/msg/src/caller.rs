@@ -21,7 +21,7 @@ use base::bytes::load_bytes;
 use base::id::Epoch;
 use base::port::Words;
 
-use crate::ring::{Header, Producer, PushError, RingLayout};
+use crate::ring::{Header, Payload, Producer, PushError, RingLayout};
 use crate::rpc::{Busy, CallError, CallId, Class, Level, LinkPair, Refusal};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +130,7 @@ impl Caller {
         let sequence = self.slots[index].sequence.wrapping_add(1);
         let (slot, kind) = (index as u8, msg::kind::CALL);
         let header = Header { kind, proc, slot, level: level.0, sequence };
-        self.push(wires, class, header, payload)?;
+        self.push(wires, class, header, Payload::of(payload))?;
         self.slots[index] =
             Slot { state: State::Pending, abandoned: false, sequence, epoch, token };
         self.watched |= 1 << index;
@@ -148,7 +148,7 @@ impl Caller {
         wires: &LinkPair<impl Words>,
         class: Class,
         proc: u16,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), CallError> {
         self.peer.ok_or(CallError::PeerLost)?;
         let header = Header { kind: msg::kind::NOTICE, proc, slot: 0, level: 0, sequence: 0 };
@@ -274,7 +274,7 @@ impl Caller {
         wires: &LinkPair<impl Words>,
         class: Class,
         header: Header,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), CallError> {
         let pushed = self.rings[class as usize].push(wires, header, payload);
         pushed.map_err(|error| self.explain(error))

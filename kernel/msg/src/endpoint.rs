@@ -11,6 +11,7 @@ use base::id::{DomainId, Epoch};
 use base::port::Words;
 
 use crate::caller::Caller;
+use crate::ring::Payload;
 use crate::rpc::{CLASSES, CallError, CallId, Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 use crate::server::{ReplyError, Request, Server};
 
@@ -92,7 +93,7 @@ impl<W: Words> Endpoint<W> {
         payload: &[u8],
     ) -> Result<(), CallError> {
         let peer = self.peer_mut(to).ok_or(CallError::PeerLost)?;
-        peer.caller.notice(&peer.wires, class, proc, payload)
+        peer.caller.notice(&peer.wires, class, proc, Payload::of(payload))
     }
 
     /// See [`Caller::finish`].

@@ -32,5 +32,6 @@ pub mod server;
 
 pub use caller::Caller;
 pub use endpoint::{Endpoint, Event};
+pub use ring::Payload;
 pub use rpc::{Busy, CallError, CallId, Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 pub use server::{Request, Server};

@@ -70,9 +70,9 @@ impl RingLayout {
         self.slots + (index as usize % self.count as usize * SLOT + byte) % bytes
     }
 
-    /// Returns the number of bytes from slot `index` to the end of the ring.
-    const fn contiguous(&self, index: u32) -> usize {
-        (self.count - index % self.count) as usize * SLOT
+    /// Returns the offset of the end of the slots.
+    const fn end(&self) -> usize {
+        self.slots + self.count as usize * SLOT
     }
 }
 
@@ -110,6 +110,35 @@ pub struct Header {
     pub level: u8,
     /// Sequence number of the call in that reply slot.
     pub sequence: u32,
+}
+
+/// Words that are in the first slot of a message.
+pub const WORDS: usize = (SLOT - HEADER) / 8;
+
+/// The payload of a message: first words, at most [`WORDS`], then bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    pub words: &'a [u64],
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Payload<'a> {
+    /// Returns a payload without words.
+    pub fn of(bytes: &'a [u8]) -> Payload<'a> {
+        Payload { words: &[], bytes }
+    }
+
+    pub fn len(&self) -> usize {
+        size_of_val(self.words) + self.bytes.len()
+    }
+}
+
+/// The message at the front of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Front {
+    pub header: Header,
+    /// Bytes of its payload.
+    pub length: usize,
 }
 
 /// Reason why a message was not sent.
@@ -160,24 +189,31 @@ impl Producer {
         (self.open, self.stalled) = (false, None);
     }
 
-    /// Sends a message. It is visible to the consumer on return.
+    /// Sends a message: these words, then these bytes. It is visible to the consumer on return.
     pub fn push(
         &mut self,
         wires: &LinkPair<impl Words>,
         header: Header,
-        payload: &[u8],
+        payload @ Payload { words, bytes }: Payload<'_>,
     ) -> Result<(), PushError> {
-        self.has_room(wires, payload.len())?;
-        let need = msg::slots_for(payload.len());
+        if words.len() > WORDS {
+            return Err(PushError::TooLarge);
+        }
+        let length = payload.len();
+        self.has_room(wires, length)?;
         let Header { kind, proc, slot, level, sequence } = header;
-        let bytes = payload.len() as u16;
-        let at = |byte| self.layout.at(self.tail, byte);
-        wires.mine.store(at(0), msg::pack_header(kind, proc, bytes, slot, level));
-        wires.mine.store(at(8), msg::pack_tag(self.tail, sequence));
-        let contiguous = (self.layout.contiguous(self.tail) - HEADER).min(payload.len());
-        store_bytes(&wires.mine, at(HEADER), &payload[..contiguous]);
-        store_bytes(&wires.mine, self.layout.slots, &payload[contiguous..]);
-        self.tail = self.tail.wrapping_add(need);
+        // The first slot, which does not wrap.
+        let at = self.layout.at(self.tail, 0);
+        wires.mine.store(at, msg::pack_header(kind, proc, length as u16, slot, level));
+        wires.mine.store(at + 8, msg::pack_tag(self.tail, sequence));
+        wires.mine.store_all(at + HEADER, words);
+        let first = at + HEADER + size_of_val(words);
+        let (one, other) = bytes.split_at((self.layout.end() - first).min(bytes.len()));
+        store_bytes(&wires.mine, first, one);
+        if !other.is_empty() {
+            store_bytes(&wires.mine, self.layout.slots, other);
+        }
+        self.tail = self.tail.wrapping_add(msg::slots_for(length));
         // The message is visible before the word that publishes it ...
         wires.mine.barrier();
         wires.mine.store(self.layout.producer, self.session.mine(self.tail));
@@ -192,6 +228,7 @@ impl Producer {
     }
 
     /// Returns whether a payload of `bytes` fits now.
+    #[inline]
     pub fn has_room(
         &mut self,
         wires: &LinkPair<impl Words>,
@@ -351,34 +388,35 @@ impl Consumer {
         buffer: &mut [u8; msg::MAX_PAYLOAD],
     ) -> Result<Option<(Header, usize)>, PeerFault> {
         let word = wires.theirs.load(self.layout.producer);
+        let Some(front) = self.front(wires, word).inspect_err(|_| self.close())? else {
+            return Ok(None);
+        };
+        self.load(wires, 0, &mut buffer[..front.length]);
+        self.free(wires, &front);
+        Ok(Some((front.header, front.length)))
+    }
+
+    /// Returns the message at the front of the ring, if there is one, and leaves it there. `word`
+    /// is the producer word, just loaded. An older one may be a fault of the caller.
+    #[inline]
+    pub fn front(
+        &self,
+        wires: &LinkPair<impl Words>,
+        word: u64,
+    ) -> Result<Option<Front>, PeerFault> {
         let Some(tail) = self.session.theirs(word).filter(|tail| *tail != self.head) else {
             return Ok(None);
         };
         // The load of the producer word comes before the loads of the message.
         wires.mine.barrier();
-        match self.take(wires, tail, buffer) {
-            Ok(taken) => Ok(Some(taken)),
-            Err(fault) => {
-                self.close();
-                Err(fault)
-            }
-        }
-    }
-
-    fn take(
-        &mut self,
-        wires: &LinkPair<impl Words>,
-        tail: u32,
-        buffer: &mut [u8; msg::MAX_PAYLOAD],
-    ) -> Result<(Header, usize), PeerFault> {
         let published = tail.wrapping_sub(self.head);
         if published > self.layout.count {
             return Err(PeerFault::Index(tail));
         }
-        let at = |byte| self.layout.at(self.head, byte);
-        let word = wires.theirs.load(at(0));
+        let at = self.layout.at(self.head, 0);
+        let word = wires.theirs.load(at);
         let (kind, proc, bytes, slot, level) = msg::unpack_header(word);
-        let (index, sequence) = msg::unpack_tag(wires.theirs.load(at(8)));
+        let (index, sequence) = msg::unpack_tag(wires.theirs.load(at + 8));
         let length = bytes as usize;
         if length > msg::MAX_PAYLOAD || msg::slots_for(length) > published {
             return Err(PeerFault::Length(bytes));
@@ -386,13 +424,34 @@ impl Consumer {
         if index != self.head || !(kind == msg::kind::CALL || kind == msg::kind::NOTICE) {
             return Err(PeerFault::Header(word));
         }
-        let contiguous = (self.layout.contiguous(self.head) - HEADER).min(length);
-        load_bytes(&wires.theirs, at(HEADER), &mut buffer[..contiguous]);
-        load_bytes(&wires.theirs, self.layout.slots, &mut buffer[contiguous..length]);
-        self.head = self.head.wrapping_add(msg::slots_for(length));
+        Ok(Some(Front { header: Header { kind, proc, slot, level, sequence }, length }))
+    }
+
+    /// Loads the first words of the payload of the message at the front, which has so many. Those
+    /// after the first [`WORDS`] stay as they are.
+    #[inline]
+    pub fn load_words(&self, wires: &LinkPair<impl Words>, words: &mut [u64]) {
+        let first = words.len().min(WORDS);
+        wires.theirs.load_all(self.layout.at(self.head, HEADER), &mut words[..first]);
+    }
+
+    /// Loads bytes of the payload of the message at the front, from the 8-aligned offset `from` on.
+    #[inline]
+    pub fn load(&self, wires: &LinkPair<impl Words>, from: usize, into: &mut [u8]) {
+        let at = self.layout.at(self.head, HEADER + from);
+        let (one, other) = into.split_at_mut((self.layout.end() - at).min(into.len()));
+        load_bytes(&wires.theirs, at, one);
+        if !other.is_empty() {
+            load_bytes(&wires.theirs, self.layout.slots, other);
+        }
+    }
+
+    /// Takes the message at the front off the ring.
+    #[inline]
+    pub fn free(&mut self, wires: &LinkPair<impl Words>, front: &Front) {
+        self.head = self.head.wrapping_add(msg::slots_for(front.length));
         // The loads of the slots come before the store that frees them.
         wires.mine.barrier();
         wires.mine.store(self.layout.consumer, self.session.mine(self.head));
-        Ok((Header { kind, proc, slot, level, sequence }, length))
     }
 }

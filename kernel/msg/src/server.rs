@@ -22,7 +22,7 @@ use base::id::{DomainId, Epoch};
 use base::port::Words;
 
 use crate::caller::slots_of;
-use crate::ring::{Consumer, Header, RingLayout};
+use crate::ring::{Consumer, Front, Header, RingLayout};
 use crate::rpc::{Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 
 /// A received request or notice. Its payload is `buffer[..bytes]`.
@@ -126,6 +126,43 @@ impl Server {
             reply = Some(ReplyTo { peer: self.id, epoch, slot, sequence });
         }
         Ok(Some(Request { from: self.id, class, level: Level(level), proc, bytes, reply }))
+    }
+
+    /// Returns the next message of the stream, and its first words, if it has so many. It is not
+    /// taken. `word` is the [`producer_word`](crate::ring::producer_word) that the caller has
+    /// loaded; another core may have taken the message since. What is against the protocol is left
+    /// to [`Server::receive`].
+    #[inline]
+    pub fn front<const N: usize>(
+        &self,
+        wires: &LinkPair<impl Words>,
+        word: u64,
+    ) -> Option<(Front, [u64; N])> {
+        self.peer?;
+        let stream = &self.rings[Class::Stream as usize];
+        let front = stream.front(wires, word).ok()??;
+        let mut words = [0; N];
+        if front.header.kind != msg::kind::NOTICE || front.length < size_of_val(&words) {
+            return None;
+        }
+        stream.load_words(wires, &mut words);
+        Some((front, words))
+    }
+
+    /// Takes the message that [`Server::front`] has returned. The bytes after those words go to
+    /// `into`, as far as there is room.
+    #[inline]
+    pub fn take<const N: usize>(
+        &mut self,
+        wires: &LinkPair<impl Words>,
+        (front, words): &(Front, [u64; N]),
+        into: &mut [u8],
+    ) {
+        let stream = &mut self.rings[Class::Stream as usize];
+        let first = size_of_val(words);
+        let length = into.len().min(front.length - first);
+        stream.load(wires, first, &mut into[..length]);
+        stream.free(wires, front);
     }
 
     /// Returns whether a message of `class` is waiting. One load, for the check before sleep.

@@ -29,14 +29,14 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::rpc::CLASSES;
-use kernel_msg::{Busy, CallError, Caller, Class, LinkPair, Refusal, Request, Server};
+use kernel_msg::{Busy, CallError, Caller, Class, LinkPair, Payload, Refusal, Request, Server};
 use kernel_node::Node;
-use kernel_sched::{ThreadId, WaitQueue};
+use kernel_sched::{Handoff, ThreadId, WaitQueue};
 
 pub use calls::{CallFailure, Terms};
 use handlers::{Blocked, Handlers};
 pub use procedure::{Procedure, Procedures, with_room};
-pub use streams::Execute;
+pub use streams::{Execute, Heard, Sent, Take};
 
 /// One other kernel.
 pub struct Peer {
@@ -94,14 +94,6 @@ impl Look {
             Look::Free => lock.try_lock(),
         }
     }
-}
-
-/// The classes of which messages have arrived.
-#[derive(Default)]
-struct Arrived {
-    urgent: bool,
-    blockable: bool,
-    streamed: bool,
 }
 
 struct Scratch {
@@ -251,25 +243,30 @@ impl Peers {
 
     #[inline(never)]
     fn look_at_all(&self, node: &Node) {
-        let mut all = Arrived::default();
+        self.look_at_calls(node);
+        if self.iter().any(|peer| peer.is_requested(Class::Stream)) {
+            self.look_at_streams();
+        }
+    }
+
+    /// Does what [`Peers::poll`] does, but leaves messages in the streams. Without peers that are
+    /// served, there is nothing to do.
+    pub(crate) fn look_at_calls(&self, node: &Node) {
+        let mut is_urgent = false;
         for peer in self.iter() {
-            let arrived = peer.arrived();
-            all.urgent |= arrived.urgent;
-            all.streamed |= arrived.streamed;
+            is_urgent |= peer.is_requested(Class::Urgent);
+            let is_requested = peer.is_requested(Class::Blockable);
             if peer.wake_answered(node)
                 && let Some(procedures) = self.procedures()
             {
                 procedures.stream_room(peer.id);
             }
-            if arrived.blockable {
+            if is_requested {
                 self.handlers.arrived(node, self, peer);
             }
         }
-        if all.urgent {
+        if is_urgent {
             self.look_at_urgent(Look::All);
-        }
-        if all.streamed {
-            self.look_at_streams();
         }
     }
 
@@ -307,7 +304,7 @@ impl Peers {
         let Some(peer) = self.peer(id) else { return true };
         let sent = {
             let mut caller = peer.caller.lock();
-            caller.notice(&peer.wires, procedure.class(), procedure as u16, payload)
+            caller.notice(&peer.wires, procedure.class(), procedure as u16, Payload::of(payload))
         };
         if sent.is_ok() {
             peer.ring(self.vector);
@@ -327,6 +324,16 @@ impl Peers {
     pub fn wake_sleeper(&self, node: &Node, id: DomainId) {
         if let Some(peer) = self.peer(id).filter(|_| self.is_stopped(node, id)) {
             peer.wake_if_asleep(node);
+        }
+    }
+
+    /// Does the same for a thread with a [`Handoff`], which is ended if the peer is stopped.
+    pub fn wake_stopped(&self, node: &Node, id: DomainId, handoff: &mut Handoff<'_>) {
+        if self.is_stopped(node, id) {
+            // That may wait.
+            handoff.end();
+            self.wake_sleeper(node, id);
+            handoff.breathe();
         }
     }
 
@@ -433,15 +440,6 @@ impl Peer {
     fn is_waiting(&self) -> bool {
         CLASSES.into_iter().any(|class| self.is_requested(class))
             || self.caller.lock().is_waiting(&self.wires)
-    }
-
-    /// Returns which messages have arrived.
-    fn arrived(&self) -> Arrived {
-        Arrived {
-            urgent: self.is_requested(Class::Urgent),
-            blockable: self.is_requested(Class::Blockable),
-            streamed: self.is_requested(Class::Stream),
-        }
     }
 
     /// Wakes the threads whose calls have ended, and those that wait for room. Returns whether a

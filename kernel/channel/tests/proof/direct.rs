@@ -67,10 +67,13 @@ pub fn delivered(
 ) -> Option<Delivered> {
     let (plain, Message::Data { data, .. }) = (Plain::of(message)?, message) else { return None };
     assert_eq!(plain.words().and_then(Plain::of_words), Some(plain));
-    let mut channels = channels.clone();
+    let (mut channels, mut other) = (channels.clone(), channels.clone());
     let arrival = channels.arrival(from, plain.to, plain.sequence)?;
     let end = arrival.id;
     arrival.deliver(plain.state);
+    // The same for a program that says which end it waits for.
+    other.arrival_at(end, from, plain.to, plain.sequence)?.deliver(plain.state);
+    assert!(channels == other, "the end was found in another way");
     Some(Delivered { end, token: data.payload, channels })
 }
 

@@ -2,19 +2,22 @@
 //! for them without sleep.
 //!
 //! Contract: as in [`super::plain`]. Between two settled ends ([`kernel_channel::Settled`]) such a
-//! message goes straight into the stream, and from there to the thread that waits for it, which
-//! [watches](crate::watch).
+//! message goes straight into the stream, and from there to the thread that waits for it. A thread
+//! that [watches](crate::watch) takes the answer to its call from the ring itself, if it is the
+//! next message there; any other core gives it to the thread at its seat.
 
 use super::contracts::permits_fields;
-use super::stream::{is_ours, put_plain, split_plain};
+use super::stream::{is_ours, of_words, split_plain, words_of};
 use super::{Channels, State};
-use crate::peers::Peers;
+use crate::peers::{Peers, Sent, Take};
 use crate::watch::watch;
 use arch::lock::Guard;
 use base::id::DomainId;
+use kernel_channel::wire::PLAIN;
 use kernel_channel::{EndId, Life};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Brief, Called, Known};
+use kernel_msg::Payload;
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
 
@@ -34,11 +37,8 @@ impl State {
             permits_fields(contracts, (contract, state, side), message)
         })?;
         let to = sender.to;
-        let bytes = &mut rest.buffers.bytes;
-        let head = put_plain(&sender.message(tag, next), false, &mut **bytes)?;
-        let message = bytes.get_mut(..head + fields.len())?;
-        message.get_mut(head..)?.copy_from_slice(fields);
-        peers.stream(to, message).ok()?;
+        let words = words_of(&sender.message(tag, next), false)?;
+        peers.stream(to, Payload { words: &words, bytes: fields }).ok()?;
         sender.send(next, length);
         rest.sent = rest.sent.wrapping_add(1);
         Some(to)
@@ -56,6 +56,27 @@ impl State {
         let thread = rest.seats.deliver(arrival.id, (plain.tag, fields))?;
         arrival.deliver(plain.state);
         Some(thread)
+    }
+
+    /// Receives a message of another kernel, with these first words and so many bytes, for the
+    /// thread that waits for it, which takes those bytes itself. Returns its tag. `None`: nothing
+    /// has happened.
+    #[inline]
+    fn take_far(
+        &mut self,
+        from: Life,
+        (id, thread): (EndId, u64),
+        (words, bytes): ([u64; PLAIN], usize),
+    ) -> Option<u16> {
+        let State { table, rest } = self;
+        let (plain, has_block) = of_words(words)?;
+        let arrival = table.arrival_at(id, from, plain.to, plain.sequence)?;
+        let fits = !has_block && bytes <= arrival.bytes as usize;
+        if !fits || !rest.seats.vacate(id, thread, bytes) {
+            return None;
+        }
+        arrival.deliver(plain.state);
+        Some(plain.tag)
     }
 }
 
@@ -77,15 +98,45 @@ impl Channels {
         };
         let called = state.sit_down(thread, id, call, handoff);
         drop(state);
-        if peers.is_stopped(node, to) {
-            // That may wait.
-            handoff.end();
-            peers.wake_sleeper(node, to);
-        }
-        if called.is_some() || !self.watch((node, peers), end, handoff) {
+        if called.is_some() || !peers.are_served() || handoff.has_thread() {
+            peers.wake_stopped(node, to, handoff);
             return called;
         }
-        Some(self.take_plain((thread, end), call, handoff))
+        let (mut taken, into) = (None, &mut *call.into);
+        let mut take = |sent: Sent| {
+            taken = self.take_front((peers, sent), (id, thread), into);
+            taken.is_some()
+        };
+        // A kernel that answers at once does not rest, and is not looked at.
+        let mut may_rest = true;
+        let mut is_late = |handoff: &mut Handoff<'_>| {
+            if core::mem::take(&mut may_rest) {
+                peers.wake_stopped(node, to, handoff);
+            }
+        };
+        let by = (id, thread);
+        if !self.watch_for((node, peers), by, handoff, (&mut take, &mut is_late)) {
+            is_late(handoff);
+            return None;
+        }
+        taken.or_else(|| Some(self.take_plain((thread, end), call, handoff)))
+    }
+
+    /// Takes a message that another kernel has sent, if it is one of fields alone for which the
+    /// calling thread waits.
+    #[inline]
+    fn take_front(
+        &self,
+        (peers, sent): (&Peers, Sent),
+        by: (EndId, u64),
+        into: &mut [u8],
+    ) -> Option<Called> {
+        peers.take_front(sent, |epoch, words, bytes| {
+            let into = into.get_mut(..bytes)?;
+            let from = Life { kernel: sent.by, epoch };
+            let tag = self.state.lock().take_far(from, by, (words, bytes))?;
+            Some((into, Called::Arrived { tag, length: bytes as u16 }))
+        })
     }
 
     /// Watches for a short time instead of sleeping, for the calling thread, which waits for an end
@@ -102,10 +153,22 @@ impl Channels {
         if !may_watch || !self.state.lock().table.is_far(id) {
             return false;
         }
-        let thread = node.scheduler.current();
+        let thread = node.scheduler.current().token();
+        self.watch_for((node, peers), (id, thread), handoff, (&mut |_| false, &mut |_| ()))
+    }
+
+    /// Does so for a thread with a seat at an end whose peer is on another kernel. It may `take`
+    /// the message itself; `is_late` is called if that does not come at once.
+    fn watch_for(
+        &self,
+        (node, peers): (&Node, &Peers),
+        (id, thread): (EndId, u64),
+        handoff: &mut Handoff<'_>,
+        (take, is_late): (Take<'_>, &mut dyn FnMut(&mut Handoff<'_>)),
+    ) -> bool {
         // This thread looks for itself.
         let wake = |woken: ThreadId| {
-            if woken != thread {
+            if woken.token() != thread {
                 node.scheduler.wake(woken)
             }
         };
@@ -115,7 +178,10 @@ impl Channels {
             }
             peers.execute(kernel, epoch, payload);
         };
-        let is_over = || !self.state.lock().rest.seats.waits(id, thread.token());
-        watch((node, peers), handoff, &mut hear, is_over)
+        let is_over = |handoff: &mut Handoff<'_>| {
+            is_late(handoff);
+            !self.state.lock().rest.seats.waits(id, thread)
+        };
+        watch((node, peers), handoff, (&mut hear, take), is_over)
     }
 }

@@ -21,6 +21,7 @@ use core::sync::atomic::Ordering;
 use kernel_channel::wire;
 use kernel_channel::{BlockName, Life, Message};
 use kernel_contract::exchange::LONGEST_BLOCK;
+use kernel_msg::Payload;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_node::Node;
 use kernel_sched::ThreadId;
@@ -220,7 +221,7 @@ impl State {
             let bytes = self.rest.buffers.bytes.get(..length).unwrap_or_default();
             // There is room. A kernel that has died, or has broken the protocol of the ring, gets
             // nothing more in this life.
-            if peers.stream(to, bytes).is_err() {
+            if peers.stream(to, Payload::of(bytes)).is_err() {
                 self.lose(node, to);
                 break;
             }

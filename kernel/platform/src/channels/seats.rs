@@ -142,6 +142,17 @@ impl Seats {
         Some(ThreadId::from_token(thread))
     }
 
+    /// Has a thread stand up that takes a message of so many bytes of fields itself, if it is the
+    /// only one that waits. Returns whether it did.
+    #[inline]
+    pub fn vacate(&mut self, end: EndId, thread: u64, bytes: usize) -> bool {
+        let seat = self.seat(end).filter(|seat| seat.taker == thread && seat.takes(bytes));
+        seat.is_some_and(|seat| {
+            (seat.taker, seat.threads[0]) = (NONE, NONE);
+            true
+        })
+    }
+
     /// Delivers the block of the message that was just delivered.
     pub fn add_block(&mut self, end: EndId, block: &mut Option<Block>) {
         if let Some(seat) = self.seat(end) {
@@ -267,6 +278,23 @@ mod tests {
         assert!(!seats.add(END, 5) && !seats.add_taker(END, 5, (8, None)) && seats.add(END, 2));
         assert!(!seats.remove(END, 1));
         assert_eq!(woken(&mut seats), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_thread_that_waits_alone_takes_a_message_itself() {
+        let mut seats = Seats::new(1);
+        assert!(!seats.vacate(END, 7, 8), "it does not wait");
+        assert!(seats.add_taker(END, 7, (8, None)));
+        assert!(!seats.vacate(END, 8, 8), "another one waits");
+        assert!(!seats.vacate(END, 7, 9), "there is no room");
+        assert!(seats.vacate(END, 7, 8) && !seats.waits(END, 7) && woken(&mut seats).is_empty());
+        assert!(!seats.vacate(END, 7, 8), "once");
+        assert!(seats.add_taker(END, 7, (8, None)) && seats.add(END, 8));
+        assert!(!seats.vacate(END, 7, 8), "two wait");
+        assert_eq!(woken(&mut seats), [7, 8]);
+        assert!(seats.add_taker(END, 7, (8, None)));
+        assert_eq!(delivered(&mut seats, b"fields"), Some(7));
+        assert!(!seats.vacate(END, 7, 8), "a message is at the seat");
     }
 
     #[test]

@@ -49,21 +49,28 @@ pub fn is_ours(payload: &[u8]) -> bool {
 /// of a block, too. `None`: it is no such message.
 #[inline]
 pub fn split_plain(payload: &[u8]) -> Option<(Plain, bool, &[u8])> {
-    let (words, rest) = words::split::<{ wire::PLAIN }>(payload)?;
+    let (words, rest) = words::split(payload)?;
+    let (plain, has_block) = of_words(words)?;
+    Some((plain, has_block, rest))
+}
+
+/// Reads the first words of a message without ends.
+#[inline]
+pub fn of_words(words: [u64; wire::PLAIN]) -> Option<(Plain, bool)> {
     let has_block = match words[0] & 0xffff {
         PLAIN => false,
         PLAIN_HAS_BLOCK => true,
         _ => return None,
     };
-    Some((Plain::of_words(words)?, has_block, rest))
+    Some((Plain::of_words(words)?, has_block))
 }
 
-/// Writes what [`split_plain`] reads before the bytes. Returns its length.
+/// Returns what [`of_words`] reads.
 #[inline]
-pub fn put_plain(plain: &Plain, has_block: bool, bytes: &mut [u8]) -> Option<usize> {
+pub fn words_of(plain: &Plain, has_block: bool) -> Option<[u64; wire::PLAIN]> {
     let mut words = plain.words()?;
     words[0] |= if has_block { PLAIN_HAS_BLOCK } else { PLAIN };
-    words::put(&words, bytes)
+    Some(words)
 }
 
 impl Buffers {
@@ -74,9 +81,8 @@ impl Buffers {
     /// Writes a message without its payload. Returns its length so far.
     pub fn put<B>(&mut self, message: &Message<B>, has_block: bool) -> Option<usize> {
         let Buffers { words, bytes } = self;
-        let plain = Plain::of(message);
-        if let Some(length) = plain.and_then(|plain| put_plain(&plain, has_block, &mut **bytes)) {
-            return Some(length);
+        if let Some(plain) = Plain::of(message).and_then(|plain| words_of(&plain, has_block)) {
+            return words::put(&plain, &mut **bytes);
         }
         let used = wire::encode(message, words);
         let flags = if has_block { HAS_BLOCK } else { 0 };

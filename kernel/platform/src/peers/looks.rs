@@ -13,10 +13,17 @@ impl Peer {
     /// Returns false if no message of `class` is waiting. One load.
     #[inline]
     pub(super) fn may_have_sent(&self, class: Class) -> bool {
-        let known = self.empty[class as usize].load(Ordering::Relaxed);
-        producer_word(&self.wires, class) != known
+        self.sent_word(class).is_some()
     }
 
+    /// Returns the producer word, if a message may be waiting. One load.
+    #[inline]
+    pub(super) fn sent_word(&self, class: Class) -> Option<u64> {
+        let known = self.empty[class as usize].load(Ordering::Relaxed);
+        Some(producer_word(&self.wires, class)).filter(|word| *word != known)
+    }
+
+    #[inline]
     pub(super) fn note_empty(&self, server: &Server, class: Class) {
         self.empty[class as usize].store(server.empty_word(class), Ordering::Relaxed);
     }
@@ -27,7 +34,13 @@ impl Peer {
         server.is_waiting(&self.wires, class)
     }
 
+    #[inline]
     pub(super) fn is_requested(&self, class: Class) -> bool {
-        self.may_have_sent(class) && self.has_sent(&self.server.lock(), class)
+        self.may_have_sent(class) && self.looks_requested(class)
+    }
+
+    #[inline(never)]
+    fn looks_requested(&self, class: Class) -> bool {
+        self.has_sent(&self.server.lock(), class)
     }
 }

@@ -9,17 +9,40 @@
 //! poll then calls [`super::Procedures::stream_room`], on the sending side (`kernel_msg::ring`).
 //! Each look that takes messages ends with a look at the peer's stalled word, so no peer waits for
 //! nothing.
+//!
+//! A thread that waits for just one message may take it itself ([`Peers::take_front`]), with the
+//! peer's turn: it is copied once then, from the ring to where the thread wants it.
 
 use super::{Peer, Peers};
 use abi::msg::{LAYOUT, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch, Life};
-use kernel_msg::{CallError, Class};
+use kernel_msg::{CallError, Class, Payload};
 
 /// The number of the procedure in a message of a stream. It has no meaning.
 const NO_PROCEDURE: u16 = 0;
 
 /// Executes a message of a peer's stream: of this peer, in this epoch.
 pub type Execute<'a> = &'a mut dyn FnMut(DomainId, Epoch, &[u8]);
+
+/// Takes the next message of a peer's stream ([`Peers::take_front`]), or returns false.
+pub type Take<'a> = &'a mut dyn FnMut(Sent) -> bool;
+
+/// A peer, and the producer word with which its stream has a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub by: DomainId,
+    word: u64,
+}
+
+/// What was found in the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Nothing,
+    /// Messages, which have been executed.
+    Executed,
+    /// A message that the caller has taken.
+    Taken,
+}
 
 impl Peers {
     /// Returns whether a payload of `bytes` can be sent to peer `id` now. If not, but later in this
@@ -34,7 +57,7 @@ impl Peers {
     /// room, as in [`Peers::has_room_to_stream`]. `PeerLost`: the peer does not run, or has broken
     /// the protocol; its session is over. The same contexts. A thread that has sent a message to a
     /// peer that may rest calls [`Peers::wake_sleeper`]; a doorbell does not wake it.
-    pub fn stream(&self, id: DomainId, payload: &[u8]) -> Result<(), CallError> {
+    pub fn stream(&self, id: DomainId, payload: Payload<'_>) -> Result<(), CallError> {
         let peer = self.peer(id).ok_or(CallError::PeerLost)?;
         peer.caller.lock().notice(&peer.wires, Class::Stream, NO_PROCEDURE, payload)?;
         peer.ring(self.vector);
@@ -78,17 +101,53 @@ impl Peers {
         has_taken
     }
 
-    /// Executes what has arrived in the streams, by `execute`. Returns whether there was anything.
+    /// Executes what has arrived in the streams, by `execute`, but for a message that `take` takes.
     /// For a thread that waits for a message, with interrupts masked: without one, this is a load
     /// for each peer.
-    pub fn hear_streams(&self, execute: Execute<'_>) -> bool {
-        let mut has_heard = false;
-        for peer in self.iter().filter(|peer| peer.may_have_sent(Class::Stream)) {
-            let scratch = self.urgent[arch::cpu::core().index()].try_lock();
-            let Some(mut scratch) = scratch else { return has_heard };
-            has_heard |= self.serve_stream(peer, &mut scratch.request, execute);
+    #[inline]
+    pub fn hear_streams(&self, execute: Execute<'_>, take: Take<'_>) -> Heard {
+        let mut heard = Heard::Nothing;
+        for peer in self.iter() {
+            let Some(word) = peer.sent_word(Class::Stream) else { continue };
+            if take(Sent { by: peer.id, word }) {
+                return Heard::Taken;
+            }
+            if self.hear_stream(peer, execute) {
+                heard = Heard::Executed;
+            }
         }
-        has_heard
+        heard
+    }
+
+    #[inline(never)]
+    fn hear_stream(&self, peer: &Peer, execute: Execute<'_>) -> bool {
+        let scratch = self.urgent[arch::cpu::core().index()].try_lock();
+        scratch.is_some_and(|mut it| self.serve_stream(peer, &mut it.request, execute))
+    }
+
+    /// Takes the next message of a peer's stream, if there is one that has so many words, and
+    /// `accept` returns where the bytes after them go, as far as there is room, and what is
+    /// returned. It is called with the sender's epoch, the words, and the number of those bytes.
+    /// What is not taken is executed in the usual way.
+    #[inline]
+    pub fn take_front<'a, const N: usize, T>(
+        &self,
+        Sent { by, word }: Sent,
+        accept: impl FnOnce(Epoch, [u64; N], usize) -> Option<(&'a mut [u8], T)>,
+    ) -> Option<T> {
+        let peer = self.peer(by)?;
+        // Not while another core executes the message before it.
+        let _turn = peer.turn.try_lock()?;
+        let mut server = peer.server.lock();
+        let epoch = server.peer()?;
+        let (front, words) = server.front(&peer.wires, word)?;
+        let (into, result) = accept(epoch, words, front.length - size_of_val(&words))?;
+        server.take(&peer.wires, &(front, words), into);
+        peer.note_empty(&server, Class::Stream);
+        if server.must_notify(&peer.wires) {
+            peer.ring(self.vector);
+        }
+        Some(result)
     }
 }
 

@@ -19,7 +19,7 @@ use base::id::{DomainId, Life};
 use core::sync::atomic::Ordering;
 use fs::private::wire::{Ask, Called, LONGEST, Message};
 use fs::private::{self, Answer, PrivatePipe, Released, Side};
-use kernel_msg::{CallError, Level, Refusal};
+use kernel_msg::{CallError, Level, Payload, Refusal};
 use kernel_platform::peers::with_room;
 use kernel_sched::ThreadId;
 use kernel_services::kernel::Kernel;
@@ -43,7 +43,7 @@ pub(super) fn answer(kernel: &Kernel, place: &Place, pipe: &mut PrivatePipe) -> 
         let length = message.put(&mut bytes);
         guest = Some(to.kernel);
         // A guest that is dead is forgotten soon.
-        let sent = kernel.peers.stream(to.kernel, &bytes[..length]);
+        let sent = kernel.peers.stream(to.kernel, Payload::of(&bytes[..length]));
         matches!(sent, Ok(()) | Err(CallError::PeerLost))
     });
     if done.has_read {

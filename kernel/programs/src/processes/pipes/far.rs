@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use fs::private::far::{Added, Closed, Place, Room};
 use fs::private::wire::{Ask, Called, LONGEST, MOST, Message, Outcome};
 use fs::private::{self, Side};
-use kernel_msg::CallError;
+use kernel_msg::{CallError, Payload};
 use kernel_node::Node;
 use kernel_platform::peers::{Peers, Procedure};
 use kernel_platform::watch::watch;
@@ -221,7 +221,7 @@ impl Guest {
     fn tell(&self, home: Life, message: &Message<'_>) -> bool {
         let (mut bytes, peers) = ([0; LONGEST], &self.kernel().peers);
         let length = message.put(&mut bytes);
-        let sent = peers.stream(home.kernel, &bytes[..length]);
+        let sent = peers.stream(home.kernel, Payload::of(&bytes[..length]));
         // Also if there is no room: it makes room when it is awake.
         peers.wake_sleeper(self.kernel(), home.kernel);
         if sent == Err(CallError::PeerLost) {
@@ -285,7 +285,7 @@ impl Guest {
         let mut hear = |from, epoch, payload: &[u8]| kernel.peers.execute(from, epoch, payload);
         let mut handoff = Handoff::begin(&kernel.scheduler);
         let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        watch(around, &mut handoff, &mut hear, || far.lock().is_answered(id))
+        watch(around, &mut handoff, (&mut hear, &mut |_| false), |_| far.lock().is_answered(id))
     }
 
     /// Waits for the answer to an ask. Returns it, and what is left to do for the end.
