@@ -6,7 +6,7 @@ use abi::msg::{MAX_PAYLOAD, kind};
 use base::id::{CoreId, Epoch};
 use kernel_msg::notify::{Attendance, Presence as Where, must_ring};
 use kernel_msg::ring::{Consumer, Header, Producer, RingLayout};
-use kernel_msg::{Class, LinkPair};
+use kernel_msg::{Class, LinkPair, Payload};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step, whole};
 use sim::machine::Access;
 use sim::memory::Memory;
@@ -111,7 +111,7 @@ impl Notify {
             Op::Send => {
                 let wires = ends(windows, 0);
                 let header = Header { kind: kind::NOTICE, proc: 1, slot: 0, level: 0, sequence: 0 };
-                if state.producer.push(&wires, header, &[state.sent]).is_ok() {
+                if state.producer.push(&wires, header, Payload::of(&[state.sent])).is_ok() {
                     state.sent += 1;
                     rang = must_ring(&windows.at(PAGE), self.cores);
                 }

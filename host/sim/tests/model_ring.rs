@@ -5,7 +5,7 @@
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, kind};
 use base::id::Epoch;
 use kernel_msg::ring::{Consumer, Header, Producer, PushError, RingLayout};
-use kernel_msg::{Class, LinkPair};
+use kernel_msg::{Class, LinkPair, Payload};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step};
 use sim::machine::Access;
 use sim::memory::{Cells, Memory};
@@ -151,7 +151,7 @@ impl Side {
             End::Producer(end) => {
                 let payload = message(self.epoch, self.peer, self.count + 1);
                 let header = Header { kind: kind::NOTICE, proc: 1, slot: 0, level: 0, sequence: 0 };
-                match end.push(wires, header, &payload) {
+                match end.push(wires, header, Payload::of(&payload)) {
                     Ok(()) => true,
                     Err(PushError::Full | PushError::NoSession) => false,
                     Err(other) => return Err(format!("push: {other:?}")),

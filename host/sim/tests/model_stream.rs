@@ -8,7 +8,7 @@ use base::id::{CoreId, Epoch};
 use base::port::Words;
 use kernel_msg::notify::{Attendance, Presence, must_ring};
 use kernel_msg::ring::{Consumer, Header, Producer, PushError, RingLayout};
-use kernel_msg::{Class, LinkPair};
+use kernel_msg::{Class, LinkPair, Payload};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step, whole};
 use sim::machine::Access;
 use sim::memory::Memory;
@@ -223,7 +223,7 @@ impl Stream {
         }
         let proc = u16::from(state.sent);
         let header = Header { kind: kind::NOTICE, proc, slot: 0, level: 0, sequence: 0 };
-        if let Err(error) = state.producer.push(wires, header, &vec![0; bytes]) {
+        if let Err(error) = state.producer.push(wires, header, Payload::of(&vec![0; bytes])) {
             state.broken = Some(format!("push: {error:?}"));
         }
         state.sent += 1;

@@ -53,7 +53,7 @@ impl<B> Channels<B> {
         self.arrival_in(index, from, sequence)
     }
 
-    /// The same for the end that this kernel has by this name.
+    /// The same, if `end` is the one with that name.
     #[inline]
     pub fn arrival_at(
         &mut self,

@@ -128,7 +128,7 @@ impl<'a> Payload<'a> {
         Payload { words: &[], bytes }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         size_of_val(self.words) + self.bytes.len()
     }
 }
@@ -206,7 +206,9 @@ impl Producer {
         let at = self.layout.at(self.tail, 0);
         wires.mine.store(at, msg::pack_header(kind, proc, length as u16, slot, level));
         wires.mine.store(at + 8, msg::pack_tag(self.tail, sequence));
-        wires.mine.store_all(at + HEADER, words);
+        if !words.is_empty() {
+            wires.mine.store_all(at + HEADER, words);
+        }
         let first = at + HEADER + size_of_val(words);
         let (one, other) = bytes.split_at((self.layout.end() - first).min(bytes.len()));
         store_bytes(&wires.mine, first, one);
@@ -397,7 +399,7 @@ impl Consumer {
     }
 
     /// Returns the message at the front of the ring, if there is one, and leaves it there. `word`
-    /// is the producer word, just loaded. An older one may be a fault of the caller.
+    /// is the producer word. If that is an older one, an error says nothing about the peer.
     #[inline]
     pub fn front(
         &self,
@@ -427,12 +429,13 @@ impl Consumer {
         Ok(Some(Front { header: Header { kind, proc, slot, level, sequence }, length }))
     }
 
-    /// Loads the first words of the payload of the message at the front, which has so many. Those
-    /// after the first [`WORDS`] stay as they are.
+    /// Loads the first words of the payload of the message at the front, which has so many.
     #[inline]
-    pub fn load_words(&self, wires: &LinkPair<impl Words>, words: &mut [u64]) {
-        let first = words.len().min(WORDS);
-        wires.theirs.load_all(self.layout.at(self.head, HEADER), &mut words[..first]);
+    pub fn load_words<const N: usize>(&self, wires: &LinkPair<impl Words>) -> [u64; N] {
+        const { assert!(N <= WORDS, "the others may be past the end of the ring") };
+        let mut words = [0; N];
+        wires.theirs.load_all(self.layout.at(self.head, HEADER), &mut words);
+        words
     }
 
     /// Loads bytes of the payload of the message at the front, from the 8-aligned offset `from` on.

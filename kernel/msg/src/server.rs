@@ -138,30 +138,24 @@ impl Server {
         wires: &LinkPair<impl Words>,
         word: u64,
     ) -> Option<(Front, [u64; N])> {
-        self.peer?;
         let stream = &self.rings[Class::Stream as usize];
         let front = stream.front(wires, word).ok()??;
-        let mut words = [0; N];
-        if front.header.kind != msg::kind::NOTICE || front.length < size_of_val(&words) {
-            return None;
-        }
-        stream.load_words(wires, &mut words);
-        Some((front, words))
+        let is_notice = front.header.kind == msg::kind::NOTICE;
+        let has_words = is_notice && front.length >= size_of::<[u64; N]>();
+        has_words.then(|| (front, stream.load_words(wires)))
     }
 
-    /// Takes the message that [`Server::front`] has returned. The bytes after those words go to
-    /// `into`, as far as there is room.
+    /// Takes the message that [`Server::front`] has returned. The bytes after its `N` words go to
+    /// `into`, which has as many.
     #[inline]
     pub fn take<const N: usize>(
         &mut self,
         wires: &LinkPair<impl Words>,
-        (front, words): &(Front, [u64; N]),
+        front: &Front,
         into: &mut [u8],
     ) {
         let stream = &mut self.rings[Class::Stream as usize];
-        let first = size_of_val(words);
-        let length = into.len().min(front.length - first);
-        stream.load(wires, first, &mut into[..length]);
+        stream.load(wires, size_of::<[u64; N]>(), into);
         stream.free(wires, front);
     }
 

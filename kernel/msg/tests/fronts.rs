@@ -31,7 +31,7 @@ fn take<const N: usize>(pair: &mut Pair) -> Option<([u64; N], Vec<u8>)> {
     let word = producer_word(&peer.wires, Class::Stream);
     let front = peer.server.front::<N>(&peer.wires, word)?;
     let mut bytes = vec![0; front.0.length - 8 * N];
-    peer.server.take(&peer.wires, &front, &mut bytes);
+    peer.server.take::<N>(&peer.wires, &front.0, &mut bytes);
     Some((front.1, bytes))
 }
 

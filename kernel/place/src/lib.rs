@@ -112,11 +112,16 @@ impl Kernels {
     }
 
     pub fn has(self, kernel: usize) -> bool {
-        self.iter().any(|at| at == kernel)
+        kernel < MAX_DOMAINS && self.0 & 1 << kernel != 0
     }
 
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..MAX_DOMAINS).filter(move |at| self.0 & 1 << at != 0)
+    }
+
+    /// Returns the only one, if there is just one.
+    fn only(self) -> Option<usize> {
+        (self.count() == 1).then(|| self.0.trailing_zeros() as usize)
     }
 
     fn count(self) -> usize {

@@ -20,6 +20,9 @@ impl<'a> Narrowing<'a> {
     /// Keeps the kernels for which `wanted` holds. Returns false, and keeps all, if there is none.
     pub fn keep(&mut self, reason: Reason, wanted: impl Fn(usize, &Facts) -> bool) -> bool {
         let before = self.left;
+        if let Some(at) = before.only() {
+            return self.facts.get(at).is_some_and(|facts| wanted(at, facts));
+        }
         let left = Kernels::those(self.facts, |at, facts| before.has(at) && wanted(at, facts));
         if left.count() == 0 {
             return false;
@@ -36,6 +39,9 @@ impl<'a> Narrowing<'a> {
 
     /// Keeps the kernels for which `rank` is least.
     pub fn keep_least(&mut self, reason: Reason, rank: impl Fn(&Facts) -> u64) {
+        if self.left.only().is_some() {
+            return;
+        }
         let ranks = self.left.iter().filter_map(|at| self.facts.get(at)).map(&rank);
         if let Some(least) = ranks.min() {
             self.keep(reason, |_, facts| rank(facts) == least);

@@ -249,8 +249,7 @@ impl Peers {
         }
     }
 
-    /// Does what [`Peers::poll`] does, but leaves messages in the streams. Without peers that are
-    /// served, there is nothing to do.
+    /// Does what [`Peers::poll`] does while peers are served, but leaves messages in the streams.
     pub(crate) fn look_at_calls(&self, node: &Node) {
         let mut is_urgent = false;
         for peer in self.iter() {
@@ -327,12 +326,12 @@ impl Peers {
         }
     }
 
-    /// Does the same for a thread with a [`Handoff`], which is ended if the peer is stopped.
+    /// Does the same for a thread with a [`Handoff`], in which it breathes if the peer is stopped.
     pub fn wake_stopped(&self, node: &Node, id: DomainId, handoff: &mut Handoff<'_>) {
-        if self.is_stopped(node, id) {
+        if let Some(peer) = self.peer(id).filter(|_| self.is_stopped(node, id)) {
             // That may wait.
             handoff.end();
-            self.wake_sleeper(node, id);
+            peer.wake_if_asleep(node);
             handoff.breathe();
         }
     }

@@ -18,15 +18,21 @@ const OFTEN: u32 = 4;
 /// One look in so many is for everything that may have come, and for other threads.
 const SELDOM: u32 = 16;
 
+/// What a thread does before others may run.
+pub type Pause<'a> = &'a mut dyn FnMut(&mut Handoff<'_>);
+
 /// Watches for a short time, for the calling thread. What comes in streams is executed by
-/// `execute`, or taken by `take` ([`Peers::hear_streams`]). Returns whether something was taken, or
-/// `is_over` has returned true, which is asked seldom. Interrupts are masked then, as after
-/// [`Handoff::begin`].
+/// `execute`, or taken by `take` ([`Peers::hear_streams`]); `pause` is called each time before
+/// interrupts are handled and other threads may run. Returns whether something was taken, or
+/// `is_over` has returned true. Interrupts are masked then, as after [`Handoff::begin`].
+///
+/// `is_over` is asked after each look that has executed something, so `execute` need not wake this
+/// thread; and else after one look in [`SELDOM`].
 pub fn watch(
     (node, peers): (&Node, &Peers),
     handoff: &mut Handoff<'_>,
-    (execute, take): (Execute<'_>, Take<'_>),
-    mut is_over: impl FnMut(&mut Handoff<'_>) -> bool,
+    (execute, take, pause): (Execute<'_>, Take<'_>, Pause<'_>),
+    mut is_over: impl FnMut() -> bool,
 ) -> bool {
     let began = local_ns();
     node.attendance.enter(&node.own_page);
@@ -35,11 +41,11 @@ pub fn watch(
         if heard == Heard::Taken {
             return true;
         }
-        // What was heard may have taken long.
+        // What was executed may have taken long.
         let is_seldom = round.is_multiple_of(SELDOM) || heard == Heard::Executed;
         if is_seldom {
             peers.look_at_calls(node);
-            if is_over(handoff) {
+            if is_over() {
                 return true;
             }
         }
@@ -48,6 +54,7 @@ pub fn watch(
             if is_late || is_seldom && node.scheduler.has_ready() {
                 break;
             }
+            pause(handoff);
             handoff.breathe();
             node.attendance.enter(&node.own_page);
         }

@@ -13,13 +13,16 @@ use crate::peers::{Peers, Sent, Take};
 use crate::watch::watch;
 use arch::lock::Guard;
 use base::id::DomainId;
-use kernel_channel::wire::PLAIN;
+use kernel_channel::wire::Plain;
 use kernel_channel::{EndId, Life};
 use kernel_contract::Hash;
 use kernel_contract::exchange::{Brief, Called, Known};
 use kernel_msg::Payload;
 use kernel_node::Node;
 use kernel_sched::{Handoff, ThreadId};
+
+/// Longer fields take so long to copy that interrupts are handled before the answer.
+const BRIEF: usize = 256;
 
 impl State {
     /// Sends a message of fields alone to an end on another kernel. Returns that kernel. `None`:
@@ -58,25 +61,23 @@ impl State {
         Some(thread)
     }
 
-    /// Receives a message of another kernel, with these first words and so many bytes, for the
-    /// thread that waits for it, which takes those bytes itself. Returns its tag. `None`: nothing
-    /// has happened.
+    /// Receives a message of another kernel with so many bytes of fields, for the thread that waits
+    /// for it, which takes those itself. `None`: nothing has happened.
     #[inline]
     fn take_far(
         &mut self,
         from: Life,
         (id, thread): (EndId, u64),
-        (words, bytes): ([u64; PLAIN], usize),
-    ) -> Option<u16> {
+        (plain, bytes): (Plain, usize),
+    ) -> Option<()> {
         let State { table, rest } = self;
-        let (plain, has_block) = of_words(words)?;
         let arrival = table.arrival_at(id, from, plain.to, plain.sequence)?;
-        let fits = !has_block && bytes <= arrival.bytes as usize;
+        let fits = bytes <= arrival.bytes as usize;
         if !fits || !rest.seats.vacate(id, thread, bytes) {
             return None;
         }
         arrival.deliver(plain.state);
-        Some(plain.tag)
+        Some(())
     }
 }
 
@@ -98,13 +99,19 @@ impl Channels {
         };
         let called = state.sit_down(thread, id, call, handoff);
         drop(state);
-        if called.is_some() || !peers.are_served() || handoff.has_thread() {
+        if called.is_some() {
             peers.wake_stopped(node, to, handoff);
             return called;
         }
+        debug_assert!(peers.are_served() && !handoff.has_thread(), "a program has sent, elsewhere");
+        if call.fields.len() > BRIEF {
+            handoff.breathe();
+        }
         let (mut taken, into) = (None, &mut *call.into);
         let mut take = |sent: Sent| {
-            taken = self.take_front((peers, sent), (id, thread), into);
+            if sent.by == to {
+                taken = self.take_front((peers, sent), (id, thread), into);
+            }
             taken.is_some()
         };
         // A kernel that answers at once does not rest, and is not looked at.
@@ -133,9 +140,10 @@ impl Channels {
     ) -> Option<Called> {
         peers.take_front(sent, |epoch, words, bytes| {
             let into = into.get_mut(..bytes)?;
+            let (plain, _) = of_words(words).filter(|(_, has_block)| !has_block)?;
             let from = Life { kernel: sent.by, epoch };
-            let tag = self.state.lock().take_far(from, by, (words, bytes))?;
-            Some((into, Called::Arrived { tag, length: bytes as u16 }))
+            self.state.try_lock()?.take_far(from, by, (plain, bytes))?;
+            Some((into, Called::Arrived { tag: plain.tag, length: bytes as u16 }))
         })
     }
 
@@ -158,7 +166,7 @@ impl Channels {
     }
 
     /// Does so for a thread with a seat at an end whose peer is on another kernel. It may `take`
-    /// the message itself; `is_late` is called if that does not come at once.
+    /// the message itself; `is_late` is called each time before other threads may run.
     fn watch_for(
         &self,
         (node, peers): (&Node, &Peers),
@@ -178,10 +186,7 @@ impl Channels {
             }
             peers.execute(kernel, epoch, payload);
         };
-        let is_over = |handoff: &mut Handoff<'_>| {
-            is_late(handoff);
-            !self.state.lock().rest.seats.waits(id, thread)
-        };
-        watch((node, peers), handoff, (&mut hear, take), is_over)
+        let is_over = || !self.state.lock().rest.seats.waits(id, thread);
+        watch((node, peers), handoff, (&mut hear, take, is_late), is_over)
     }
 }

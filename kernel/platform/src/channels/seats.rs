@@ -5,7 +5,8 @@
 //! thread that looks here for a short message, and perhaps its block: if it is the only one that
 //! waits, such a message is put here for it, and never into the queue. It takes the message
 //! ([`Seats::take`], [`Seats::take_block`]) or gives it up ([`Seats::remove`]) before it waits
-//! again; another one is not delivered meanwhile.
+//! again; another one is not delivered meanwhile. A taker that has found the message elsewhere
+//! stands up first ([`Seats::vacate`]).
 
 use alloc::boxed::Box;
 use kernel_channel::EndId;

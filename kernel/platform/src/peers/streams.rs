@@ -125,10 +125,11 @@ impl Peers {
         scratch.is_some_and(|mut it| self.serve_stream(peer, &mut it.request, execute))
     }
 
-    /// Takes the next message of a peer's stream, if there is one that has so many words, and
-    /// `accept` returns where the bytes after them go, as far as there is room, and what is
-    /// returned. It is called with the sender's epoch, the words, and the number of those bytes.
-    /// What is not taken is executed in the usual way.
+    /// Takes the next message of a peer's stream, if it has `N` words and `accept` accepts it. That
+    /// is called with the sender's epoch, the words, and the number of bytes after them. If it
+    /// returns where those go (as many), with a result, the message is taken; else it is executed
+    /// in the usual way. `accept` runs with the peer's turn and the lock of its messages, so it
+    /// takes locks of ranks above `INCOMING` only, and does not wait for them.
     #[inline]
     pub fn take_front<'a, const N: usize, T>(
         &self,
@@ -142,7 +143,7 @@ impl Peers {
         let epoch = server.peer()?;
         let (front, words) = server.front(&peer.wires, word)?;
         let (into, result) = accept(epoch, words, front.length - size_of_val(&words))?;
-        server.take(&peer.wires, &(front, words), into);
+        server.take::<N>(&peer.wires, &front, into);
         peer.note_empty(&server, Class::Stream);
         if server.must_notify(&peer.wires) {
             peer.ring(self.vector);

@@ -37,11 +37,11 @@ pub fn place(
     path: &[u8],
 ) -> Result<u16, Errno> {
     let kernel = session.kernel;
-    let requested = (requested != ANY_KERNEL).then_some(requested);
     let mut board = Board::of(kernel);
-    let mut preferences = Arc::<Preferences>::default();
-    if requested.is_none() {
-        preferences = match preferences_of(session, directory, path) {
+    let placed = if requested != ANY_KERNEL {
+        board.choose(kernel, Some(requested), &Preferences::default())
+    } else {
+        let preferences = match preferences_of(session, directory, path) {
             // The caller's directory is not valid, or not any more.
             Err(why @ (Errno::Restarted | Errno::Badf)) if directory.is_some() => return Err(why),
             // The kernel that starts the program reports what is wrong with it.
@@ -51,8 +51,8 @@ pub fn place(
         if needs_load(&preferences.kernel, board.facts()) {
             board.add_load(session);
         }
-    }
-    let placed = board.choose(kernel, requested, &preferences);
+        board.choose(kernel, None, &preferences)
+    };
     let at = placed.map_err(|why| refused(path, why))?.kernel;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }

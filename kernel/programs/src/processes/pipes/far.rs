@@ -285,7 +285,9 @@ impl Guest {
         let mut hear = |from, epoch, payload: &[u8]| kernel.peers.execute(from, epoch, payload);
         let mut handoff = Handoff::begin(&kernel.scheduler);
         let around: (&Node, &Peers) = (kernel, &kernel.peers);
-        watch(around, &mut handoff, (&mut hear, &mut |_| false), |_| far.lock().is_answered(id))
+        watch(around, &mut handoff, (&mut hear, &mut |_| false, &mut |_| ()), || {
+            far.lock().is_answered(id)
+        })
     }
 
     /// Waits for the answer to an ask. Returns it, and what is left to do for the end.
