@@ -225,6 +225,17 @@ pub fn audit(
     domain: DomainId,
     blocks: &BlockSet,
 ) -> Result<Audit, Violation> {
+    audit_held(table, blob, domain, blocks, &|_| true)
+}
+
+/// The same; a leaf may be mapped only if it is `held`, too.
+pub fn audit_held(
+    table: &PageTable,
+    blob: &Blob,
+    domain: DomainId,
+    blocks: &BlockSet,
+    held: &dyn Fn(&Mapping) -> bool,
+) -> Result<Audit, Violation> {
     let this = blob.domains().get(domain.index()).ok_or(Violation::NoSuchDomain)?;
     let rules = Rules { blob, this, domain, blocks, global: global(blob) };
     let mut code = Code { ranges: [(0, 0); MAX_CODE], count: 0 };
@@ -235,6 +246,7 @@ pub fn audit(
         let checked = rules.check(&leaf).and_then(|()| in_order(&leaf, &mut last));
         let checked = checked.and_then(|()| code.note(&leaf));
         match checked {
+            Ok(()) if !held(&leaf) => result = Err(Violation::ForeignCached(leaf)),
             Ok(()) => audit.count(&leaf),
             Err(violation) => result = Err(violation),
         }

@@ -7,7 +7,7 @@ use crate::devices::Devices;
 use crate::peers::Peers;
 use crate::twins::Others;
 use core::ops::Deref;
-use kernel_mem::mapping::{Audit, Violation};
+use kernel_mem::mapping::{Audit, Violation, audit, audit_held};
 use kernel_node::Node;
 use kernel_node::memory;
 
@@ -56,20 +56,14 @@ impl Platform {
         };
         let Some(coherence) = &self.coherence else {
             let table = table.lock();
-            return kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks());
+            return audit(&table, self.blob, self.me, &blocks());
         };
         coherence.with_pages_fixed(|held| {
             let table = table.lock();
             let mut blocks = blocks();
-            // The walk below checks the pages of the shared block.
+            // Of the shared block, those pages that are held.
             blocks.insert(coherence.index());
-            let mut result = kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks);
-            table.walk(&mut |leaf| {
-                if result.is_ok() && !held(&leaf) {
-                    result = Err(Violation::ForeignCached(leaf));
-                }
-            });
-            result
+            audit_held(&table, self.blob, self.me, &blocks, held)
         })
     }
 }
