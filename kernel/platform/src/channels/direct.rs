@@ -103,8 +103,16 @@ impl Channels {
             peers.wake_stopped(node, to, handoff);
             return called;
         }
-        debug_assert!(peers.are_served() && !handoff.has_thread(), "a program has sent, elsewhere");
+        debug_assert!(peers.are_served() && !handoff.has_thread(), "it was sent to a peer");
+        // A kernel that answers at once does not rest, and is not looked at.
+        let mut may_rest = true;
+        let mut is_late = |handoff: &mut Handoff<'_>| {
+            if core::mem::take(&mut may_rest) {
+                peers.wake_stopped(node, to, handoff);
+            }
+        };
         if call.fields.len() > BRIEF {
+            is_late(handoff);
             handoff.breathe();
         }
         let (mut taken, into) = (None, &mut *call.into);
@@ -113,13 +121,6 @@ impl Channels {
                 taken = self.take_front((peers, sent), (id, thread), into);
             }
             taken.is_some()
-        };
-        // A kernel that answers at once does not rest, and is not looked at.
-        let mut may_rest = true;
-        let mut is_late = |handoff: &mut Handoff<'_>| {
-            if core::mem::take(&mut may_rest) {
-                peers.wake_stopped(node, to, handoff);
-            }
         };
         let by = (id, thread);
         if !self.watch_for((node, peers), by, handoff, (&mut take, &mut is_late)) {
