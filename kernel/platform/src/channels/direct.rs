@@ -10,7 +10,7 @@ use super::contracts::permits_fields;
 use super::stream::{is_ours, of_words, split_plain, words_of};
 use super::{Channels, State};
 use crate::peers::{Peers, Sent, Take};
-use crate::watch::watch;
+use crate::watch::{Pause, watch};
 use arch::lock::Guard;
 use base::id::DomainId;
 use kernel_channel::wire::Plain;
@@ -106,13 +106,13 @@ impl Channels {
         debug_assert!(peers.are_served() && !handoff.has_thread(), "it was sent to a peer");
         // A kernel that answers at once does not rest, and is not looked at.
         let mut may_rest = true;
-        let mut is_late = |handoff: &mut Handoff<'_>| {
+        let mut pause = |handoff: &mut Handoff<'_>| {
             if core::mem::take(&mut may_rest) {
                 peers.wake_stopped(node, to, handoff);
             }
         };
         if call.fields.len() > BRIEF {
-            is_late(handoff);
+            pause(handoff);
             handoff.breathe();
         }
         let (mut taken, into) = (None, &mut *call.into);
@@ -123,8 +123,8 @@ impl Channels {
             taken.is_some()
         };
         let by = (id, thread);
-        if !self.watch_for((node, peers), by, handoff, (&mut take, &mut is_late)) {
-            is_late(handoff);
+        if !self.watch_for((node, peers), by, handoff, (&mut take, &mut pause)) {
+            pause(handoff);
             return None;
         }
         taken.or_else(|| Some(self.take_plain((thread, end), call, handoff)))
@@ -167,13 +167,13 @@ impl Channels {
     }
 
     /// Does so for a thread with a seat at an end whose peer is on another kernel. It may `take`
-    /// the message itself; `is_late` is called each time before other threads may run.
+    /// the message itself; `pause` is called each time before other threads may run.
     fn watch_for(
         &self,
         (node, peers): (&Node, &Peers),
         (id, thread): (EndId, u64),
         handoff: &mut Handoff<'_>,
-        (take, is_late): (Take<'_>, &mut dyn FnMut(&mut Handoff<'_>)),
+        (take, pause): (Take<'_>, Pause<'_>),
     ) -> bool {
         // This thread looks for itself.
         let wake = |woken: ThreadId| {
@@ -188,6 +188,6 @@ impl Channels {
             peers.execute(kernel, epoch, payload);
         };
         let is_over = || !self.state.lock().rest.seats.waits(id, thread);
-        watch((node, peers), handoff, (&mut hear, take, is_late), is_over)
+        watch((node, peers), handoff, (&mut hear, take, pause), is_over)
     }
 }
