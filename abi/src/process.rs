@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!   Spawn --> Waiting --Next--> Starting --Begun(0)--> Running --Ended--> Ended --Wait--> gone
-//!    (the caller waits)             |  Begun(error): Spawn returns it; no record remains
-//!                                   +--> its kernel died, or had to stop it: Ended
+//!    (the caller waits)         ^   |  Begun(error): Spawn returns it; no record remains
+//!   Spawn, HERE (does not wait) +   +--> its kernel died, or had to stop it: Ended
 //!
 //!   Running --Depart--> Waiting, at another kernel --Next--> Starting --Begun(0)--> Running there
 //!                          \--> Begun(error), or that kernel died: Running where it was
@@ -15,8 +15,9 @@
 //! | op | fields | bulk | reply |
 //! | --- | --- | --- | --- |
 //! | Spawn | kernel, parent, group (0: parent's), [`flag`], length | start data | `pid`, epoch |
+//! | Spawn, HERE | the same | its name | as [`News::Begin`]; epoch |
 //! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
-//! | Begun | pid, status: an error or 0; memory; quota, lowered | | |
+//! | Begun | pid, status: an error or 0; memory; quota, lowered | | group, [`signal`] in `status` |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
 //! | Account | pid, cpu, memory, messages | | |
 //! | Wait | parent, pid (as `waitpid`), NO_HANG | | `pid`, `kind`, `status`, cpu, memory |
@@ -49,8 +50,9 @@ codes! {
         Spawn = 1,
         /// Takes the next task of the calling kernel, waiting for one.
         Next = 2,
-        /// Reports that the kernel has started the process that [`Op::Next`] gave it, or has failed
-        /// to.
+        /// Reports that the kernel has started a process that [`Op::Next`] or its own [`Op::Spawn`]
+        /// gave it, or has failed to. Returns its group, and the signal that is to end it, if there
+        /// is one: the kernel may have fetched those tasks before it knew the process.
         Begun = 3,
         /// Reports the end of a process.
         Ended = 4,
@@ -207,6 +209,8 @@ pub mod flag {
     pub const KILLED: u16 = 1 << 3;
     /// Kill, Move: any process. Without it only the caller, its descendants and its group.
     pub const ANY_PROCESS: u16 = 1 << 4;
+    /// Spawn: the caller's kernel starts it, and knows its start data.
+    pub const HERE: u16 = 1 << 5;
 }
 
 /// Signals, WASI's numbers.

@@ -8,7 +8,7 @@
 //! It changes only within unpreempted work, and interrupt handlers start with 0 ([`HandlerScope`]),
 //! so it is not part of a thread's state.
 
-use crate::attend::percore::per_core;
+use crate::attend::percore::{per_core, word_per_core};
 
 struct State {
     depth: u32,
@@ -17,8 +17,8 @@ struct State {
 }
 
 per_core! { static STATE: State = State { depth: 0, wanted: false }; }
-// The current heap. Interrupt handlers leave it as it was.
-per_core! { static HEAP: usize = 0; }
+// The current heap.
+word_per_core! { static HEAP; }
 
 /// Disables preemption. Nests.
 #[inline]
@@ -54,16 +54,22 @@ pub fn postpone() -> bool {
 /// Returns the heap that this core allocates from.
 #[inline]
 pub fn heap() -> usize {
-    HEAP.with(|heap| *heap)
+    HEAP.get()
+}
+
+/// Returns true only if this core allocates from the kernel's own heap; seldom false then.
+#[inline]
+pub fn is_kernel_heap() -> bool {
+    // This may be the word of a core on which the caller was before it was preempted. 0 is right
+    // even then: work that can be preempted has no other heap.
+    HEAP.glance() == 0
 }
 
 /// Selects a heap, within unpreempted work. Returns the previous one, to be restored.
 #[inline]
 pub fn set_heap(heap: usize) -> usize {
     debug_assert!(is_held(), "a heap is selected within unpreempted work");
-    let before = HEAP.get_held();
-    HEAP.set_held(heap);
-    before
+    HEAP.set_held(heap)
 }
 
 /// Scope of an interrupt or fault handler: while it lives, this core allocates from the kernel's
@@ -78,7 +84,7 @@ impl HandlerScope {
     #[inline]
     pub fn new() -> HandlerScope {
         let order = crate::order::begin_order();
-        HandlerScope { heap: HEAP.with(core::mem::take), order }
+        HandlerScope { heap: HEAP.set_held(0), order }
     }
 }
 
@@ -90,7 +96,7 @@ impl Default for HandlerScope {
 
 impl Drop for HandlerScope {
     fn drop(&mut self) {
-        HEAP.with(|heap| *heap = self.heap);
+        HEAP.set_held(self.heap);
         crate::order::end_order(self.order);
     }
 }

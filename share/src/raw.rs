@@ -229,6 +229,11 @@ unsafe fn current(base: usize) -> Arena {
 /// This core's current heap: 0 for the kernel's own, otherwise the base of an arena.
 pub trait Current {
     fn heap() -> usize;
+    /// Returns true only if it is the kernel's own; may be false then, but seldom is.
+    #[inline]
+    fn is_kernel_heap() -> bool {
+        Self::heap() == 0
+    }
     /// Sets the heap and returns the previous one.
     fn set_heap(heap: usize) -> usize;
 }
@@ -253,12 +258,37 @@ impl<K, C> Routed<K, C> {
 }
 
 impl<K: GlobalAlloc, C> Routed<K, C> {
-    /// Frees memory while the arena at `base` is the current heap.
+    /// Allocates, most often from an arena.
     ///
     /// # Safety
-    /// It is; the memory was allocated here with `layout`, and is not used again.
+    /// That of [`GlobalAlloc::alloc`].
     #[inline(never)]
-    unsafe fn free_beside(&self, base: usize, memory: *mut u8, layout: Layout) {
+    unsafe fn allocate_beside(&self, layout: Layout) -> *mut u8
+    where
+        C: Current,
+    {
+        match C::heap() {
+            // SAFETY: the caller's promise.
+            0 => unsafe { self.kernel.alloc(layout) },
+            // SAFETY: a current heap is an arena's base.
+            base => unsafe { current(base) }.allocate(layout),
+        }
+    }
+
+    /// Frees, most often while an arena is the current heap.
+    ///
+    /// # Safety
+    /// That of [`GlobalAlloc::dealloc`].
+    #[inline(never)]
+    unsafe fn free_beside(&self, memory: *mut u8, layout: Layout)
+    where
+        C: Current,
+    {
+        let base = C::heap();
+        if base == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.kernel.dealloc(memory, layout) };
+        }
         // SAFETY: a current heap is an arena's base.
         let arena = unsafe { current(base) };
         match NonNull::new(memory) {
@@ -276,21 +306,21 @@ impl<K: GlobalAlloc, C> Routed<K, C> {
 unsafe impl<K: GlobalAlloc, C: Current> GlobalAlloc for Routed<K, C> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match C::heap() {
+        match C::is_kernel_heap() {
             // SAFETY: the caller's promise.
-            0 => unsafe { self.kernel.alloc(layout) },
-            // SAFETY: a current heap is an arena's base.
-            base => unsafe { current(base) }.allocate(layout),
+            true => unsafe { self.kernel.alloc(layout) },
+            // SAFETY: the caller's promise.
+            false => unsafe { self.allocate_beside(layout) },
         }
     }
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        match C::heap() {
+        match C::is_kernel_heap() {
             // SAFETY: the caller's promise.
-            0 => unsafe { self.kernel.dealloc(memory, layout) },
-            // SAFETY: a current heap is an arena's base; the caller's promise.
-            base => unsafe { self.free_beside(base, memory, layout) },
+            true => unsafe { self.kernel.dealloc(memory, layout) },
+            // SAFETY: the caller's promise.
+            false => unsafe { self.free_beside(memory, layout) },
         }
     }
 

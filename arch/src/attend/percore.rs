@@ -12,6 +12,42 @@ mod imp {
 
     use crate::cpu;
 
+    /// A word of each core, which interrupt handlers leave as it was.
+    pub(crate) struct Words(pub(crate) [AtomicUsize; MAX_CORES]);
+
+    impl Words {
+        #[inline]
+        fn own(&self) -> &AtomicUsize {
+            &self.0[cpu::core().index() % MAX_CORES]
+        }
+
+        /// Returns this core's word; if the caller is preempted meanwhile, perhaps that of the core
+        /// on which it was.
+        #[inline]
+        pub(crate) fn glance(&self) -> usize {
+            self.own().load(Ordering::Relaxed)
+        }
+
+        /// Returns this core's word.
+        #[cold]
+        #[inline(never)]
+        pub(crate) fn get(&self) -> usize {
+            let on = cpu::irqs_off();
+            let word = self.glance();
+            cpu::irqs_restore(on);
+            word
+        }
+
+        /// Sets this core's word, for a caller that is not preempted. Returns the previous one.
+        #[inline]
+        pub(crate) fn set_held(&self, word: usize) -> usize {
+            let own = self.own();
+            let before = own.load(Ordering::Relaxed);
+            own.store(word, Ordering::Relaxed);
+            before
+        }
+    }
+
     pub(crate) struct PerCore<T>(pub(crate) [Slot<T>; MAX_CORES]);
 
     pub(crate) struct Slot<T>(pub(crate) UnsafeCell<T>);
@@ -90,19 +126,43 @@ mod imp {
                 );
         };
     }
+    macro_rules! word_per_core {
+        (static $name:ident;) => {
+            static $name: $crate::attend::percore::Words = $crate::attend::percore::Words(
+                [const { core::sync::atomic::AtomicUsize::new(0) }; abi::boot::MAX_CORES],
+            );
+        };
+    }
     macro_rules! hook {
         (static $name:ident: $type:ty;) => {
             static $name: $crate::attend::percore::Hook<$type> =
                 $crate::attend::percore::Hook::new();
         };
     }
-    pub(crate) use {hook, per_core};
+    pub(crate) use {hook, per_core, word_per_core};
 }
 
 #[cfg(not(target_os = "none"))]
 mod imp {
     use std::cell::{Cell, RefCell};
     use std::thread::LocalKey;
+
+    /// A word of each thread.
+    pub(crate) struct Words(pub(crate) &'static LocalKey<Cell<usize>>);
+
+    impl Words {
+        #[inline(never)]
+        pub(crate) fn glance(&self) -> usize {
+            self.0.get()
+        }
+        pub(crate) fn get(&self) -> usize {
+            self.glance()
+        }
+        #[inline(never)]
+        pub(crate) fn set_held(&self, word: usize) -> usize {
+            self.0.replace(word)
+        }
+    }
 
     pub(crate) struct PerCore<T: 'static>(pub(crate) &'static LocalKey<RefCell<T>>);
 
@@ -150,6 +210,15 @@ mod imp {
             };
         };
     }
+    macro_rules! word_per_core {
+        (static $name:ident;) => {
+            static $name: $crate::attend::percore::Words = {
+    std::thread_local!(static LOCAL: std::cell::Cell<usize> =
+                    const { std::cell::Cell::new(0) });
+                $crate::attend::percore::Words(&LOCAL)
+            };
+        };
+    }
     macro_rules! hook {
         (static $name:ident: $type:ty;) => {
             static $name: $crate::attend::percore::Hook<$type> = {
@@ -159,12 +228,12 @@ mod imp {
             };
         };
     }
-    pub(crate) use {hook, per_core};
+    pub(crate) use {hook, per_core, word_per_core};
 }
 
 #[cfg(target_os = "none")]
 pub(crate) use imp::Slot;
-pub(crate) use imp::{Hook, PerCore, hook, per_core};
+pub(crate) use imp::{Hook, PerCore, Words, hook, per_core, word_per_core};
 
 impl<T: Copy> PerCore<T> {
     /// Runs `work` with another value, for a caller as [`PerCore::set_held`]'s. What `work` changes

@@ -25,7 +25,7 @@ use input::{Deed, Input};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_process::{
-    Bytes, FUNCTIONS, Function, GuestMemory, Installed, Object, Process, SCRATCH, SharedMemory,
+    Bytes, FUNCTIONS, Function, GuestMemory, Installed, Object, Process, Scratch, SharedMemory,
     Stop,
 };
 use std::cell::RefCell;
@@ -34,8 +34,10 @@ use world::World;
 
 /// Bytes of the program's memory.
 pub const MEMORY: usize = 1 << 16;
+/// Most descriptors of a process.
+pub const DESCRIPTORS: u32 = 24;
 /// Its manifest.
-pub const INSTALLED: Installed = Installed { descriptors: 24, folders: true, signals: false };
+pub const INSTALLED: Installed = Installed { folders: true, signals: false };
 /// Maximum number of bytes used.
 const LONGEST: usize = 1 << 16;
 
@@ -117,7 +119,7 @@ fn outcomes() -> Vec<(u32, &'static str)> {
 impl Session {
     fn new(restricted: bool, shared: bool) -> Session {
         let mut world = World::new();
-        let mut process = Process::new(INSTALLED.descriptors).unwrap();
+        let mut process = Process::new(DESCRIPTORS).unwrap();
         process.add_arguments(b"it\0-v\0").unwrap();
         process.add_environment(b"A=b\0").unwrap();
         for (number, handle) in (0..).zip(world.streams()) {
@@ -168,7 +170,7 @@ impl Session {
 
     /// Calls a function with the memory, or with one that threads share.
     fn enter(&mut self, function: &Function, numbers: &[u64]) -> Result<u16, Stop> {
-        let mut scratch = [0; SCRATCH];
+        let mut scratch = Scratch::default();
         let Session { process, memory, world, .. } = self;
         if !self.shared {
             let mut memory = GuestMemory::new(Bytes::Own(memory), &mut scratch);

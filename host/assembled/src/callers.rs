@@ -395,9 +395,9 @@ impl Caller {
             beginning: &start,
             ..Spawn::default()
         };
-        let ended = processes::with_table(&self.session, self.index, |client| {
-            let pid = client.spawn(spawn)?;
-            client.wait(0, i32::try_from(pid).map_err(|_| ProcessErrno::Inval)?)
+        let ended = self.start(spawn).and_then(|pid| {
+            let pid = i32::try_from(pid).map_err(|_| ProcessErrno::Inval)?;
+            processes::with_table(&self.session, self.index, |client| client.wait(0, pid))
         });
         let (epoch, state) = kernel.soc.state(DomainId(home));
         let excused = self.has_lost(PROCESSES)

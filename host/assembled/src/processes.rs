@@ -1,7 +1,7 @@
 //! Processes without programs. As in a kernel on a board, one thread takes the tasks of the process
-//! table, each process has a thread of its own, and a table that has lost its state gets a report
-//! of what runs here. A process sleeps for a moment, or ends at once, with the status that its
-//! start data demand.
+//! table, other threads start processes here themselves, each process has a thread of its own, and
+//! a table that has lost its state gets a report of what runs here. A process sleeps for a moment,
+//! or ends at once, with the status that its start data demand.
 //!
 //! Every request to the table goes into the history.
 
@@ -15,7 +15,8 @@ use kernel_msg::Level;
 use kernel_services::kernel::{self, Kernel};
 use kernel_services::services::ServiceFailure;
 use kernel_services::session::Session;
-use processes::client::{Account, Client, News, Running};
+use processes::client::{Account, Client, Missed, News, Running, Spawn};
+use processes::name;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -47,7 +48,7 @@ type Places = [Option<Arc<Process>>; MOST];
 /// The processes of this kernel. Nothing is allocated or freed under the lock: that could be a
 /// step, at which another thread may run.
 static LIVING: Mutex<Places> = Mutex::new([const { None }; MOST]);
-/// Ends that are being reported.
+/// Starts and ends that are being reported.
 static REPORTS: AtomicU32 = AtomicU32::new(0);
 /// Processes that have begun here. Each is a caller of its own, which makes one call at a time.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
@@ -108,18 +109,8 @@ pub fn serve(_: usize) {
     loop {
         match with_table(&session, SERVER, |client| client.next(&mut room)) {
             Ok(News::Begin { pid, parent, group, quota, bytes, .. }) => {
-                let status = room[..bytes].first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
-                let group = AtomicU32::new(group);
-                let (stop, ended) = (AtomicU32::new(0), OnceLock::new());
-                let process = Process { pid, parent, group, quota, status, stop, ended };
-                let process = Some(Arc::new(process));
-                let free = living(|all| {
-                    all.iter_mut().find(|place| place.is_none()).map(|place| *place = process)
-                });
-                assert!(free.is_some(), "more than {MOST} processes");
-                if kernel.spawn("process", None, live, pid as usize).is_err() {
-                    panic!("no memory for the thread of a process");
-                }
+                let status = status_of(&room[..bytes]);
+                begin(kernel, (pid, parent, group), quota, status);
                 // As long as it takes to start one.
                 if status % 4 == 3 {
                     pause(kernel, LONGEST);
@@ -143,6 +134,36 @@ pub fn serve(_: usize) {
     }
 }
 
+/// Starts a process here that a caller of this kernel spawns.
+pub fn start_here(session: &Session, thread: u32, spawn: Spawn<'_>) -> Result<u32, Errno> {
+    let name = name::padded(b"here");
+    let started = with_table(session, thread, |client| client.spawn_here(spawn, name))?;
+    let ids = (started.pid, spawn.parent, started.group);
+    begin(session.kernel, ids, started.quota, status_of(spawn.beginning));
+    Ok(started.pid)
+}
+
+/// Returns the status that start data demand.
+fn status_of(beginning: &[u8]) -> u32 {
+    beginning.first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+fn begin(
+    kernel: &'static Kernel,
+    (pid, parent, group): (u32, u32, u32),
+    quota: Quota,
+    status: u32,
+) {
+    let (group, stop, ended) = (AtomicU32::new(group), AtomicU32::new(0), OnceLock::new());
+    let process = Some(Arc::new(Process { pid, parent, group, quota, status, stop, ended }));
+    let free =
+        living(|all| all.iter_mut().find(|place| place.is_none()).map(|place| *place = process));
+    assert!(free.is_some(), "more than {MOST} processes");
+    if kernel.spawn("process", None, live, pid as usize).is_err() {
+        panic!("no memory for the thread of a process");
+    }
+}
+
 /// Sleeps for a random time.
 fn pause(kernel: &Kernel, most: u64) {
     kernel.scheduler.sleep_until(arch::time::soc_time() + control().below(most));
@@ -155,17 +176,7 @@ fn name_all(session: &Session) {
     }
     let all: Places = living(|all| all.clone());
     for process in all.into_iter().flatten() {
-        let running = Running {
-            pid: process.pid,
-            parent: process.parent,
-            group: process.group.load(Relaxed),
-            kernel: session.kernel.me.0.into(),
-            flags: if process.parent == 0 { flag::WATCHED } else { 0 },
-            quota: process.quota,
-            ..Running::default()
-        };
-        // A refusal is in the history.
-        let _ = with_table(session, SERVER, |client| client.adopt(running));
+        name_one(session, SERVER, &process);
         // It may have been reported before the table knew the process.
         if let Some(&(end, status)) = process.ended.get() {
             let _ = with_table(session, SERVER, |client| {
@@ -175,14 +186,39 @@ fn name_all(session: &Session) {
     }
 }
 
+fn name_one(session: &Session, thread: u32, process: &Process) {
+    let running = Running {
+        pid: process.pid,
+        parent: process.parent,
+        group: process.group.load(Relaxed),
+        kernel: session.kernel.me.0.into(),
+        flags: if process.parent == 0 { flag::WATCHED } else { 0 },
+        quota: process.quota,
+        ..Running::default()
+    };
+    // A refusal is in the history.
+    let _ = with_table(session, thread, |client| client.adopt(running));
+}
+
 /// The body of a process's thread.
 fn live(pid: usize) {
     let Some(kernel) = kernel::get() else { return };
     let Some(process) = find(pid as u32) else { return };
     let session = Session::at(kernel, Level(0));
     let thread = SERVER + 1 + BEGUN.fetch_add(1, Relaxed) % (history::THREADS - SERVER - 1);
-    let _ =
+    REPORTS.fetch_add(1, Relaxed);
+    let begun =
         with_table(&session, thread, |client| client.begun(process.pid, process.quota, Ok(4096)));
+    match begun {
+        Ok(Missed { group, stop }) => {
+            process.group.store(group, Relaxed);
+            process.stop.fetch_max(stop.unwrap_or(0).into(), Relaxed);
+        }
+        // It has lost its state before this kernel knew the process.
+        Err(Errno::Srch) => name_one(&session, thread, &process),
+        Err(_) => {}
+    }
+    REPORTS.fetch_sub(1, Relaxed);
     if process.status % 2 == 1 {
         pause(kernel, LONGEST);
     }

@@ -26,6 +26,8 @@ pub enum Count {
     Sockets,
     Calls,
     Processes,
+    /// Processes that a kernel has started without a task.
+    Here,
     PagesFilled,
     /// Blocks that left the balloons' common pool, or returned to it, as each kernel's first caller
     /// sees.
@@ -63,6 +65,7 @@ const NAMES: [&str; COUNTS] = [
     "sockets",
     "calls",
     "processes",
+    "started here",
     "pages filled",
     "blocks moved",
     "talks",

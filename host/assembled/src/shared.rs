@@ -10,7 +10,7 @@ use crate::report::Count;
 use crate::turn::control;
 use ::processes::client::Spawn;
 use abi::fs::{Errno, Reply, Request, flag};
-use abi::process::{flag as process_flag, signal};
+use abi::process::{Errno as ProcessErrno, flag as process_flag, signal};
 use fs::client::Client;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -121,6 +121,16 @@ impl Caller {
         }
     }
 
+    /// Starts a process. On this kernel, its thread for tasks need not know.
+    pub fn start(&mut self, spawn: Spawn<'_>) -> Result<u32, ProcessErrno> {
+        let is_here = spawn.kernel == u16::from(self.kernel().me.0);
+        if is_here && self.random.chance(1, 2) {
+            let started = processes::start_here(&self.session, self.index, spawn);
+            return started.inspect(|_| count(Count::Here));
+        }
+        with_table(&self.session, self.index, |client| client.spawn(spawn))
+    }
+
     /// Starts, signals, lists and waits for processes of this and of other callers.
     fn shared_processes(&mut self) {
         let kernel = self.random.below(self.kernel().blob.domains().len() as u64) as u16;
@@ -132,8 +142,9 @@ impl Caller {
         let group = process_flag::NEW_GROUP * self.random.below(2) as u16;
         let flags = watched | group;
         let signal = [signal::NONE, signal::TERM, signal::KILL][self.random.below(3) as usize];
+        let spawn = Spawn { kernel, parent, flags, beginning: &start, group: 0 };
+        let Ok(pid) = self.start(spawn) else { return };
         let _ = with_table(&self.session, self.index, |client| {
-            let pid = client.spawn(Spawn { kernel, parent, flags, beginning: &start, group: 0 })?;
             let number = i32::try_from(pid).unwrap_or(0);
             client.list_some(0, LISTED)?;
             let target = if group != 0 { -number } else { number };

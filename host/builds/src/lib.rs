@@ -14,6 +14,7 @@
 
 pub mod apps;
 pub mod building;
+pub mod calls;
 pub mod compiler;
 pub mod image;
 pub mod kernels;

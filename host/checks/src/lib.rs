@@ -12,7 +12,6 @@
 //! skipped silently.
 
 mod bans;
-mod calls;
 mod cycles;
 mod imports;
 mod law;

@@ -7,9 +7,9 @@
 //! file names but the kernel does not contain is a finding too, so the check cannot pass vacuously.
 
 use super::Verdict;
-use super::calls::{Edge, calls};
 use anyhow::Context;
 use board::Isa;
+use builds::calls::{Edge, calls};
 use builds::image::{self, Code};
 use builds::kernels::{self, Profile};
 use serde::Deserialize;

@@ -15,12 +15,13 @@
 //!   (`Adopt`) before it takes its next task, and reports the end of one that ends meanwhile.
 //!
 //! A Spawn takes effect twice: when the process is requested, and when its outcome is known; see
-//! [`split`]. Limits, accounts and names are not compared, nor the order of two tasks of which one
-//! is not the start of a process. A caller names only processes that a Spawn or a Next has
-//! returned.
+//! [`split`]. One of a process that the caller's kernel starts itself takes effect once. If its
+//! caller gets no reply, the process is withdrawn later. Limits, accounts and names are not
+//! compared, nor the order of two tasks of which one is not the start of a process. A caller names
+//! only processes that a Spawn or a Next has returned.
 
 use crate::check::{Call, Spec};
-use abi::process::{End, Errno, Listed, News, Op, Reply, Request, State, signal};
+use abi::process::{End, Errno, Listed, News, Op, Reply, Request, State, flag, signal};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod rules;
@@ -37,6 +38,8 @@ pub enum Ask {
     Next { caller: u32, life: Life, is_settled: bool },
     /// The outcome of the Spawn that this caller is making.
     Started { caller: u32 },
+    /// The process of a Spawn without a reply is not started.
+    Withdrawn { caller: u32 },
     /// This life waits for a process of the system.
     Watches { life: Life, pid: u32 },
     /// The table learns that this life has ended.
@@ -64,7 +67,15 @@ pub fn split(history: &mut Vec<Call<Ask, Got>>) {
         let second = match Op::from_code(request.op) {
             Some(Op::Spawn) => {
                 *caller = number;
-                Call { ask: Ask::Started { caller: number }, ..call.clone() }
+                match (is_here(request), call.reply.is_some()) {
+                    (false, _) => Call { ask: Ask::Started { caller: number }, ..call.clone() },
+                    (true, true) => continue,
+                    (true, false) => {
+                        let ask = Ask::Withdrawn { caller: number };
+                        outcomes.push(Call { ask, who: call.who | SECOND, ..call.clone() });
+                        continue;
+                    }
+                }
             }
             Some(Op::Wait) if request.parent == 0 => {
                 Call { ask: Ask::Watches { life, pid }, reply: None, ..call.clone() }
@@ -76,6 +87,10 @@ pub fn split(history: &mut Vec<Call<Ask, Got>>) {
         }
     }
     history.append(&mut outcomes);
+}
+
+fn is_here(request: &Request) -> bool {
+    request.flags & flag::HERE != 0
 }
 
 /// Marks the caller of a second effect: both may take effect at any time of the call.
@@ -98,8 +113,10 @@ struct Process {
     /// A signal, and a new group, that its kernel has not fetched.
     stop: Option<u16>,
     is_regrouped: bool,
-    /// It has been signalled, so it may not start processes.
-    is_doomed: bool,
+    /// The signal that ends it. It may not start processes.
+    doom: Option<u16>,
+    /// Its kernel starts it itself, and may not know its number yet.
+    is_here: bool,
     end: Option<(End, u32)>,
 }
 
@@ -128,6 +145,8 @@ pub struct Table {
     told: BTreeMap<u32, u32>,
     /// Processes that ran when the table lost its state, and that their kernels must name.
     unnamed: BTreeMap<u32, Life>,
+    /// The same of those that their kernels were starting themselves: only when they have begun.
+    unnamed_here: BTreeMap<u32, Life>,
     /// Processes whose end was reported when the table did not know them.
     over: BTreeSet<u32>,
 }
@@ -152,6 +171,7 @@ impl Spec for Processes {
                 behind.next(caller, life, is_settled, got)?;
             }
             Ask::Started { caller } => behind.started(caller, got?.reply)?,
+            Ask::Withdrawn { caller } => behind.withdrawn(caller)?,
             Ask::Watches { life, pid } => {
                 behind.lives(life)?;
                 behind.watched(life, pid).ok()?;
@@ -210,11 +230,15 @@ impl Table {
         self.outcomes.values_mut().for_each(|outcome| *outcome = Some(Errno::Restarted));
         let all = std::mem::take(&mut self.processes);
         for (pid, process) in all {
-            if let Some(caller) = process.asker {
+            if let Some(caller) = process.asker.filter(|_| !process.is_here) {
                 self.outcomes.insert(caller, Some(Errno::Restarted));
             }
             if runs(&process) && pid < UNKNOWN {
-                self.unnamed.insert(pid, process.life);
+                let unnamed = match process.is_here {
+                    true => &mut self.unnamed_here,
+                    false => &mut self.unnamed,
+                };
+                unnamed.insert(pid, process.life);
             }
         }
         self.order.clear();
@@ -328,7 +352,8 @@ impl Table {
     /// has yet to name.
     fn is_used(&self, pid: u32) -> bool {
         let names = |p: &Process| p.group == pid || p.parent == pid;
-        let is_process = self.processes.contains_key(&pid) || self.unnamed.contains_key(&pid);
+        let is_unnamed = [&self.unnamed, &self.unnamed_here].iter().any(|it| it.contains_key(&pid));
+        let is_process = self.processes.contains_key(&pid) || is_unnamed;
         is_process || self.processes.values().any(names)
     }
 

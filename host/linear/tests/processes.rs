@@ -2,12 +2,15 @@
 //! again, and the table loses its state. What all callers saw has an order, and broken tables and
 //! kernels are found.
 
+#[path = "processes/broken.rs"]
+mod broken;
 #[path = "processes/play.rs"]
 mod play;
 
+use broken::Broken;
 use linear::processes::{Processes, Table, split};
 use linear::{Failure, check};
-use play::{Broken, History, Play};
+use play::{History, Play};
 
 const STEPS: u64 = 400_000;
 /// Seeds of a daily and of a nightly run.
@@ -41,7 +44,7 @@ fn all_have_an_order(seeds: std::ops::Range<u64>) {
     println!("{done:?}");
     assert!(lost as u64 > count && too_much * 20 < count, "{lost} lost, {too_much} too long");
     let often = |what: &&str| done.get(*what).is_some_and(|times| *times >= count / 5);
-    let all = ["Spawn", "Wait", "Kill", "Group", "List", "Adopt", "Died", "Restarted"];
+    let all = ["Spawn", "Here", "Wait", "Kill", "Group", "List", "Adopt", "Died", "Restarted"];
     assert!(all.iter().all(often), "{done:?}");
 }
 
@@ -63,7 +66,7 @@ fn each_mistake_is_found() {
             let mut history = Play::new(*seed, Some(broken)).run(&mut Default::default());
             matches!(judge(&mut history), Err(Failure::Violation { .. }))
         };
-        let seeds: Vec<u64> = (0..200).filter(found).take(3).collect();
+        let seeds: Vec<u64> = (0..400).filter(found).take(3).collect();
         println!("{broken:?}: found by seeds {seeds:?}");
         assert_eq!(seeds.len(), 3, "{broken:?}: found by {seeds:?} only");
     }

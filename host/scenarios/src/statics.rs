@@ -5,12 +5,14 @@
 //! is the address of the first byte of a named function or static in some kernel's image; vtables
 //! and literals have no names (docs/design/shadowable.md). Old addresses on stacks are copied as
 //! padding, with their first bytes overwritten. So addresses inside of an item do not count, and
-//! none whose first byte is 0: a `false` may have been written over it.
+//! none whose first byte is 0: a `false` may have been written over it. Nor do those of functions
+//! that are only called: no value can hold one, but an interrupt at the first instruction leaves it
+//! on a stack.
 
 use super::{Failure, Rig};
 use abi::boot::{BLOCK, VA_OFFSET};
 use board::{Board, Kind};
-use builds::image;
+use builds::{calls, image};
 use rustc_demangle::demangle;
 use std::os::unix::fs::FileExt;
 
@@ -56,9 +58,14 @@ fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
         let wrong = |why: String| Failure::Wrong(format!("{}: {why}", built.kernel.display()));
         let elf = std::fs::read(&built.kernel).map_err(|e| wrong(e.to_string()))?;
         let places = image::named(&elf).map_err(|e| wrong(e.to_string()))?;
+        let code = image::code(&elf).map_err(|e| wrong(e.to_string()))?;
+        let taken = calls::taken(built.isa, &code);
+        let is_called = |at| code.functions.binary_search_by_key(&at, |it| it.start).is_ok();
         let base = VA_OFFSET.wrapping_add(domain.image.base);
         let places = places.into_iter().map(|(at, name)| (at, format!("{:#}", demangle(&name))));
-        let counted = places.filter(|(_, name)| !is_out_of_reach(name));
+        let counted = places
+            .filter(|(at, _)| taken.contains(at) || !is_called(*at))
+            .filter(|(_, name)| !is_out_of_reach(name));
         all.extend(counted.map(|(at, name)| {
             let name = format!("{}'s {name}", domain.name);
             Static { start: base + at, name }

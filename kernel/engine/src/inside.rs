@@ -5,9 +5,8 @@ use crate::region::Region;
 use crate::slots::COUNT;
 use crate::unwound::Moving;
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use kernel_process::{Bytes, GuestMemory, Process, SCRATCH, Stop, System};
+use kernel_process::{Bytes, GuestMemory, Process, Scratch, Stop, System};
 use wasmtime::{Memory, ResourceLimiter, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +23,7 @@ pub struct Inside<G> {
     pub memory: Option<Memory>,
     /// The memory that the threads of the program share.
     pub region: Option<Arc<Region>>,
-    /// For what cannot be used in place.
-    pub scratch: Box<[u8; SCRATCH]>,
+    pub scratch: Scratch,
     pub limits: Limits,
     /// Bytes of this thread's tables, which are in the kernel's heap.
     pub tables: u64,

@@ -21,11 +21,9 @@ use crate::stopped::Stopped;
 use crate::unwound::Moving;
 use abi::process::signal;
 use abi::program::trap;
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use kernel_process::{Process, SCRATCH, Stop};
+use kernel_process::{Process, Scratch, Stop};
 use wasmtime::{Func, Instance, MemoryType, Store, Trap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,13 +122,12 @@ impl<G: Guest> Engine<G> {
         (process, guest, limits, region): (Arc<Process>, G, Limits, Option<Arc<Region>>),
         work: impl FnOnce(&mut Store<Inside<G>>, &Instance) -> wasmtime::Result<()>,
     ) -> Ran<G> {
-        let Some(scratch) = scratch() else { return Ran { end: no_room(), guest } };
         let inside = Inside {
             process,
             guest,
             memory: None,
             region,
-            scratch,
+            scratch: Scratch::default(),
             limits,
             tables: 0,
             moving: program.is_movable().then(Moving::default),
@@ -173,13 +170,6 @@ fn attached<G: Guest>(
     let done = work(store);
     region.detach(attached);
     done
-}
-
-fn scratch() -> Option<Box<[u8; SCRATCH]>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(SCRATCH).ok()?;
-    bytes.resize(SCRATCH, 0);
-    bytes.into_boxed_slice().try_into().ok()
 }
 
 fn no_room() -> End {

@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::num::NonZeroUsize;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 
 use arch::lock::Once;
 use base::port::Frames;
@@ -29,24 +29,37 @@ impl KernelHeap {
         let _ = self.frames.set(frames);
     }
 
-    /// Allocates without the objects that this core keeps. Returns the address, or 0.
-    #[inline(never)]
-    fn allocate_directly(&self, frames: &dyn Frames, layout: Layout) -> usize {
-        self.heap.allocate(frames, layout).map_or(0, NonZeroUsize::get)
-    }
-
-    /// Allocates after the objects that this core keeps have been freed.
+    /// Allocates what this core does not keep. Returns 0 without memory.
     #[cold]
     #[inline(never)]
-    fn allocate_again(&self, frames: &dyn Frames, layout: Layout) -> *mut u8 {
-        self.flush_core();
-        self.allocate_directly(frames, layout) as *mut u8
+    fn allocate_from_heap(&self, layout: Layout) -> usize {
+        let Some(&frames) = self.frames.get() else { return 0 };
+        let directly = || self.heap.allocate(frames, layout);
+        let found = match backing(layout) {
+            Backing::Class(class) => self.magazines.refill_and_take(&self.heap, frames, class),
+            _ => directly(),
+        };
+        found
+            .or_else(|| {
+                self.flush_core();
+                directly()
+            })
+            .map_or(0, NonZeroUsize::get)
     }
 
-    /// Frees to the heap itself.
+    /// Frees what this core does not keep.
+    #[cold]
     #[inline(never)]
-    fn free_directly(&self, frames: &dyn Frames, memory: NonNull<u8>, layout: Layout) {
-        self.heap.free(frames, memory.addr(), layout);
+    fn free_to_heap(&self, memory: *mut u8, layout: Layout) {
+        let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) else {
+            return;
+        };
+        match backing(layout) {
+            Backing::Class(class) => {
+                self.magazines.empty_and_give(&self.heap, frames, class, memory.addr().get());
+            }
+            _ => self.heap.free(frames, memory.addr(), layout),
+        }
     }
 
     /// Frees the objects that this core keeps, so that their slabs can be freed too.
@@ -72,24 +85,24 @@ impl Default for KernelHeap {
 // the layout, and no byte twice before it is freed; it only unwinds if an invariant is broken.
 // Layouts of `dealloc` and `realloc` are the allocation's, by the trait's contract.
 unsafe impl GlobalAlloc for KernelHeap {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(&frames) = self.frames.get() else { return null_mut() };
-        let memory = match backing(layout) {
-            Backing::Class(class) => self.magazines.take(&self.heap, frames, class),
-            _ => self.allocate_directly(frames, layout),
+        let kept = match backing(layout) {
+            Backing::Class(class) => self.magazines.take(class),
+            _ => 0,
         };
-        if memory != 0 { memory as *mut u8 } else { self.allocate_again(frames, layout) }
+        let memory = if kept != 0 { kept } else { self.allocate_from_heap(layout) };
+        memory as *mut u8
     }
 
+    #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) else {
-            return;
+        let is_kept = match backing(layout) {
+            Backing::Class(class) => self.magazines.give(class, memory.addr()),
+            _ => false,
         };
-        match backing(layout) {
-            Backing::Class(class) => {
-                self.magazines.give(&self.heap, frames, class, memory.addr().get());
-            }
-            _ => self.free_directly(frames, memory, layout),
+        if !is_kept {
+            self.free_to_heap(memory, layout);
         }
     }
 

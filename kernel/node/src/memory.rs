@@ -20,6 +20,10 @@ impl Current for CoreHeap {
         arch::hold::heap()
     }
     #[inline]
+    fn is_kernel_heap() -> bool {
+        arch::hold::is_kernel_heap()
+    }
+    #[inline]
     fn set_heap(heap: usize) -> usize {
         arch::hold::set_heap(heap)
     }

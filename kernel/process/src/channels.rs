@@ -114,7 +114,7 @@ impl Process {
         }
         self.send_window(memory, system, &message, |memory, system, block| {
             let GuestMemory { bytes: program, scratch } = memory;
-            let bytes = load_fields(program, *scratch, message.bytes)?;
+            let bytes = load_fields(program, scratch.room()?, message.bytes)?;
             Ok(self.send_with(system, end, &message, (bytes, block))?)
         })
     }
@@ -128,7 +128,7 @@ impl Process {
     ) -> Done {
         let GuestMemory { bytes: program, scratch } = memory;
         // First the fields: they may be in the pages of the block.
-        let bytes = load_fields(program, *scratch, message.bytes)?;
+        let bytes = load_fields(program, scratch.room()?, message.bytes)?;
         let mut block = blocks::load(program, system, end, (message, &[]))?;
         let sent = self.send_with(system, end, message, (bytes, &mut block));
         blocks::unload(program, block, message.block);
@@ -209,7 +209,8 @@ impl Process {
     ) -> Done {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
         if let Bytes::Own(program) = program {
-            let called = self.call_plain((program, scratch), system, (fd, message, reply))?;
+            let called =
+                self.call_plain((program, scratch.room()?), system, (fd, message, reply))?;
             if called != Called::Refused {
                 return self.end_call(memory, system, (fd, reply), called);
             }
@@ -229,7 +230,8 @@ impl Process {
     ) -> Done {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
         if let Bytes::Own(program) = program {
-            let called = self.call_paged((program, scratch), system, (fd, message, reply))?;
+            let called =
+                self.call_paged((program, scratch.room()?), system, (fd, message, reply))?;
             if called != Called::Refused {
                 return self.end_call(memory, system, (fd, reply), called);
             }

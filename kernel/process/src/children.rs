@@ -227,7 +227,8 @@ impl Process {
         inherited: &'a [(InheritedFile, Block<'_>)],
     ) -> Result<Vec<PassedFile<'a>>, Errno> {
         let mut files = Vec::new();
-        files.try_reserve_exact(BEGIN_RECORDS).map_err(|_| Errno::NOMEM)?;
+        let most = (1 + inherited.len() + self.table.preopens()).min(BEGIN_RECORDS);
+        files.try_reserve_exact(most).map_err(|_| Errno::NOMEM)?;
         files.push(given(&self.table, what.directory, BEGIN_DIRECTORY, &[])?);
         for (file, name) in inherited {
             files.push(given(&self.table, file.descriptor, file.becomes, name)?);
@@ -237,7 +238,7 @@ impl Process {
                 (file.object, file.rights) == (own.object, own.rights)
                     && file.inheriting == own.inheriting
             };
-            if files.len() < BEGIN_RECORDS && !files.iter().any(is_same) {
+            if files.len() < most && !files.iter().any(is_same) {
                 files.push(PassedFile {
                     object: own.object,
                     rights: own.rights,

@@ -72,7 +72,7 @@ mod windows;
 pub use authority::Authority;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
-pub use memory::{Bytes, GuestMemory, SCRATCH, SharedMemory};
+pub use memory::{Bytes, GuestMemory, SCRATCH, Scratch, SharedMemory};
 pub use object::Object;
 pub use process::{Installed, Process};
 pub use system::{System, Wait, moved};

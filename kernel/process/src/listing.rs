@@ -71,7 +71,7 @@ impl Process {
                 })?
             } else {
                 let GuestMemory { bytes, scratch } = memory;
-                let room = scratch.get_mut(..ENTRY as usize).ok_or(Errno::IO)?;
+                let room = scratch.room()?.get_mut(..ENTRY as usize).ok_or(Errno::IO)?;
                 let (length, more) = list(system, handle, cookie, room)?;
                 next = more;
                 let fits = length.min(rest as usize);

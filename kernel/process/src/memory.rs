@@ -14,12 +14,43 @@
 use crate::errno::{Errno, Halt};
 use abi::fs::STEP;
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Size of the buffer for two paths, or for gathered data. A pipe transfers this much atomically.
 pub const SCRATCH: usize = 4096;
+
+/// A thread's buffer for what cannot be used in place. Few programs need it, so it is allocated
+/// when it is first used.
+#[derive(Default)]
+pub struct Scratch(Option<Box<[u8; SCRATCH]>>);
+
+impl Scratch {
+    /// Returns the buffer, with anything in it; [`Errno::NOMEM`] if it cannot be allocated.
+    #[inline]
+    pub(crate) fn room(&mut self) -> Result<&mut [u8; SCRATCH], Errno> {
+        if self.0.is_none() {
+            self.allocate()?;
+        }
+        self.0.as_deref_mut().ok_or(Errno::NOMEM)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate(&mut self) -> Result<(), Errno> {
+        let bytes = buffer(SCRATCH)?.into_boxed_slice();
+        self.0 = Some(bytes.try_into().map_err(|_| Errno::NOMEM)?);
+        Ok(())
+    }
+}
+
+impl From<Box<[u8; SCRATCH]>> for Scratch {
+    fn from(bytes: Box<[u8; SCRATCH]>) -> Scratch {
+        Scratch(Some(bytes))
+    }
+}
 
 /// Memory that several threads access at the same time.
 pub trait SharedMemory {
@@ -66,7 +97,7 @@ pub enum Bytes<'a> {
 /// A program's memory, with the calling thread's buffer for what cannot be used in place.
 pub struct GuestMemory<'a> {
     pub(crate) bytes: Bytes<'a>,
-    pub(crate) scratch: &'a mut [u8; SCRATCH],
+    pub(crate) scratch: &'a mut Scratch,
 }
 
 impl<'a> Deref for GuestMemory<'a> {
@@ -222,7 +253,7 @@ impl Bytes<'_> {
 
 impl<'a> GuestMemory<'a> {
     #[inline]
-    pub fn new(bytes: Bytes<'a>, scratch: &'a mut [u8; SCRATCH]) -> GuestMemory<'a> {
+    pub fn new(bytes: Bytes<'a>, scratch: &'a mut Scratch) -> GuestMemory<'a> {
         GuestMemory { bytes, scratch }
     }
 
@@ -239,7 +270,7 @@ impl<'a> GuestMemory<'a> {
         if let Bytes::Own(bytes) = &mut self.bytes {
             return Ok(work(bytes.get_mut(from..to).ok_or(Errno::FAULT)?));
         }
-        let mut room = Room::of(self.scratch, to - from);
+        let mut room = Room::of(self.scratch, to - from)?;
         self.bytes.read(at, room.bytes())?;
         Ok(work(room.bytes()))
     }
@@ -257,7 +288,7 @@ impl<'a> GuestMemory<'a> {
         if let Bytes::Own(bytes) = &mut self.bytes {
             return work(bytes.get_mut(from..to).ok_or(Errno::FAULT)?);
         }
-        let mut room = Room::of(self.scratch, to - from);
+        let mut room = Room::of(self.scratch, to - from)?;
         let room = room.bytes();
         // What the request has taken must not be lost for want of a page.
         self.bytes.touch(at, room.len() as u32)?;
@@ -276,14 +307,14 @@ enum Room<'a> {
 impl Room<'_> {
     /// Returns a buffer for as much of `length` bytes as one request uses; without memory for it, a
     /// smaller one.
-    fn of(scratch: &mut [u8; SCRATCH], length: usize) -> Room<'_> {
+    fn of(scratch: &mut Scratch, length: usize) -> Result<Room<'_>, Errno> {
         let length = length.min(STEP);
         if length > SCRATCH
             && let Ok(heap) = buffer(length)
         {
-            return Room::Heap(heap);
+            return Ok(Room::Heap(heap));
         }
-        Room::Scratch(&mut scratch[..length.min(SCRATCH)])
+        Ok(Room::Scratch(&mut scratch.room()?[..length.min(SCRATCH)]))
     }
 
     fn bytes(&mut self) -> &mut [u8] {

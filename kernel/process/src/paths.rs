@@ -37,7 +37,8 @@ impl GuestMemory<'_> {
         let path = match &mut self.bytes {
             Bytes::Own(bytes) => bytes.get_mut(from..to).ok_or(Errno::FAULT)?,
             shared @ Bytes::Shared(_) => {
-                let path = self.scratch.get_mut(..length as usize).ok_or(Errno::NAMETOOLONG)?;
+                let room = self.scratch.room()?;
+                let path = room.get_mut(..length as usize).ok_or(Errno::NAMETOOLONG)?;
                 shared.read(at, path)?;
                 path
             }
@@ -56,7 +57,7 @@ impl GuestMemory<'_> {
                 return Err(Errno::NAMETOOLONG);
             }
             let end = at.saturating_add(length as usize);
-            let room = self.scratch.get_mut(at..end).ok_or(Errno::NAMETOOLONG)?;
+            let room = self.scratch.room()?.get_mut(at..end).ok_or(Errno::NAMETOOLONG)?;
             self.bytes.read(path, room)?;
             (at, *into) = (end, checked(room)?);
         }
@@ -185,7 +186,7 @@ impl Process {
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
         let request = Request::new(Op::Link, source.file()?);
         let request = Request { name, other, flags, second: target.file()?, ..request };
-        match ask(system, request, memory.scratch) {
+        match ask(system, request, memory.scratch.room()?) {
             Err(Halt::Failed(Errno::PERM)) => {}
             Err(Halt::Failed(Errno::STALE)) => {
                 return self.renew_both(system, [(old_fd, &source), (new_fd, &target)]);
@@ -194,7 +195,7 @@ impl Process {
         }
         // PERM has two causes: the source is a directory, or a path leaves its directory.
         let request = Request { name, flags, ..Request::new(Op::StatPath, source.file()?) };
-        let found = system.files(request, memory.scratch)?;
+        let found = system.files(request, memory.scratch.room()?)?;
         let directory = found.error == 0 && found.stat.kind == kind::DIRECTORY;
         Err(if directory { Errno::PERM.into() } else { Errno::NOTCAPABLE.into() })
     }
@@ -216,7 +217,7 @@ impl Process {
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
         let request = Request::new(Op::Rename, source.file()?);
         let request = Request { name, other, second: target.file()?, ..request };
-        match ask_path(system, request, memory.scratch) {
+        match ask_path(system, request, memory.scratch.room()?) {
             Err(Halt::Failed(Errno::STALE)) => {
                 self.renew_both(system, [(fd, &source), (new_fd, &target)])
             }
@@ -238,11 +239,11 @@ impl Process {
     ) -> Done {
         let directory = self.directory(fd, rights::PATH_SYMLINK)?;
         let (name, other) = memory.two_paths((old, old_length), (new, new_length))?;
-        if name != 0 && memory.scratch.first() == Some(&b'/') {
+        if name != 0 && memory.scratch.room()?.first() == Some(&b'/') {
             return Err(Errno::NOTCAPABLE.into());
         }
         let request = Request { name, other, ..Request::new(Op::Symlink, directory.file()?) };
-        self.ask_below(system, (fd, &directory), request, memory.scratch)?;
+        self.ask_below(system, (fd, &directory), request, memory.scratch.room()?)?;
         Ok(())
     }
 
@@ -264,9 +265,9 @@ impl Process {
         memory.check(used, 4)?;
         let (name, _) = memory.two_paths((path, length), (path, 0))?;
         let request = Request { name, ..Request::new(Op::Readlink, directory.file()?) };
-        let reply = self.ask_below(system, (fd, &directory), request, memory.scratch)?;
+        let reply = self.ask_below(system, (fd, &directory), request, memory.scratch.room()?)?;
         let GuestMemory { bytes: into, scratch } = memory;
-        let text = scratch.get(..reply.filled as usize).ok_or(Errno::IO)?;
+        let text = scratch.room()?.get(..reply.filled as usize).ok_or(Errno::IO)?;
         let text = text.get(..bytes as usize).unwrap_or(text);
         into.store(buffer, text)?;
         into.store_u32(used, text.len() as u32)?;

@@ -33,8 +33,6 @@ pub struct Process {
 /// Settings in a program's manifest for each process that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Maximum number of descriptors.
-    pub descriptors: u32,
     /// The process gets its parent's directories.
     pub folders: bool,
     /// The process may signal any process, if its parent may.
@@ -56,27 +54,20 @@ impl Process {
         })
     }
 
-    /// Makes a process from its start data, as far as the manifest permits, with duplicated
-    /// handles.
+    /// Gives a new process what its start data say, as far as the manifest permits, with duplicated
+    /// handles. If that fails, it has none.
     pub fn begin(
+        &mut self,
         system: &mut dyn System,
         start_data: &StartData<'_>,
         installed: Installed,
-    ) -> Result<Process, Halt> {
-        let mut process = Process::new(installed.descriptors)?;
-        process.limits = start_data.limits;
-        process.signals = start_data.signals && installed.signals;
+    ) -> Done {
+        self.limits = start_data.limits;
+        self.signals = start_data.signals && installed.signals;
         if let Some(rules) = start_data.net {
-            process.reach = Reach::of(rules)?;
+            self.reach = Reach::of(rules)?;
         }
-        let done = process.fill(system, start_data, installed.folders);
-        match done {
-            Ok(()) => Ok(process),
-            Err(halt) => {
-                process.close_all(system);
-                Err(halt)
-            }
-        }
+        self.fill(system, start_data, installed.folders).inspect_err(|_| self.close_all(system))
     }
 
     fn fill(&mut self, system: &mut dyn System, from: &StartData<'_>, folders: bool) -> Done {

@@ -169,6 +169,7 @@ impl Process {
         (ends, copies, how): (usize, bool, How),
     ) -> Result<Result<(Arrived, Option<u32>), Unreceived>, Halt> {
         let GuestMemory { bytes: program, scratch } = &mut *memory;
+        let scratch = scratch.room()?;
         for [at, room] in [asked.bytes, [message_at, MESSAGE]] {
             program.check(at, room)?;
             program.touch(at, room.min(INLINE as u32))?;

@@ -422,7 +422,7 @@ impl<C: Channel> Transfer<'_, C> {
     ) -> Result<u32, Halt> {
         let GuestMemory { bytes: memory, scratch } = memory;
         let length = SCRATCH.min(all.total as usize);
-        let bulk = scratch.get_mut(..length).ok_or(Errno::IO)?;
+        let bulk = scratch.room()?.get_mut(..length).ok_or(Errno::IO)?;
         if self.reads() {
             for index in 0..all.count {
                 let part = all.part(memory, index)?;

@@ -2,7 +2,7 @@
 //! (`services/processes`, docs/design/processes.md); a thread of this kernel takes work from it:
 //!
 //! ```text
-//!   listen: Next --> Begin: spawn a thread --> `begin` --> Begun ... Ended
+//!   listen: Next --> Begin: start it --> its thread --> Begun ... Ended
 //!                \-> Stop: deliver the signal to the process's thread
 //!                \-> Group: record the group, for a table that restarts
 //!                \-> Move: the process leaves for another kernel as soon as it can
@@ -14,13 +14,15 @@
 //! (docs/design/programs.md, "Stopping a program"). An interrupt may come where neither is
 //! possible, so `listen` interrupts the cores repeatedly until the process has ended.
 //!
-//! - [`begin`]: one from start to end; `moves`: to and from other kernels; `passage`: what passes
+//! - [`start`]: how one starts, also without the table's Next; [`begin`]: its life, to its end
+//! - `moves`: to and from other kernels; `passage`: what passes
 //! - [`guest`]: what programs can call; its parts are [`pipes`], [`sockets`] and [`channels`]
 //! - [`threads`]: the threads of a process; [`lives`]: what they do
 //! - [`tasks`], [`descriptors`]: lists of all threads, and of what processes have open
 //! - [`light`]: threads on the weak kernel; [`turns`]: whose turn it is; [`forget`]: after a death
 //! - [`launch`]: processes that the system starts; `place`: which kernel runs a new process;
 //!   `explain`: what the table's errors mean; `full`: what those of sockets mean
+//! - `faults`: what follows if a page of a process is not there
 //! - [`children`]: the children that a process has started; `ends`: how one has ended, as numbers
 //! - [`accounts`], [`reports`]: to the table what processes use, and to a new one which there are
 
@@ -31,6 +33,7 @@ mod children;
 pub mod descriptors;
 mod ends;
 mod explain;
+mod faults;
 pub mod forget;
 mod full;
 mod guest;
@@ -43,15 +46,17 @@ pub mod pipes;
 mod place;
 mod reports;
 mod sockets;
+mod start;
 pub mod tasks;
 mod threads;
 pub mod turns;
 
 use crate::lights::turn::Turn;
-use crate::programs::{Loaded, Programs, Short, is_inside};
+use crate::programs::{Loaded, Programs};
 use ::processes::client::{Client, News};
+use ::processes::name;
 use abi::moves::Image;
-use abi::process::{End, Errno, Reply, Request, signal};
+use abi::process::{End, Errno, NAME, Reply, Request};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
 use alloc::boxed::Box;
@@ -64,11 +69,11 @@ use arch::trap::TrapFrame;
 use children::Children;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use explain::{explain, explain_move};
+pub use faults::{lent_is_gone, ran_short};
 use guest::Guest;
 use kernel_engine::Limits;
 use kernel_msg::Level;
 use kernel_node::shootdown;
-use kernel_node::shootdown::core_kind;
 use kernel_process::Process;
 use kernel_sched::{PRIORITY_SERVE, ThreadId, WaitQueue};
 use kernel_services::kernel::Kernel;
@@ -77,12 +82,16 @@ use kernel_services::session::Session;
 use moves::Journey;
 pub use moves::move_to;
 use pipes::{Census, Pipes};
-pub use place::{describe, lacking, place};
+pub use place::{describe, lacking};
+use start::Startup;
 use threads::{Beginning, Thread, Threads};
+
+/// A program that this kernel has loaded.
+type Program = Arc<Loaded<Guest>>;
 
 /// What the threads of a process run.
 pub struct Running {
-    pub loaded: Arc<Loaded<Guest>>,
+    pub loaded: Program,
     pub process: Arc<Process>,
     pub limits: Limits,
 }
@@ -101,7 +110,8 @@ pub struct LocalProcess {
     /// The group that the table last reported.
     group: AtomicU32,
     /// Its name in the table.
-    pub name: Vec<u8>,
+    name: [u8; NAME],
+    startup: Startup,
     /// The signal that ends it; 0 if there is none.
     stop: AtomicU32,
     threads: Threads,
@@ -141,12 +151,19 @@ pub struct Ids {
 
 impl LocalProcess {
     /// Makes a process that runs nothing yet.
-    fn new(ids: Ids, name: Vec<u8>, threads: Threads, quota: Quota) -> LocalProcess {
+    fn new(
+        ids: Ids,
+        name: [u8; NAME],
+        threads: Threads,
+        quota: Quota,
+        startup: Startup,
+    ) -> LocalProcess {
         LocalProcess {
             pid: ids.pid,
             parent: ids.parent,
             group: AtomicU32::new(ids.group),
             name,
+            startup,
             stop: AtomicU32::new(0),
             threads,
             short: AtomicU32::new(0),
@@ -162,6 +179,11 @@ impl LocalProcess {
             journey: Journey::default(),
             explained: full::Explained::default(),
         }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &[u8] {
+        name::text(&self.name)
     }
 
     /// Returns whether it is this kernel's part of another kernel's process, with its light
@@ -216,60 +238,12 @@ pub fn any_must_end() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
 }
 
-/// Called by the fault handler when there is no memory for a page of the calling thread's process.
-/// Makes that process end. Returns how the handler proceeds.
-#[cold]
-#[inline(never)]
-pub fn ran_short(frame: &TrapFrame) -> Short {
-    let by_program = is_inside(frame.pc());
-    let found = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel));
-    let Some((life, _)) = found else { return Short::Kernel };
-    let before = life.short.fetch_add(1, Ordering::Relaxed);
-    match life.running.get() {
-        _ if by_program => Short::Code,
-        Some(Running { loaded: program, .. }) if before >= MOST_SHORT => {
-            caller_way_out(program, frame).map_or(Short::Kernel, Short::Much)
-        }
-        _ => {
-            life.set_stop(signal::KILL);
-            arch::irq::send_core(arch::cpu::core(), core_kind::LOOK);
-            Short::Kernel
-        }
-    }
-}
-
-/// Returns the way out of the program that has called the interrupted kernel code.
-fn caller_way_out(program: &Loaded<Guest>, frame: &TrapFrame) -> Option<u64> {
-    let (mut way_out, from) = (None, (frame.pc(), frame.fp()));
-    arch::backtrace::frames(from, &|pc| program.holds(pc), &mut |pc| {
-        way_out = way_out.or_else(|| program.way_out(pc));
-    });
-    way_out
-}
-
-/// Called by the fault handler when kernel code has used memory of the calling thread's process
-/// that two kernels use, and it is not there: the thread has failed to enter, or what the other
-/// kernel left is damaged. Returns where execution continues, which ends the program.
-#[cold]
-#[inline(never)]
-pub fn lent_is_gone(frame: &TrapFrame) -> Option<u64> {
-    let (life, _) = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel))?;
-    caller_way_out(&life.running.get()?.loaded, frame)
-}
-
-/// Most pages that the kernel gets on behalf of a process after memory ran short. With the next
-/// one, the process is diverted. An ordinary call needs fewer pages; filling memory needs more. The
-/// kernel's last memory suffices if all cores reach this number at the same time.
-const MOST_SHORT: u32 = 32;
-
 /// The processes of this kernel.
 pub struct Processes {
     /// The engine and its loaded programs.
     programs: Once<Programs<Guest>>,
     /// By process number.
     living: Lock<BTreeMap<u32, Arc<LocalProcess>>>,
-    /// Start data, on the way from the listener to the threads of the processes.
-    begun: Lock<BTreeMap<u32, Vec<u8>>>,
     /// Number of processes started so far.
     count: AtomicU32,
     /// Threads that wait for a change of `count`.
@@ -278,7 +252,8 @@ pub struct Processes {
     beginning: Lock<BTreeMap<usize, Beginning>>,
     /// Number of threads started so far.
     started: AtomicU32,
-    /// Where the scheduler's thread of one begins.
+    /// Where the scheduler's threads begin: the main one of a process, and others.
+    main: fn(usize),
     enter: fn(usize),
     /// The scheduler's token of the thread that takes work from the table.
     listener: AtomicU64,
@@ -316,15 +291,14 @@ impl Processes {
     /// Creates an empty set of processes. [`start`] starts the threads.
     pub fn new() -> Processes {
         let living = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
-        let begun = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
         Processes {
             programs: Once::new(),
             living,
-            begun,
             count: AtomicU32::new(0),
             some: WaitQueue::new(),
             beginning: Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new()),
             started: AtomicU32::new(0),
+            main: begin::thread,
             enter: lives::enter,
             listener: AtomicU64::new(0),
             pipes: Pipes::new(),
@@ -452,7 +426,7 @@ pub fn listen(_: usize) {
         match news {
             Ok(News::Begin { pid, parent, group, quota, watcher, bytes }) => {
                 let ids = Ids { pid, parent, group, watcher };
-                begin::begin(&session, processes, ids, quota, &room[..bytes]);
+                start::requested(&session, processes, ids, quota, &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => {
                 if let Some(life) = moves::find(processes, pid) {

@@ -13,13 +13,14 @@
 //! programs any more. A program that touches one then ends; others continue. If the kernel touches
 //! one on behalf of a program, it gets the page, up to a limit, and that program ends afterwards.
 //!
-//! - [`load`]: reads, checks and caches programs
+//! - [`load`]: checks and caches programs; [`file`]: finds and reads their images
 //! - [`passing`]: blocks of messages in pages of programs
 //! - [`windows`]: memory that two programs share
 //! - [`seam`]: the platform functions that wasmtime calls
 //! - [`stack`]: stacks of programs
 //! - [`preferences`]: what images say of the kernel that is to run them
 
+mod file;
 mod load;
 pub mod passing;
 mod preferences;
@@ -34,13 +35,14 @@ use arch::lock::Lock;
 use arch::trap::TrapFrame;
 use arch::types::{Access, Fault};
 use base::addr::{PAGE, VirtAddr};
+pub use file::{open_image, refusal};
 pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, FaultOutcome, PageSource, Promise, SpaceError};
 pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
 use kernel_services::kernel::Kernel;
-pub use load::{Directory, Loaded, Manifest, Programs, open_image, refusal};
+pub use load::{Directory, Loaded, Manifest, Programs};
 pub use preferences::Preferences;
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the

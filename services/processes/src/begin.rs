@@ -1,5 +1,8 @@
 //! Starting processes: Spawn, the kernel's Next and Begun. After the table has lost its state:
 //! Adopt.
+//!
+//! A kernel that starts a process itself (HERE) may fetch a task about it before the thread that
+//! starts it has the reply. It ignores that task; Begun returns what it has missed.
 
 use crate::name;
 use crate::record::{Life, Record, Watch, is_number};
@@ -8,31 +11,55 @@ use crate::service::{
     TREE_BEGINNINGS,
 };
 use abi::boot::MAX_DOMAINS;
-use abi::process::{End, Errno, News, Reply, State, flag, pack_life, unpack_life};
+use abi::process::{End, Errno, News, Reply, State, flag, pack_life, signal, unpack_life};
 use abi::quota::Quota;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use share::Token;
 
 impl Processes {
-    /// Spawn: records a process and parks the caller until the process's kernel has started it.
+    /// Spawn: records a process. Parks the caller until the process's kernel has started it, unless
+    /// that is the caller's, which does so now.
     pub(crate) fn do_spawn(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (token, request) = (call.token, call.request);
-        let flags = call.flags(flag::NEW_GROUP | flag::WATCHED)?;
+        let flags = call.flags(flag::NEW_GROUP | flag::WATCHED | flag::HERE)?;
         let group = self.group_of_new(call, flags)?;
-        let kernel = domain(request.kernel)?;
-        let beginning = call.sent()?;
+        let (kernel, life) = (domain(request.kernel)?, Life::of(token));
+        let (is_here, sent) = (flags & flag::HERE != 0, call.sent()?);
+        if is_here && kernel != life.kernel {
+            return Err(Errno::Inval.into());
+        }
         let quota = self.records.get(request.parent).map_or(Quota::default(), |r| r.quota);
-        if !self.records.has_room(quota) || self.spawns.len() >= SPAWNS {
+        if !self.records.has_room(quota) || !is_here && self.spawns.len() >= SPAWNS {
             return Err(Errno::Again.into());
         }
         let mut record = Record::new(kernel, request.parent, group, call.now);
-        record.begin = self.kept(beginning, quota.tree.owner)?;
-        record.name = name::of(beginning);
+        if is_here {
+            record.name = name::padded(sent);
+            (record.state, record.epoch) = (State::Starting, life.epoch);
+        } else {
+            record.name = name::of(sent);
+            record.begin = self.kept(sent, quota.tree.owner)?;
+        }
         record.asker = Some(token);
         if flags & flag::WATCHED != 0 {
-            record.watch = Watch::By(Life::of(token));
+            record.watch = Watch::By(life);
         }
+        let pid = self.add(record, quota);
+        if is_here {
+            return Ok(self
+                .records
+                .get(pid)
+                .map(|record| started(pid, record))
+                .unwrap_or_default());
+        }
+        self.spawns.insert(token, Spawning { pid, outcome: None });
+        self.call(kernel, call.effects);
+        Err(Halt::Wait)
+    }
+
+    /// Adds a requested process whose parent has this quota. Returns its number.
+    fn add(&mut self, mut record: Record, quota: Quota) -> u32 {
         record.order = self.records.tick();
         let pid = self.records.fresh();
         record.quota = quota.of_child(pid);
@@ -40,9 +67,7 @@ impl Processes {
             record.group = pid;
         }
         self.records.insert(pid, record);
-        self.spawns.insert(token, Spawning { pid, outcome: None });
-        self.call(kernel, call.effects);
-        Err(Halt::Wait)
+        pid
     }
 
     /// Returns the group of a new process; 0 if it is to have its own.
@@ -55,7 +80,7 @@ impl Processes {
         let record = self.records.get(parent).filter(|record| !record.is_over());
         let of_parent = match (parent, record) {
             (0, _) => 0,
-            (_, Some(record)) if record.is_doomed => return Err(Errno::Intr.into()),
+            (_, Some(record)) if record.doom.is_some() => return Err(Errno::Intr.into()),
             (_, record) => record.ok_or(Errno::Srch)?.group,
         };
         match group {
@@ -115,11 +140,10 @@ impl Processes {
         bulk: &mut [u8],
     ) -> core::result::Result<Reply, Errno> {
         let record = self.records.get_mut(pid).ok_or(Errno::Srch)?;
-        let (group, value) = (record.group, u64::from(record.parent));
-        let [cpu, memory] = record.quota.words();
+        let group = record.group;
         if let Some(stop) = record.stop.take() {
             let (kind, status) = (News::Stop as u32, stop.signal.into());
-            return Ok(Reply { pid, kind, status, group, value, ..Reply::default() });
+            return Ok(Reply { pid, kind, status, ..Reply::default() });
         }
         if record.regrouped.take().is_some() {
             return Ok(Reply { pid, kind: News::Group as u32, group, ..Reply::default() });
@@ -135,12 +159,11 @@ impl Processes {
         record.begin = Box::default();
         record.state = State::Starting;
         record.epoch = life.epoch;
-        let (kind, filled) = (News::Begin as u32, bytes as u32);
         let status = match record.watch {
             Watch::By(life) => pack_life(life.kernel, life.epoch),
             Watch::Nobody | Watch::Somebody => 0,
         };
-        Ok(Reply { pid, kind, status, filled, group, value, cpu, memory, ..Reply::default() })
+        Ok(Reply { status, filled: bytes as u32, ..started(pid, record) })
     }
 
     /// Begun: the kernel has started the process, or has failed to.
@@ -155,12 +178,13 @@ impl Processes {
             record.state = State::Running;
             record.memory = record.memory.max(request.memory);
             record.quota.lower_to(pid, request.quota());
+            let (group, status) = (record.group, record.doom.unwrap_or(signal::NONE).into());
             self.moves_no_more(pid, None, call.effects);
             self.settle(pid, Ok(()), call.effects);
-        } else {
-            let code = u16::try_from(request.status).ok().and_then(Errno::from_code);
-            self.fail(pid, code.unwrap_or(Errno::Io), call.effects);
+            return Ok(Reply { group, status, ..Reply::default() });
         }
+        let code = u16::try_from(request.status).ok().and_then(Errno::from_code);
+        self.fail(pid, code.unwrap_or(Errno::Io), call.effects);
         Ok(Reply::default())
     }
 
@@ -201,7 +225,7 @@ impl Processes {
             None if is_watched => Watch::Somebody,
             None => Watch::Nobody,
         };
-        record.is_doomed = flags & flag::KILLED != 0;
+        record.doom = (flags & flag::KILLED != 0).then_some(signal::KILL);
         record.memory = request.memory;
         record.quota = request.quota();
         record.name = name;
@@ -242,6 +266,13 @@ impl Processes {
         self.tell_watchers(pid, call.effects);
         Ok(Reply::default())
     }
+}
+
+/// Returns what a kernel needs to know to start a process, besides its start data and its watcher.
+fn started(pid: u32, record: &Record) -> Reply {
+    let (kind, status, group) = (News::Begin as u32, record.epoch.into(), record.group);
+    let (value, [cpu, memory]) = (record.parent.into(), record.quota.words());
+    Reply { pid, kind, status, group, value, cpu, memory, ..Reply::default() }
 }
 
 /// Returns the kernel's index, if there can be such a kernel.

@@ -3,7 +3,8 @@
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
 //! the service parks the request. This module does not depend on how that happens.
 
-use abi::process::{self, End, Errno, Listed, Op, Reply, Request, flag, signal};
+use crate::name;
+use abi::process::{self, End, Errno, Listed, NAME, Op, Reply, Request, flag, signal};
 use abi::quota::Quota;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,6 +28,22 @@ pub struct Spawn<'a> {
     pub flags: u16,
     /// [`abi::program::Begin`] and the data that follow it.
     pub beginning: &'a [u8],
+}
+
+/// A process that the calling kernel is to start itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub pid: u32,
+    pub group: u32,
+    pub quota: Quota,
+}
+
+/// What a kernel may have missed about a process while it started it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub group: u32,
+    /// The signal that is to end it.
+    pub stop: Option<u16>,
 }
 
 /// A task that [`Client::next`] returns to a kernel.
@@ -123,6 +140,16 @@ impl Client<'_> {
         Ok(self.sending(request, beginning)?.pid)
     }
 
+    /// For a kernel: creates a process that it starts itself, with the name that it gives instead
+    /// of start data.
+    pub fn spawn_here(&mut self, spawn: Spawn<'_>, mut name: [u8; NAME]) -> Result<Started> {
+        let Spawn { kernel, parent, group, flags, .. } = spawn;
+        let (flags, length) = (flags | flag::HERE, name::text(&name).len() as u32);
+        let request = Request { kernel, parent, group, flags, length, ..Request::new(Op::Spawn) };
+        let reply = self.ask(request, &mut name)?;
+        Ok(Started { pid: reply.pid, group: reply.group, quota: reply.quota() })
+    }
+
     /// For a kernel: waits for its next task. `room` receives the start data of a process.
     pub fn next(&mut self, room: &mut [u8]) -> Result<News> {
         let reply = self.ask(Request::new(Op::Next), room)?;
@@ -148,13 +175,16 @@ impl Client<'_> {
 
     /// For a kernel: reports that the process runs, with the memory that it uses in bytes, or why
     /// it failed to start. If the process began a budget of `quota`, the table lowers it to that.
-    pub fn begun(&mut self, pid: u32, quota: Quota, how: Result<u64>) -> Result<()> {
+    /// Returns what the kernel may have missed meanwhile.
+    pub fn begun(&mut self, pid: u32, quota: Quota, how: Result<u64>) -> Result<Missed> {
         let (status, memory) = match how {
             Ok(memory) => (0, memory),
             Err(error) => (error as u32, 0),
         };
         let request = Request { status, memory, ..Request::new(Op::Begun) };
-        self.about_one(request.with_quota(quota), pid).map(|_| ())
+        let reply = self.about_one(request.with_quota(quota), pid)?;
+        let stop = u16::try_from(reply.status).ok().filter(|&signal| signal != signal::NONE);
+        Ok(Missed { group: reply.group, stop })
     }
 
     /// For a kernel: reports how the process has ended, and what it has used.

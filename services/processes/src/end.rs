@@ -118,7 +118,8 @@ impl Processes {
     ) {
         let Some(record) = self.records.get_mut(pid) else { return };
         let Some(token) = record.asker.take() else { return };
-        if let Some(spawning) = self.spawns.get_mut(&token) {
+        // A kernel that starts the process itself is not there.
+        if let Some(spawning) = self.spawns.get_mut(&token).filter(|it| it.pid == pid) {
             spawning.outcome = Some(outcome);
             effects.wake(token);
         }

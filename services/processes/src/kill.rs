@@ -73,10 +73,10 @@ impl Processes {
         match record.state {
             State::Waiting => self.end(pid, End::Signal, signal.into(), effects),
             State::Starting | State::Running => {
-                record.is_doomed = true;
                 let stop = record.stop.get_or_insert(Stop { order, signal });
+                let doom = record.doom.get_or_insert(signal);
                 if signal == signal::KILL {
-                    stop.signal = signal;
+                    (stop.signal, *doom) = (signal, signal);
                 }
                 let kernel = record.kernel;
                 self.call(kernel, effects);

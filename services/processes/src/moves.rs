@@ -16,7 +16,7 @@
 use crate::begin::domain;
 use crate::record::{Destination, Life, Stop};
 use crate::service::{Call, Halt, Key, Processes, Result, SPAWNS, Spawning};
-use abi::process::{Errno, Reply, State, flag, signal};
+use abi::process::{Errno, Reply, State, flag};
 use alloc::boxed::Box;
 use share::Effects;
 
@@ -72,7 +72,7 @@ impl Processes {
         if record.state != State::Running || !is_meant {
             return Err(Errno::Inval.into());
         }
-        if record.is_doomed {
+        if record.doom.is_some() {
             // Its kernel ends it.
             return Err(Errno::Intr.into());
         }
@@ -142,8 +142,8 @@ impl Processes {
         record.begin = Box::default();
         // The other kernel may have fetched these.
         record.regrouped = Some(order);
-        if record.is_doomed {
-            record.stop.get_or_insert(Stop { order, signal: signal::KILL });
+        if let Some(signal) = record.doom {
+            record.stop.get_or_insert(Stop { order, signal });
         }
         self.call(origin.kernel, effects);
         self.moves_no_more(pid, Some(why), effects);

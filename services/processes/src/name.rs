@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 /// Returns the name that start data give; `?` if they are malformed.
 pub fn of(beginning: &[u8]) -> [u8; NAME] {
     let (path, first) = strings(beginning).unwrap_or_default();
-    let named = [first, path].map(last).into_iter().find(|name| makes_sense(name));
+    let named = [first, path].into_iter().map(last).find(|name| makes_sense(name));
     padded(named.unwrap_or(b"?"))
 }
 
@@ -18,8 +18,12 @@ pub fn padded(text: &[u8]) -> [u8; NAME] {
     let mut name = [0; NAME];
     let continues = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let bytes = (0..=text.len().min(NAME)).rev().find(|at| !continues(at)).unwrap_or(0);
-    for (to, &byte) in name.iter_mut().zip(text.iter().take(bytes)) {
+    let text = text.get(..bytes).unwrap_or_default();
+    for (to, &byte) in name.iter_mut().zip(text) {
         *to = if byte.is_ascii_control() { b'?' } else { byte };
+    }
+    if text.is_ascii() {
+        return name;
     }
     // U+0080 to U+009F are control characters too, encoded in two bytes.
     let is_control = |pair: &[u8]| matches!(pair, [0xc2, 0x80..=0x9f]);
@@ -57,7 +61,8 @@ fn last(path: &[u8]) -> &[u8] {
 
 /// Returns whether the name is UTF-8 with something other than white space.
 fn makes_sense(name: &[u8]) -> bool {
-    core::str::from_utf8(name).is_ok_and(|text| !text.trim().is_empty())
+    let is_seen = |text: &str| text.chars().any(|one| !one.is_whitespace());
+    core::str::from_utf8(name).is_ok_and(is_seen)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub struct Record {
     pub state: State,
     /// Used only if the parent is the system.
     pub watch: Watch,
-    /// The caller of Spawn, until the outcome is recorded for it.
+    /// The caller of Spawn, until the outcome is known.
     pub asker: Option<Token>,
     /// Position of its Spawn, later of its end, in the order of all events.
     pub order: u64,
@@ -97,10 +97,9 @@ pub struct Record {
     pub origin: Option<Life>,
     /// Why it did not move when it was last to.
     pub refusal: Option<Errno>,
-    /// It was signalled and will end, whether or not its kernel knows yet. It may not start
-    /// processes, so a signal to a group also reaches every member that would have been started
-    /// later.
-    pub is_doomed: bool,
+    /// The signal that ends it, whether or not its kernel knows yet. It may not start processes, so
+    /// a signal to a group also reaches every member that would have been started later.
+    pub doom: Option<u16>,
     /// How it ended, with the exit code, signal or trap.
     pub end: Option<(End, u32)>,
     /// Time of the Spawn request, in ns.
@@ -135,7 +134,7 @@ impl Record {
             destination: None,
             origin: None,
             refusal: None,
-            is_doomed: false,
+            doom: None,
             end: None,
             began: now,
             cpu: 0,

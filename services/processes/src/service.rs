@@ -251,14 +251,33 @@ impl Processes {
         Some(())
     }
 
-    /// Removes a caller that no longer waits. A process that it was spawning is killed.
-    fn cancel(&mut self, token: Token, effects: &mut dyn Effects) {
+    /// Removes a caller that no longer waits. A process that it was spawning is killed. Returns
+    /// whether it had a request.
+    fn cancel(&mut self, token: Token, effects: &mut dyn Effects) -> bool {
         self.parked.forget(token);
-        if let Some(Key::Moved(pid)) = self.asked.remove(&token) {
+        let asked = self.asked.remove(&token);
+        if let Some(Key::Moved(pid)) = asked {
             self.give_up_move(pid);
         }
-        if let Some(spawning) = self.spawns.remove(&token) {
-            self.abandon(spawning.pid, effects);
+        let spawning = self.spawns.remove(&token);
+        if let Some(Spawning { pid, .. }) = spawning {
+            if let Some(record) = self.records.get_mut(pid) {
+                record.asker = None;
+            }
+            self.abandon(pid, effects);
+        }
+        asked.is_some() || spawning.is_some()
+    }
+
+    /// The same for a caller that may not have the reply. If that was to start a process in its own
+    /// kernel, it does not.
+    fn cancel_answered(&mut self, token: Token, effects: &mut dyn Effects) {
+        if self.cancel(token, effects) {
+            return;
+        }
+        let is_its = |record: &Record| record.asker == Some(token) && record.is_of(Life::of(token));
+        for pid in self.records.find(is_its) {
+            self.remove(pid, effects);
         }
     }
 }
@@ -320,7 +339,7 @@ impl Processes {
             Event::Again { token, request, bulk } => {
                 return self.answer(Call { now, token, request, bulk, effects }, true);
             }
-            Event::Cancel(token) => self.cancel(token, effects),
+            Event::Cancel(token) => self.cancel_answered(token, effects),
             Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
             Event::Timer => self.remind(now, effects),
             Event::Device => {}

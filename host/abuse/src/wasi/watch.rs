@@ -2,9 +2,9 @@
 
 use super::results::Ranges;
 use super::world::{SECRET, World};
-use super::{INSTALLED, MEMORY};
+use super::{DESCRIPTORS, MEMORY};
 use kernel_process::wasi::rights;
-use kernel_process::{Bytes, GuestMemory, Process, SCRATCH};
+use kernel_process::{Bytes, GuestMemory, Process, Scratch};
 
 /// A descriptor's rights and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Watch {
         numbers: &[u64],
         what: &dyn Fn() -> String,
     ) {
-        assert!(process.descriptors() <= INSTALLED.descriptors as usize, "{}: too many", what());
+        assert!(process.descriptors() <= DESCRIPTORS as usize, "{}: too many", what());
         let now = all(process, world);
         assert_eq!(now.iter().flatten().count(), process.descriptors(), "{}", what());
         for (number, (before, now)) in self.rights.iter().zip(&now).enumerate() {
@@ -98,7 +98,7 @@ impl Watch {
 
 /// Returns the rights of all descriptors.
 fn all(process: &Process, world: &mut World) -> Vec<Option<Rights>> {
-    let mut scratch = [0; SCRATCH];
+    let mut scratch = Scratch::default();
     let one = |number: u32| {
         let mut stat = [0; 24];
         let mut memory = GuestMemory::new(Bytes::Own(&mut stat), &mut scratch);
@@ -107,7 +107,7 @@ fn all(process: &Process, world: &mut World) -> Vec<Option<Rights>> {
         let rights = Rights { kind: stat[0], base: word(8), inheriting: word(16) };
         answer.is_ok().then_some(rights)
     };
-    (0..INSTALLED.descriptors).map(one).collect()
+    (0..DESCRIPTORS).map(one).collect()
 }
 
 /// Returns the first changed byte outside the allowed ranges.

@@ -231,8 +231,9 @@ impl World {
     fn begin(&mut self, pid: u32, quota: Quota, bytes: &[u8]) {
         let own = std::mem::replace(&mut self.quota, quota);
         let beginning = kernel_process::begin::decode(bytes).unwrap();
-        let how = match Process::begin(self, &beginning, super::INSTALLED) {
-            Ok(child) => {
+        let mut child = Process::new(super::DESCRIPTORS).unwrap();
+        let how = match child.begin(self, &beginning, super::INSTALLED) {
+            Ok(()) => {
                 child.close_all(self);
                 self.children.push(pid);
                 Ok(4096)

@@ -1,12 +1,13 @@
 //! The requests of the process table, and what follows from ends.
 
-use super::{Got, Life, Process, Table, UNKNOWN, Watch};
-use abi::process::{End, Errno, Reply, Request, State, flag, signal};
+use super::{Got, Life, Process, Table, UNKNOWN, Watch, is_here};
+use abi::process::{End, Errno, News, Reply, Request, State, flag, signal};
 
 type Result<T = Reply> = core::result::Result<T, Errno>;
 
 impl Table {
-    /// The process is requested. A failed request has its outcome at once.
+    /// The process is requested. A failed request has its outcome at once. One that its kernel
+    /// starts itself starts.
     pub(super) fn spawn(
         &mut self,
         caller: u32,
@@ -17,7 +18,9 @@ impl Table {
         let group = match self.group_of_new(request) {
             Ok(group) => group,
             Err(error) => {
-                self.outcomes.insert(caller, Some(error));
+                if !is_here(request) {
+                    self.outcomes.insert(caller, Some(error));
+                }
                 return got.is_none_or(|got| got.reply.errno() == error).then_some(());
             }
         };
@@ -31,15 +34,24 @@ impl Table {
             0 => Watch::Nobody,
             _ => Watch::By(life),
         };
-        let process = Process {
-            life: (request.kernel as u8, 0),
-            group: if group == 0 { pid } else { group },
-            watch,
-            asker: Some(caller),
-            ..Process::new(State::Waiting, request.parent)
-        };
-        self.processes.insert(pid, process);
+        let group = if group == 0 { pid } else { group };
+        let process = Process { group, watch, asker: Some(caller), ..Process::new(request.parent) };
+        if is_here(request) {
+            let process = Process { state: State::Starting, life, is_here: true, ..process };
+            self.processes.insert(pid, process);
+            let right = (News::Begin as u32, life.1.into(), group);
+            return shown.is_none_or(|it| (it.kind, it.status, it.group) == right).then_some(());
+        }
+        self.processes.insert(pid, Process { life: (request.kernel as u8, 0), ..process });
         self.order.push(pid);
+        Some(())
+    }
+
+    /// A process that its kernel was to start itself is not started: the caller has no reply.
+    pub(super) fn withdrawn(&mut self, caller: u32) -> Option<()> {
+        let is_it = |p: &Process| p.is_here && p.asker == Some(caller);
+        let pid = *self.find(is_it).first()?;
+        self.remove(pid);
         Some(())
     }
 
@@ -49,7 +61,7 @@ impl Table {
             0 => 0,
             pid => {
                 let parent = self.living(pid)?;
-                if parent.is_doomed {
+                if parent.doom.is_some() {
                     return Err(Errno::Intr);
                 }
                 parent.group
@@ -78,17 +90,23 @@ impl Table {
     pub(super) fn begun(&mut self, life: Life, request: &Request) -> Result {
         let pid = request.pid as u32;
         let is_over = request.status != 0;
+        if let Some(life) = self.unnamed_here.remove(&pid)
+            && !is_over
+        {
+            self.unnamed.insert(pid, life);
+        }
         let process = self.own(life, pid, is_over)?;
         if process.state != State::Starting {
             return Err(Errno::Inval);
         }
         if !is_over {
             process.state = State::Running;
+            let (group, status) = (process.group, process.doom.unwrap_or(0).into());
             self.settle(pid, None);
-        } else {
-            let error = u16::try_from(request.status).ok().and_then(Errno::from_code);
-            self.fail(pid, error.unwrap_or(Errno::Io));
+            return Ok(Reply { group, status, ..Reply::default() });
         }
+        let error = u16::try_from(request.status).ok().and_then(Errno::from_code);
+        self.fail(pid, error.unwrap_or(Errno::Io));
         Ok(Reply::default())
     }
 
@@ -104,6 +122,7 @@ impl Table {
     fn own(&mut self, life: Life, pid: u32, is_over: bool) -> Result<&mut Process> {
         if is_over {
             self.unnamed.remove(&pid);
+            self.unnamed_here.remove(&pid);
             self.over.insert(pid);
         }
         let process = self.processes.get_mut(&pid).ok_or(Errno::Srch)?;
@@ -216,16 +235,17 @@ impl Table {
     pub(super) fn adopt(&mut self, life: Life, request: &Request) -> Result {
         let pid = request.pid as u32;
         self.unnamed.remove(&pid);
+        self.unnamed_here.remove(&pid);
         if let Some(known) = self.processes.get(&pid) {
             let is_it = known.life == life && !known.is_over();
             return if is_it { Ok(Reply::default()) } else { Err(Errno::Inval) };
         }
         let is_orphan = self.processes.get(&request.parent).is_some_and(Process::is_over);
         let parent = if is_orphan { 0 } else { request.parent };
-        let mut process = Process::new(State::Running, parent);
-        process.life = life;
+        let mut process = Process::new(parent);
+        (process.state, process.life) = (State::Running, life);
         process.group = if request.group == 0 { pid } else { request.group };
-        process.is_doomed = request.flags & flag::KILLED != 0;
+        process.doom = (request.flags & flag::KILLED != 0).then_some(signal::KILL);
         if request.flags & flag::WATCHED != 0 {
             process.watch = Watch::Somebody;
         }
@@ -243,9 +263,10 @@ impl Table {
         match process.state {
             State::Waiting => self.end(pid, End::Signal, signal.into()),
             State::Starting | State::Running => {
-                process.is_doomed = true;
-                if process.stop.is_none() || signal == signal::KILL {
-                    process.stop = Some(signal);
+                for what in [&mut process.stop, &mut process.doom] {
+                    if what.is_none() || signal == signal::KILL {
+                        *what = Some(signal);
+                    }
                 }
             }
             State::Ended => {}
@@ -278,8 +299,10 @@ impl Table {
     }
 
     fn settle(&mut self, pid: u32, outcome: Option<Errno>) {
-        let asker = self.processes.get_mut(&pid).and_then(|p| p.asker.take());
-        if let Some(caller) = asker {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let asker = process.asker.take();
+        // A kernel that starts it itself has no outcome to wait for.
+        if let Some(caller) = asker.filter(|_| !core::mem::take(&mut process.is_here)) {
             self.outcomes.insert(caller, outcome);
         }
     }
@@ -304,7 +327,9 @@ impl Table {
 
     /// What follows from the end of a kernel's life.
     pub(super) fn bury(&mut self, life: Life) {
-        self.unnamed.retain(|_, of| *of != life);
+        for unnamed in [&mut self.unnamed, &mut self.unnamed_here] {
+            unnamed.retain(|_, of| *of != life);
+        }
         for pid in self.find(|p| p.watch == Watch::By(life)) {
             self.orphan(pid);
             self.stop(pid, signal::KILL);
@@ -319,9 +344,9 @@ impl Table {
 }
 
 impl Process {
-    fn new(state: State, parent: u32) -> Process {
+    fn new(parent: u32) -> Process {
         Process {
-            state,
+            state: State::Waiting,
             life: (0, 0),
             parent,
             group: 0,
@@ -329,7 +354,8 @@ impl Process {
             asker: None,
             stop: None,
             is_regrouped: false,
-            is_doomed: false,
+            doom: None,
+            is_here: false,
             end: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The kernels: on each, one thread takes tasks, one ends processes, and three make requests. A
 //! call is asked, executed and returned at three moments.
 
+use crate::broken::Broken;
 use abi::process::{End, Errno, Listed, News, Op, Reply, Request, flag, signal};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
@@ -12,40 +13,6 @@ use std::collections::BTreeMap;
 use zerocopy::FromBytes;
 
 pub type History = Vec<Call<Ask, Got>>;
-
-/// A mistake of the table or of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// An end is reported to the next waiter, too.
-    Twice,
-    /// An end is stored without its status.
-    NoStatus,
-    /// The processes of a dead kernel stay.
-    Kept,
-    /// What a dead kernel had asked is executed after its death.
-    Late,
-    /// A kernel does not name its processes to a table that has lost its state.
-    Unnamed,
-    /// A kernel names a process whose end it has just reported, and does not report it again.
-    Zombie,
-    /// A table that has lost its state tells only kernels that had asked it for a task.
-    Untold,
-    /// It gives the same numbers again.
-    SameNumbers,
-}
-
-impl Broken {
-    pub const ALL: [Broken; 8] = [
-        Broken::Twice,
-        Broken::NoStatus,
-        Broken::Kept,
-        Broken::Late,
-        Broken::Unnamed,
-        Broken::Zombie,
-        Broken::Untold,
-        Broken::SameNumbers,
-    ];
-}
 
 #[derive(Default)]
 struct Woken(Vec<Token>);
@@ -170,6 +137,7 @@ impl Play {
             }
             let request = request_of(&call.ask);
             let name = match Op::from_code(request.op) {
+                Some(Op::Spawn) if request.flags & flag::HERE != 0 => "Here",
                 Some(Op::Spawn) => "Spawn",
                 Some(Op::Wait) => "Wait",
                 Some(Op::Kill) => "Kill",
@@ -240,11 +208,11 @@ impl Play {
             self.kernels[kernel].over(pid, ended);
             return Some(ended);
         }
-        (self.history.len() < CALLS).then(|| self.any_request(runs.map_or(0, |r| r.pid)))
+        (self.history.len() < CALLS).then(|| self.any_request(kernel, runs.map_or(0, |r| r.pid)))
     }
 
     /// A request of the process `own`, or of the system.
-    fn any_request(&mut self, own: u32) -> Request {
+    fn any_request(&mut self, here: usize, own: u32) -> Request {
         let known = match self.known.len() {
             0 => NO_PROCESS,
             count => self.known[count - 1 - self.random.below(count.min(8) as u64) as usize],
@@ -255,6 +223,8 @@ impl Play {
                 let group = flag::NEW_GROUP * self.random.below(2) as u16;
                 let watch = if parent == 0 { flag::WATCHED } else { 0 };
                 let (kernel, flags) = (self.random.below(2) as u16, group | watch);
+                let is_here = usize::from(kernel) == here && self.random.chance(1, 2);
+                let flags = if is_here { flags | flag::HERE } else { flags };
                 Request { kernel, parent, flags, ..Request::new(Op::Spawn) }
             }
             4..8 => {
@@ -288,6 +258,12 @@ impl Play {
         let is_restarted = |got: &Got| got.reply.errno() == Errno::Restarted;
         if self.broken == Some(Broken::Untold) && !again && got.as_ref().is_some_and(is_restarted) {
             got = self.step(self.token(kernel, thread), request, false);
+        }
+        if let Some(Got { reply, .. }) = &mut got
+            && is(Op::Begun)
+            && self.broken == Some(Broken::Missed)
+        {
+            reply.status = 0;
         }
         self.reported = None;
         if let Some(Got { reply, .. }) = &mut got
@@ -344,6 +320,22 @@ impl Play {
         }
         if op == Some(Op::Spawn) && reply.error == 0 {
             self.known.push(reply.pid);
+            if request.flags & flag::HERE != 0 {
+                self.begin(kernel, reply);
+            }
+        }
+        let runs = self.kernels[kernel].runs.iter().find(|r| r.pid == request.pid as u32).copied();
+        if op == Some(Op::Begun)
+            && let Some(runs) = runs
+        {
+            match reply.errno() {
+                Errno::Success if reply.status != 0 => self.stop(kernel, runs.pid, reply.status),
+                // The table has lost its state before this kernel knew the process.
+                Errno::Srch if self.broken != Some(Broken::Forgotten) => {
+                    self.kernels[kernel].duties.push(named(kernel, &runs))
+                }
+                _ => {}
+            }
         }
         if op == Some(Op::Next) {
             match reply.errno() {
@@ -357,21 +349,10 @@ impl Play {
     /// Carries out a task.
     fn serve(&mut self, kernel: usize, task: Reply) {
         let own = &mut self.kernels[kernel];
-        let pid = task.pid as i32;
         match u16::try_from(task.kind).ok().and_then(News::from_code) {
-            Some(News::Begin) => {
-                let status = if self.random.chance(1, 8) { Errno::Noexec as u32 } else { 0 };
-                let (parent, group) = (task.value as u32, task.group);
-                if status == 0 {
-                    own.runs.push(Runs { pid: task.pid, parent, group });
-                }
-                own.duties.push(Request { pid, status, ..Request::new(Op::Begun) });
-            }
+            Some(News::Begin) => self.begin(kernel, task),
             Some(News::Stop) if own.runs.iter().any(|r| r.pid == task.pid) => {
-                let (kind, status) = (End::Signal as u32, task.status);
-                let ended = Request { pid, kind, status, ..Request::new(Op::Ended) };
-                own.over(task.pid, ended);
-                own.duties.push(ended);
+                self.stop(kernel, task.pid, task.status);
             }
             Some(News::Group) => {
                 let known = own.runs.iter_mut().filter(|r| r.pid == task.pid);
@@ -382,20 +363,31 @@ impl Play {
         }
     }
 
+    /// Starts a process.
+    fn begin(&mut self, kernel: usize, task: Reply) {
+        let status = if self.random.chance(1, 8) { Errno::Noexec as u32 } else { 0 };
+        let (pid, parent, group) = (task.pid, task.value as u32, task.group);
+        let own = &mut self.kernels[kernel];
+        if status == 0 {
+            own.runs.push(Runs { pid, parent, group });
+        }
+        own.duties.push(Request { pid: pid as i32, status, ..Request::new(Op::Begun) });
+    }
+
+    /// Ends a process by a signal.
+    fn stop(&mut self, kernel: usize, pid: u32, signal: u32) {
+        let (kind, status) = (End::Signal as u32, signal);
+        let ended = Request { pid: pid as i32, kind, status, ..Request::new(Op::Ended) };
+        self.kernels[kernel].over(pid, ended);
+        self.kernels[kernel].duties.push(ended);
+    }
+
     fn name_all(&mut self, kernel: usize) {
         if self.broken == Some(Broken::Unnamed) {
             return;
         }
         let own = &mut self.kernels[kernel];
-        let name = |r: &Runs| Request {
-            pid: r.pid as i32,
-            parent: r.parent,
-            group: r.group,
-            kernel: kernel as u16,
-            flags: if r.parent == 0 { flag::WATCHED } else { 0 },
-            ..Request::new(Op::Adopt)
-        };
-        own.duties = own.runs.iter().map(name).collect();
+        own.duties = own.runs.iter().map(|runs| named(kernel, runs)).collect();
     }
 
     /// Records something that happens at once, while other calls may be in progress.
@@ -448,6 +440,18 @@ impl Play {
                 *doing = Doing::Asked(at, true);
             }
         }
+    }
+}
+
+/// A report of a process to a table that has lost its state.
+fn named(kernel: usize, runs: &Runs) -> Request {
+    Request {
+        pid: runs.pid as i32,
+        parent: runs.parent,
+        group: runs.group,
+        kernel: kernel as u16,
+        flags: if runs.parent == 0 { flag::WATCHED } else { 0 },
+        ..Request::new(Op::Adopt)
     }
 }
 

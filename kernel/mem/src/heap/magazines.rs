@@ -10,6 +10,7 @@
 
 use arch::lock::{CoreLocal, note_acquire, note_release};
 use base::port::Frames;
+use core::num::NonZeroUsize;
 
 use super::{CLASSES, Heap};
 use crate::ranks;
@@ -33,51 +34,58 @@ impl Magazines {
         Magazines(CoreLocal::new([Magazine { count: 0, objects: [0; SIZE] }; CLASSES]))
     }
 
-    /// Allocates an object of a class. Returns its address; 0: there is no memory.
+    /// Takes an object of a class that this core keeps. Returns its address; 0: it keeps none.
     #[inline]
-    pub(crate) fn take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
-        let kept = self.0.with(|all| {
+    pub(crate) fn take(&self, class: usize) -> usize {
+        self.0.with(|all| {
             check_order();
             let Magazine { count, objects } = &mut all[class];
-            let left = count.checked_sub(1)?;
+            let left = count.wrapping_sub(1);
+            let Some(object) = objects.get(left) else { return 0 };
             *count = left;
-            objects.get(left).copied()
-        });
-        kept.unwrap_or_else(|| self.refill_and_take(heap, frames, class))
+            *object
+        })
     }
 
-    #[cold]
-    #[inline(never)]
-    fn refill_and_take(&self, heap: &Heap, frames: &dyn Frames, class: usize) -> usize {
+    /// The same after a magazine that is empty has been refilled; `None`: there is no memory.
+    pub(crate) fn refill_and_take(
+        &self,
+        heap: &Heap,
+        frames: &dyn Frames,
+        class: usize,
+    ) -> Option<NonZeroUsize> {
         self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == 0 {
                 *count = heap.take(frames, class, &mut objects[..BATCH]);
             }
-            let Some(left) = count.checked_sub(1) else { return 0 };
+            let left = count.checked_sub(1)?;
             *count = left;
-            objects[left]
+            NonZeroUsize::new(objects[left])
         })
     }
 
-    /// Frees an object of a class.
+    /// Keeps a free object of a class. Returns false without room.
     #[inline]
-    pub(crate) fn give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
-        let is_kept = self.0.with(|all| {
+    pub(crate) fn give(&self, class: usize, object: usize) -> bool {
+        self.0.with(|all| {
             check_order();
             let Magazine { count, objects } = &mut all[class];
-            let place = objects.get_mut(*count);
-            *count += usize::from(place.is_some());
-            place.map(|place| *place = object).is_some()
-        });
-        if !is_kept {
-            self.empty_and_give(heap, frames, class, object);
-        }
+            let Some(place) = objects.get_mut(*count) else { return false };
+            *count += 1;
+            *place = object;
+            true
+        })
     }
 
-    #[cold]
-    #[inline(never)]
-    fn empty_and_give(&self, heap: &Heap, frames: &dyn Frames, class: usize, object: usize) {
+    /// The same after a magazine that is full has been emptied.
+    pub(crate) fn empty_and_give(
+        &self,
+        heap: &Heap,
+        frames: &dyn Frames,
+        class: usize,
+        object: usize,
+    ) {
         self.0.with(|all| {
             let Magazine { count, objects } = &mut all[class];
             if *count == SIZE {

@@ -37,6 +37,11 @@ impl Table {
         names.get(&number).is_some_and(|name| name.node.is_some() && *name.text == *path)
     }
 
+    /// Returns how many preopened directories there are.
+    pub fn preopens(&self) -> usize {
+        self.names.lock().len()
+    }
+
     /// Calls `visit` with each preopened directory. It must not use the table.
     pub fn each_preopen(&self, visit: &mut dyn FnMut(Descriptor)) {
         let names = self.names.lock();

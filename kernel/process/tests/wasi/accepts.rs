@@ -1,7 +1,7 @@
 //! Several threads that accept, and descriptors that are scarce.
 
 use crate::common::*;
-use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH};
+use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, Scratch};
 use std::sync::Arc;
 
 const AGAIN: u16 = 6;
@@ -17,7 +17,7 @@ fn call(
     numbers: &[u64],
 ) -> u16 {
     let function = FUNCTIONS.iter().find(|function| function.name == name).unwrap();
-    let mut scratch = [0; SCRATCH];
+    let mut scratch = Scratch::default();
     let mut memory = GuestMemory::new(Bytes::Own(memory), &mut scratch);
     (function.entry)(process, &mut memory, world, numbers).unwrap()
 }
@@ -106,7 +106,7 @@ fn an_accept_that_fails_gives_its_descriptor_back() {
         assert_eq!(server.call("fd_fdstat_set_flags", &[0, 0]), 0);
         let entry = FUNCTIONS.iter().find(|function| function.name == "accept").unwrap().entry;
         let Server { process, world, memory, .. } = &mut server;
-        let mut scratch = [0; SCRATCH];
+        let mut scratch = Scratch::default();
         let mut memory = GuestMemory::new(Bytes::Own(memory), &mut scratch);
         assert!(entry(process, &mut memory, world, &[0, 0, 0, NEW]).is_err());
         assert_eq!(process.table().count(), 1);

@@ -6,7 +6,7 @@ use base::prng::Prng;
 use kernel_process::Object;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
-use kernel_process::{Errno, Halt, Installed, Process};
+use kernel_process::{Errno, Halt, Installed};
 use zerocopy::{FromBytes, IntoBytes};
 
 const GIVEN: PassedFile<'static> = PassedFile {
@@ -17,7 +17,7 @@ const GIVEN: PassedFile<'static> = PassedFile {
     preopen: None,
 };
 
-const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
+const INSTALLED: Installed = Installed { folders: true, signals: true };
 
 #[test]
 fn encoded_start_data_decode_to_the_same() {
@@ -154,7 +154,7 @@ fn a_process_starts_with_duplicated_handles() {
         ..Plan::default()
     };
     let bytes = encode(&plan).unwrap();
-    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED).unwrap();
+    let process = begun(&mut world, 64, &bytes, INSTALLED).unwrap();
     assert_eq!(world.vfs.census().0, before + 3);
     let (input, output) = (writer, reader);
     let mut program = Program {
@@ -194,7 +194,7 @@ fn arguments_and_environment_share_one_limit() {
     let fits = Plan { environment: &environment, ..plan };
     let bytes = encode(&fits).unwrap();
     let mut world = World::new();
-    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED);
+    let process = begun(&mut world, 64, &bytes, INSTALLED);
     process.unwrap().close_all(&mut world);
     let longer = string(101);
     assert_eq!(encode(&Plan { environment: &longer, ..plan }), Err(Errno::TOOBIG));
@@ -241,7 +241,7 @@ fn a_manifest_with_directories_excludes_the_root() {
     for (folders, count) in expected {
         let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
         let bytes = encode(&plan).unwrap();
-        let process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
+        let process = begun(&mut world, 64, &bytes, confined).unwrap();
         let first = if folders == Folders::WantedWithRoot { 6 } else { 3 };
         assert_eq!((process.descriptors(), process.free_descriptor(3)), (count, Ok(first)));
         process.close_all(&mut world);
@@ -270,9 +270,8 @@ fn a_failed_start_leaks_no_handle() {
     ] {
         let files = [good, bad];
         let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
-        let few = Installed { descriptors: 8, ..INSTALLED };
-        let begun = Process::begin(&mut world, &decode(&bytes).unwrap(), few);
-        assert_eq!(begun.err(), Some(Halt::Failed(expected)));
+        let refused = begun(&mut world, 8, &bytes, INSTALLED);
+        assert_eq!(refused.err(), Some(Halt::Failed(expected)));
         assert_eq!(world.vfs.census(), before);
     }
     assert_eq!(Errno::BADF.to_table(), abi::process::Errno::Badf);

@@ -7,7 +7,7 @@ use abi::program::{
 };
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
-use kernel_process::{Installed, Process, Stop};
+use kernel_process::{Installed, Stop};
 use zerocopy::IntoBytes;
 
 const SPAWN: u64 = 0x5000;
@@ -99,8 +99,8 @@ fn the_callers_other_directories_go_along_as_its_authority() {
 fn begun_with(limits: Limits, signals: bool) -> Program {
     let mut program = Program::new();
     let bytes = encode(&Plan { path: b"x", limits, signals, ..Plan::default() }).unwrap();
-    let installed = Installed { descriptors: 64, folders: true, signals: true };
-    let begun = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
+    let installed = Installed { folders: true, signals: true };
+    let begun = begun(&mut program.world, 64, &bytes, installed).unwrap();
     let before = std::mem::replace(&mut program.process, begun);
     before.close_all(&mut program.world);
     let root = program.world.with(|c| c.root()).unwrap();

@@ -2,9 +2,12 @@
 
 pub use crate::world::World;
 use abi::fs::{Op, flag};
+use kernel_process::begin::decode;
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
-use kernel_process::{Bytes, FUNCTIONS, GuestMemory, Process, SCRATCH, SharedMemory, Stop};
+use kernel_process::{
+    Bytes, FUNCTIONS, GuestMemory, Halt, Installed, Process, SCRATCH, Scratch, SharedMemory, Stop,
+};
 use std::cell::{Cell, RefCell};
 
 pub const BADF: u16 = 8;
@@ -20,6 +23,17 @@ pub const ALL: u64 = rights::INHERITING;
 /// Returns the name of a preopened directory, which need not be its path.
 pub const fn named(name: &[u8]) -> Option<Preopen<'_>> {
     Some(Preopen { name, is_path: false })
+}
+
+/// Makes a process with at most `descriptors` descriptors and these start data.
+pub fn begun(
+    world: &mut World,
+    descriptors: u32,
+    start_data: &[u8],
+    installed: Installed,
+) -> Result<Process, Halt> {
+    let mut process = Process::new(descriptors)?;
+    process.begin(world, &decode(start_data)?, installed).map(|()| process)
 }
 
 /// The identity of the process.
@@ -108,7 +122,7 @@ impl Program {
         &mut self,
         work: impl FnOnce(&Process, &mut GuestMemory<'_>, &mut World) -> R,
     ) -> R {
-        let mut scratch = [0x77; SCRATCH];
+        let mut scratch = Scratch::from(Box::new([0x77; SCRATCH]));
         let Program { process, world, memory, .. } = self;
         if !self.shared {
             return work(process, &mut GuestMemory::new(Bytes::Own(memory), &mut scratch), world);

@@ -9,7 +9,7 @@ use fs::ramfs::RamFs;
 use kernel_process::begin::{PassedFile, Plan, decode, encode};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
-use kernel_process::{Installed, Object, Process};
+use kernel_process::{Installed, Object};
 
 const STALE: u16 = 72;
 const EXIST: u16 = 20;
@@ -215,8 +215,8 @@ fn a_process_with_its_parents_directory_opens_it_again_too() {
         preopen: at_path(b"/disk/home"),
     }];
     let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
-    let installed = Installed { descriptors: 64, folders: true, signals: false };
-    let child = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
+    let installed = Installed { folders: true, signals: false };
+    let child = begun(&mut program.world, 64, &bytes, installed).unwrap();
     program.process.close_all(&mut program.world);
     program.process = child;
     restart(&mut program, 4);

@@ -3,7 +3,7 @@
 use crate::common::*;
 use kernel_process::begin::{PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
-use kernel_process::{Installed, Object, Process, Stop};
+use kernel_process::{Installed, Object, Stop};
 
 const STREAM: u64 = 6;
 const DATAGRAMS: u64 = 5;
@@ -308,8 +308,8 @@ fn a_child_gets_the_sockets_that_it_is_passed() {
     let encoded = encode(&plan).unwrap();
     let decoded = decode(&encoded).unwrap();
     assert_eq!(decoded.files().map(|file| file.object).collect::<Vec<_>>(), [own.object]);
-    let installed = Installed { descriptors: 9, folders: true, signals: false };
-    let child = Process::begin(&mut program.world, &decoded, installed).unwrap();
+    let installed = Installed { folders: true, signals: false };
+    let child = begun(&mut program.world, 9, &encoded, installed).unwrap();
     let it = child.table().get(0).unwrap();
     assert!(it.object != own.object && it.socket().is_ok() && it.kind == 6);
     assert_eq!(it.rights, rights::FD_READ | rights::FD_WRITE);
@@ -322,7 +322,7 @@ fn a_child_gets_the_sockets_that_it_is_passed() {
     assert!(encode(&Plan { path: b"/p", files: &folders, ..Plan::default() }).is_err());
     let gone = [passed(3, Object::Socket(12345))];
     let encoded = encode(&Plan { path: b"/p", files: &gone, ..Plan::default() }).unwrap();
-    let refused = Process::begin(&mut program.world, &decode(&encoded).unwrap(), installed);
+    let refused = begun(&mut program.world, 9, &encoded, installed);
     assert!(refused.is_err());
     program.end();
 }
@@ -362,8 +362,8 @@ fn a_child_reaches_no_more_than_its_parent() {
         let encoded = encode(&Plan { path: b"/p", net, ..Plan::default() }).unwrap();
         let decoded = decode(&encoded).unwrap();
         assert_eq!(decoded.net, net);
-        let installed = Installed { descriptors: 9, folders: true, signals: false };
-        let mut child = Process::begin(world, &decoded, installed).unwrap();
+        let installed = Installed { folders: true, signals: false };
+        let mut child = begun(world, 9, &encoded, installed).unwrap();
         rules.map_or(Ok(()), |rules| child.restrict(rules)).map(|()| child.is_restricted())
     };
     let mut program = Program::new();

@@ -1,4 +1,5 @@
-//! One process from start to end, on a thread and a stack of its own.
+//! One process on its main thread, from its start ([`super::start`]) to its end, on a stack of its
+//! own.
 //!
 //! ```text
 //!   thread --> stack --> files, program --> Begun(0) --> the engine runs it --> Ended
@@ -9,26 +10,18 @@
 
 use super::accounts::account;
 use super::guest::Guest;
-use super::reports::report_end;
-use super::threads::{Thread, Threads};
-use super::{
-    Ids, LocalProcess, Processes, Running, ends, light, lives, moves, passage, with_table,
-};
+use super::start::{self, Given};
+use super::{LocalProcess, Processes, Running, ends, light, lives, moves, passage, with_table};
 use crate::programs::stack::Stack;
 use crate::programs::{Directory, Manifest, open_image};
-use ::processes::name;
 use abi::fs::{Op, Request};
 use abi::process::{End as How, Errno};
 use abi::program::{engine, right};
-use abi::quota::Quota;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::lock::Lock;
 use base::id::DomainId;
-use core::sync::atomic::Ordering;
 use kernel_engine::{End, Limits, Ran};
 use kernel_msg::Level;
 use kernel_process::authority::{Authority, Rights, open_directory};
@@ -36,7 +29,6 @@ use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Object, Process, System};
-use kernel_sched::PRIORITY_PROGRAM;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
@@ -45,60 +37,6 @@ const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 }
 /// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
-/// Starts a process with the start data that the table gave. Reports a failure to the table.
-pub fn begin(session: &Session, processes: &Processes, ids: Ids, quota: Quota, beginning: &[u8]) {
-    let pid = ids.pid;
-    if !crate::programs::has_room_to_begin() {
-        return report_failure(session, pid, Errno::Nomem);
-    }
-    let kernel = session.kernel;
-    let head = moves::departed(kernel, beginning);
-    let name = head.map_or_else(|| name::of(beginning), |head| head.name);
-    let name = name::text(&name).to_vec();
-    let life = LocalProcess::new(ids, name, Threads::with(Thread::new(0)), quota);
-    if head.is_some() {
-        life.journey.comes_in();
-    }
-    put(&processes.living, pid, Arc::new(life));
-    put(&processes.begun, pid, beginning.to_vec());
-    let place = pid as usize;
-    if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, thread, place).is_err() {
-        take(&processes.living, pid);
-        take(&processes.begun, pid);
-        return report_failure(session, pid, Errno::Nomem);
-    }
-    processes.count.fetch_add(1, Ordering::Release);
-    processes.some.wake_all(&kernel.scheduler);
-}
-
-/// Removes a value from a map. The caller drops it without holding the lock.
-fn take<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32) -> Option<T> {
-    map.lock().remove(&pid)
-}
-
-fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
-    let before = map.lock().insert(pid, value);
-    drop(before);
-}
-
-/// Reports to the table that the process runs. If the table restarts, it learns that from
-/// [`super::name_all`].
-fn report_begun(session: &Session, life: &LocalProcess) {
-    let _ =
-        with_table(session, &Patience::ENDLESS, |table| table.begun(life.pid, life.quota(), Ok(0)));
-}
-
-/// Reports to the table why the process does not run. A table that has restarted may take it for a
-/// running one.
-fn report_failure(session: &Session, pid: u32, why: Errno) {
-    let failed = with_table(session, &Patience::ENDLESS, |table| {
-        table.begun(pid, Quota::default(), Err(why))
-    });
-    if failed.is_err() {
-        report_end(session, pid, How::Lost, 0);
-    }
-}
-
 /// Notes that the process has ended. From here on it cannot be stopped.
 fn leave(processes: &Processes, life: &Arc<LocalProcess>, end: How, status: u32) {
     // Succeeds: a process ends once.
@@ -106,24 +44,22 @@ fn leave(processes: &Processes, life: &Arc<LocalProcess>, end: How, status: u32)
     processes.remove(life);
 }
 
-fn thread(pid: usize) {
+/// The main thread.
+pub(super) fn thread(pid: usize) {
     let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
         return;
     };
-    let pid = pid as u32;
-    let life = processes.life(pid);
-    if let Some(main) = life.as_ref().and_then(|life| life.threads.main()) {
+    let Some(life) = processes.life(pid as u32) else { return };
+    if let Some(main) = life.threads.main() {
         main.is_me(&kernel.scheduler);
     }
     if let Ok(stack) = Stack::get() {
-        stack.run(live, pid as usize);
+        stack.run(live, pid);
     } else {
-        if let Some(life) = &life {
-            leave(processes, life, How::Lost, 0);
-        }
-        report_failure(&Session::at(kernel, Level(0)), pid, Errno::Nomem);
+        leave(processes, &life, How::Lost, 0);
+        start::fails(&Session::at(kernel, Level(0)), &life, Errno::Nomem);
     }
-    if let Some(life) = life {
+    if life.ended.get().is_none() {
         processes.remove(&life);
     }
 }
@@ -134,29 +70,27 @@ extern "C" fn live(pid: usize) {
         return;
     };
     let pid = pid as u32;
-    let (life, beginning) = (processes.life(pid), take(&processes.begun, pid));
-    let (Some(life), Some(beginning)) = (life, beginning) else { return };
-    let Some(main) = life.threads.main() else { return };
+    let Some(life) = processes.life(pid) else { return };
+    let (Some(given), Some(main)) = (life.startup.take(), life.threads.main()) else { return };
     let session = Session::at(kernel, Level(0));
-    let guest = Guest::new(kernel, processes, life.clone(), main.clone());
-    let head = moves::departed(kernel, &beginning);
+    let mut guest = Guest::new(kernel, processes, life.clone(), main.clone());
+    let head = moves::departed(kernel, &given.beginning);
     let prepared = match &head {
-        Some(head) => passage::prepare(&session, guest, &life, head),
-        None => prepare(&session, guest, &life, &beginning),
+        Some(head) => passage::prepare(&session, &mut guest, &life, head),
+        None => prepare(&session, &mut guest, &life, given),
     };
-    drop(beginning);
-    let (running, mut guest) = match prepared {
-        Ok(prepared) => prepared,
+    let running = match prepared {
+        Ok(running) => running,
         Err(why) => {
             leave(processes, &life, How::Lost, 0);
-            return report_failure(&session, pid, why);
+            return start::fails(&session, &life, why);
         }
     };
     main.set_base(arch::backtrace::fp());
     // Succeeds: only this thread sets it.
     let Ok(running) = life.running.set(running) else { return };
     if head.is_none() {
-        report_begun(&session, &life);
+        start::runs(&session, processes, &life);
     }
     if running.loaded.is_movable() {
         guest.can_move();
@@ -168,7 +102,7 @@ extern "C" fn live(pid: usize) {
     if life.journey.is_coming() {
         let why = if matches!(end, End::Signal(_)) { Errno::Intr } else { Errno::Nomem };
         leave(processes, &life, How::Lost, 0);
-        return report_failure(&session, pid, why);
+        return start::fails(&session, &life, why);
     }
     let used = account(&kernel.scheduler, &life);
     let (how, status) = ends::encode(&end);
@@ -181,13 +115,18 @@ extern "C" fn live(pid: usize) {
 
 fn prepare(
     session: &Session,
-    mut guest: Guest,
+    guest: &mut Guest,
     life: &Arc<LocalProcess>,
-    beginning: &[u8],
-) -> Result<(Running, Guest), Errno> {
-    let beginning = decode(beginning).map_err(|_| Errno::Inval)?;
-    let programs = guest.processes.programs(session.kernel).ok_or(Errno::Nomem)?;
-    let loaded = programs.load_or_forget(session, beginning.directory(), beginning.path)?;
+    Given { beginning, program }: Given,
+) -> Result<Running, Errno> {
+    let beginning = decode(&beginning).map_err(|_| Errno::Inval)?;
+    let loaded = match program {
+        Some(found) => found,
+        None => {
+            let programs = guest.processes.programs(session.kernel).ok_or(Errno::Nomem)?;
+            programs.load_or_forget(session, beginning.directory(), beginning.path)?
+        }
+    };
     let mut quota = life.quota();
     quota.lower(life.pid, loaded.manifest.tree);
     life.set_quota(quota);
@@ -196,12 +135,13 @@ fn prepare(
     let peer = light::peer(session.kernel).filter(|_| loaded.is_light());
     let most = if peer.is_some() { light::DESCRIPTORS } else { u32::MAX };
     let descriptors = allowed.descriptors.min(most);
-    let made = create_process(&mut guest, &loaded.manifest, &beginning, descriptors);
-    let process = made.map_err(errno)?;
+    let mut process = Arc::new(Process::new(descriptors).map_err(|why| errno(why.into()))?);
+    let own = Arc::get_mut(&mut process).ok_or(Errno::Io)?;
+    fill(own, guest, &loaded.manifest, &beginning).map_err(errno)?;
     if let Some(peer) = peer
-        && let Err(why) = share(&mut guest, life, &process, (peer, &beginning))
+        && let Err(why) = share(guest, life, &process, (peer, &beginning))
     {
-        process.close_all(&mut guest);
+        process.close_all(guest);
         return Err(why);
     }
     if loaded.is_movable() {
@@ -209,11 +149,10 @@ fn prepare(
         let images = moves::images(session, beginning.directory(), beginning.path);
         let _ = life.images.set(images);
     }
-    let (process, limits) = (Arc::new(process), Limits { memory: allowed.memory });
     if let Some(turn) = life.turn.get() {
         turn.set_process(&process);
     }
-    Ok((Running { loaded, process, limits }, guest))
+    Ok(Running { loaded, process, limits: Limits { memory: allowed.memory } })
 }
 
 fn errno(halt: Halt) -> Errno {
@@ -280,23 +219,22 @@ impl Guest {
     }
 }
 
-/// Creates a process with the files and strings of its start data and of the program's manifest.
-fn create_process(
+/// Gives a new process the files and strings of its start data and of the program's manifest.
+fn fill(
+    process: &mut Process,
     guest: &mut Guest,
     manifest: &Manifest,
     beginning: &StartData<'_>,
-    descriptors: u32,
-) -> Result<Process, Halt> {
+) -> Result<(), Halt> {
     let has = |right| manifest.rights & right != 0;
-    let installed =
-        Installed { descriptors, folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
-    let mut process = Process::begin(guest, beginning, installed)?;
+    let installed = Installed { folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
+    process.begin(guest, beginning, installed)?;
     let done = parent_of(guest, beginning)
-        .and_then(|parent| apply_manifest(guest, manifest, parent.as_ref(), &mut process));
+        .and_then(|parent| apply_manifest(guest, manifest, parent.as_ref(), process));
     if done.is_err() {
         process.close_all(guest);
     }
-    done.map(|()| process)
+    done
 }
 
 /// Returns the authority of the program that starts this one; `None` if the system does, which may

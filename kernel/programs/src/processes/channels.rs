@@ -82,7 +82,7 @@ impl Guest {
 
     /// Its process, for what is kept of an end that it closes.
     fn holder(&self) -> Holder<'_> {
-        Holder { pid: self.life().pid, name: &self.life().name }
+        Holder { pid: self.life().pid, name: self.life().name() }
     }
 
     fn secret(&mut self) -> u64 {

@@ -52,8 +52,8 @@ pub fn ends() -> Option<Vec<Holding>> {
             let Kind::End(handle) = open.kind else { continue };
             found.try_reserve(1).ok()?;
             let mut name = Vec::new();
-            name.try_reserve(life.name.len()).ok()?;
-            name.extend_from_slice(&life.name);
+            name.try_reserve(life.name().len()).ok()?;
+            name.extend_from_slice(life.name());
             found.push(Holding { pid: life.pid, name: name.into(), handle });
         }
     }

@@ -10,8 +10,9 @@
 mod engine;
 mod table;
 
+use super::place::{Placed, place};
 use super::threads::Thread;
-use super::{LocalProcess, Processes, moves, turns};
+use super::{LocalProcess, Processes, Program, moves, turns};
 use crate::moves::Arrived;
 use crate::programs;
 use ::fs::private::far::Wrote;
@@ -54,6 +55,8 @@ pub struct Guest {
     refusal: Option<Errno>,
     /// The present request may wait for others, for as long as they like.
     waits_for_others: bool,
+    /// The program that was found when this kernel was last chosen for one that starts.
+    chosen: Option<Program>,
     /// What it was on the kernel that it comes from, until it is loaded.
     arrival: Option<Arc<Arrived>>,
     /// What the thread has written to pipes of other kernels.
@@ -77,6 +80,7 @@ impl Guest {
             called: None,
             refusal: None,
             waits_for_others: false,
+            chosen: None,
             arrival: None,
             wrote: Wrote::default(),
         }
@@ -386,7 +390,13 @@ impl System for Guest {
             return Ok(process::Reply::error(why));
         }
         let asking = self.life.children.before(&request);
-        let answer = self.outside(|| self.ask_processes(request, bulk));
+        let starts_here = request.op == process::Op::Spawn as u16
+            && request.kernel == u16::from(self.kernel().me.0);
+        let program = self.chosen.take().filter(|_| starts_here);
+        let answer = self.outside(|| match starts_here {
+            true => self.spawn_here(&request, bulk, program),
+            false => self.ask_processes(request, bulk),
+        });
         idle::to_program(self.kernel());
         let reply = answer?;
         asking.note(self.life.group.load(Ordering::Relaxed), &request, &reply);
@@ -414,10 +424,12 @@ impl System for Guest {
         directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, Errno>, Interrupted> {
-        let placed =
-            self.outside(|| Ok(super::place(&self.session, requested, Some(directory), path)));
+        let placed = self.outside(|| Ok(place(&self.session, requested, Some(directory), path)))?;
         idle::to_program(self.kernel());
-        placed
+        Ok(placed.map(|Placed { kernel, program }| {
+            self.chosen = program;
+            kernel
+        }))
     }
 
     fn monotonic(&mut self) -> u64 {

@@ -2,19 +2,19 @@
 //! input, output and standard error, the root directory, and the right to signal any process; their
 //! manifests may restrict root and signals.
 
-use super::{place, with_table};
+use super::place::{Placed, place};
+use super::reports::REPORTING_NS;
+use super::{start, with_table};
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
+use base::id::DomainId;
 use kernel_process::Object;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
 use kernel_process::table::Preopen;
 use kernel_process::wasi::rights;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
-
-/// How long all kernels may take to report their processes to a table that has restarted.
-pub(super) const REPORTING_NS: u64 = 2_000_000_000;
 
 /// Name of the root directory in a process.
 const ROOT: &[u8] = b"/";
@@ -42,9 +42,13 @@ impl Launch<'_> {
     /// Starts the process in a group of its own. Returns its number.
     pub fn begin(&self, session: &Session) -> Result<u32, Errno> {
         let beginning = self.encoded()?;
-        let kernel = place(session, self.kernel, None, self.path)?;
+        let Placed { kernel, program } = place(session, self.kernel, None, self.path)?;
         let flags = flag::NEW_GROUP | flag::WATCHED;
         let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
+        if DomainId(kernel as u8) == session.kernel.me {
+            let processes = super::get().ok_or(Errno::Nosys)?;
+            return start::here(session, processes, spawn, program, &|| false);
+        }
         with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn))
     }
 

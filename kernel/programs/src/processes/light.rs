@@ -13,6 +13,7 @@
 //! here, then waits for the other kernel; if that one has died, nothing of it remains ([`forget`]
 //! frees its blocks).
 
+use super::start::Startup;
 use super::threads::{self, Thread, Threads};
 use super::{Ids, LocalProcess, Processes, Running, ends, forget, turns};
 use crate::lights::list;
@@ -130,7 +131,7 @@ fn request(
         quota: life.quota().words(),
         book: turn.memory.pages(),
         source: running.loaded.manifest.source,
-        name: name::padded(&life.name),
+        name: life.name,
         ..BeginLight::default()
     }
 }
@@ -209,8 +210,8 @@ fn satellite(
         return is_ours.then_some((life, false)).ok_or(Errno::Again);
     }
     let programs = processes.programs(kernel).ok_or(Errno::Nomem)?;
-    let name = name::text(&ask.name);
-    let loaded = programs.load_handle(session, ask.image, name)?;
+    let name = name::padded(name::text(&ask.name));
+    let loaded = programs.load_handle(session, ask.image, name::text(&name))?;
     if loaded.manifest.source != ask.source {
         kernel_node::log!("process {}: its program here is another version", ask.pid);
         return Err(Errno::Noexec);
@@ -228,7 +229,7 @@ fn satellite(
     turn.set_process(&process);
     let ids = Ids { pid: ask.pid, parent: 0, group: 0, watcher: 0 };
     let (threads, quota) = (Threads::without_main(), Quota::of_words(ask.quota));
-    let life = Arc::new(LocalProcess::new(ids, name.to_vec(), threads, quota));
+    let life = Arc::new(LocalProcess::new(ids, name, threads, quota, Startup::new(None)));
     // Both succeed: nothing else knows it yet.
     let _ = life.running.set(Running { loaded, process, limits: Limits { memory: ask.memory } });
     let _ = life.turn.set(turn.clone());

@@ -77,7 +77,7 @@ pub fn end_with(guest: &mut Guest, life: &LocalProcess, running: &Running, end: 
 
 /// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
 fn report(life: &LocalProcess, what: &str, trace: &[String]) -> String {
-    let name = String::from_utf8_lossy(&life.name);
+    let name = String::from_utf8_lossy(life.name());
     let mut said = format!("process {} ({name}): {what}\n", life.pid);
     for line in trace {
         said.extend(["  ", line, "\n"]);

@@ -9,7 +9,6 @@ use super::moves::depart;
 use super::{LocalProcess, Running};
 use crate::lights::memory::LentMemory;
 use crate::moves::{Held, Rest, pack, unpack};
-use ::processes::name;
 use abi::moves::{Departed, Image, MAGIC};
 use abi::process::Errno;
 use alloc::sync::Arc;
@@ -78,7 +77,7 @@ impl Guest {
             epoch: kernel.epoch.0,
             book: carrier.pages(),
             source: running.loaded.manifest.source,
-            name: name::padded(&life.name),
+            name: life.name,
         };
         Ok((head, carrier))
     }
@@ -87,13 +86,13 @@ impl Guest {
 /// Prepares a process that comes from another kernel.
 pub fn prepare(
     session: &Session,
-    mut guest: Guest,
+    guest: &mut Guest,
     life: &LocalProcess,
     head: &Departed,
-) -> Result<(Running, Guest), Errno> {
+) -> Result<Running, Errno> {
     let kernel = session.kernel;
     let programs = guest.processes.programs(kernel).ok_or(Errno::Nomem)?;
-    let loaded = programs.load_handle(session, head.image, &life.name)?;
+    let loaded = programs.load_handle(session, head.image, life.name())?;
     if loaded.manifest.source != head.source || !loaded.is_movable() {
         kernel_node::log!("process {}: its program here is another version", life.pid);
         return Err(Errno::Noexec);
@@ -101,20 +100,20 @@ pub fn prepare(
     let arrived = unpack(kernel, head)?;
     let rest = &arrived.rest;
     let table = &rest.table;
-    let process = Process::of_parts(&mut guest, head.descriptors, &rest.parts(), table);
+    let process = Process::of_parts(guest, head.descriptors, &rest.parts(), table);
     let process = Arc::new(process.map_err(|why| why.to_table())?);
     let Held { used: [cpu, peak, messages], called, images, children } = &rest.held;
     life.threads.have_run(*cpu);
     life.memory.store(*peak, Ordering::Relaxed);
     life.messages.fetch_add(*messages, Ordering::Relaxed);
     if !life.children.are(children) {
-        process.close_all(&mut guest);
+        process.close_all(guest);
         return Err(Errno::Nomem);
     }
     // Succeeds: a process begins once.
     let _ = life.images.set(duplicates(session, images));
     guest.comes_with(*called, Arc::new(arrived));
-    Ok((Running { loaded, process, limits: Limits { memory: head.limit } }, guest))
+    Ok(Running { loaded, process, limits: Limits { memory: head.limit } })
 }
 
 fn duplicates(session: &Session, images: &[Image]) -> Vec<Image> {

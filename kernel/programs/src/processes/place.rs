@@ -2,9 +2,9 @@
 //! chip page, this kernel's memory, the program's image, the process table, the names of channels
 //! and what the kernels publish of their use (docs/design/affinity.md).
 
-use super::with_table;
+use super::{Program, with_table};
 use crate::programs::{self, Preferences, Programs};
-use abi::boot::{MAX_DOMAINS, role};
+use abi::boot::{Domain, MAX_DOMAINS, role};
 use abi::names::{Listed, SERVICE};
 use abi::process::Errno;
 use abi::program::ANY_KERNEL;
@@ -27,6 +27,13 @@ use kernel_services::services::Patience;
 use kernel_services::session::Session;
 use share::Mode;
 
+/// A kernel that was chosen for a program.
+pub struct Placed {
+    pub kernel: u16,
+    /// The program, if it has been found and that is this kernel.
+    pub program: Option<Program>,
+}
+
 /// Chooses the kernel that runs the program `path`, and wakes it if it is asleep. `path` starts at
 /// the file service's handle `directory`, or else at the root. `requested` is the requested kernel
 /// or `ANY_KERNEL`.
@@ -35,8 +42,8 @@ pub fn place(
     requested: u32,
     directory: Option<u64>,
     path: &[u8],
-) -> Result<u16, Errno> {
-    let kernel = session.kernel;
+) -> Result<Placed, Errno> {
+    let (kernel, mut program) = (session.kernel, None);
     let mut board = Board::of(kernel);
     let placed = if requested != ANY_KERNEL {
         board.choose(kernel, Some(requested), &Preferences::default())
@@ -45,7 +52,11 @@ pub fn place(
             // The caller's directory is not valid, or not any more.
             Err(why @ (Errno::Restarted | Errno::Badf)) if directory.is_some() => return Err(why),
             // The kernel that starts the program reports what is wrong with it.
-            found => found.unwrap_or_default(),
+            Err(_) => Arc::default(),
+            Ok((preferences, found)) => {
+                program = found;
+                preferences
+            }
         };
         board.add_servers(session, &preferences);
         if needs_load(&preferences.kernel, board.facts()) {
@@ -54,8 +65,12 @@ pub fn place(
         board.choose(kernel, None, &preferences)
     };
     let at = placed.map_err(|why| refused(path, why))?.kernel;
-    let id = DomainId(at as u8);
-    if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
+    let (id, at) = (DomainId(at as u8), at as u16);
+    match id == kernel.me {
+        true => Ok(Placed { kernel: at, program }),
+        false if wake(session, id) => Ok(Placed { kernel: at, program: None }),
+        false => Err(Errno::Hostunreach),
+    }
 }
 
 /// Writes where the program `path`, from the root, would start if no kernel is requested, and why.
@@ -66,7 +81,7 @@ pub fn describe(
     out: &mut dyn Write,
 ) -> Result<Option<&'static str>, Errno> {
     let kernel = session.kernel;
-    let preferences = preferences_of(session, None, path)?;
+    let preferences = preferences_of(session, None, path)?.0;
     let mut board = Board::of(kernel);
     let servers = board.add_servers(session, &preferences);
     board.add_load(session);
@@ -82,7 +97,7 @@ pub fn describe(
 
 /// Returns which platform the program `path` requires and no kernel has, if that is so.
 pub fn lacking(session: &Session, path: &[u8]) -> Option<String> {
-    let preferences = preferences_of(session, None, path).ok()?;
+    let preferences = preferences_of(session, None, path).ok()?.0;
     match Board::of(session.kernel).choose(session.kernel, None, &preferences) {
         Err(Refused::NoPlatform { required, is_on_board }) => {
             Some(format!("{}", missing(required, is_on_board)))
@@ -108,7 +123,7 @@ fn preferences_of(
     session: &Session,
     directory: Option<u64>,
     path: &[u8],
-) -> Result<Arc<Preferences>, Errno> {
+) -> Result<(Arc<Preferences>, Option<Program>), Errno> {
     let processes = super::get().ok_or(Errno::Nosys)?;
     Programs::preferences(processes.programs.get(), session, directory, path)
 }
@@ -134,8 +149,12 @@ struct Board {
 impl Board {
     /// Returns those that are known without asking anyone.
     fn of(kernel: &Kernel) -> Board {
-        let count = kernel.blob.domains().len().min(MAX_DOMAINS);
-        Board { all: core::array::from_fn(|at| about(kernel, at)), count }
+        let mut board = Board { all: [Facts::default(); MAX_DOMAINS], count: 0 };
+        for ((id, domain), facts) in (0..).zip(kernel.blob.domains()).zip(&mut board.all) {
+            *facts = about(kernel, DomainId(id), domain);
+            board.count += 1;
+        }
+        board
     }
 
     fn facts(&self) -> &[Facts] {
@@ -197,11 +216,9 @@ fn executes(kernel: &Kernel, listed: &Listed) -> bool {
     home.is_none_or(|home| u16::from(home.0) == listed.kernel)
 }
 
-/// Returns the facts about the kernel of domain `at`. If each kernel has its own process table, the
+/// Returns the facts about the kernel of a domain. If each kernel has its own process table, the
 /// others are not available.
-fn about(kernel: &Kernel, at: usize) -> Facts {
-    let id = DomainId(at as u8);
-    let Some(domain) = kernel.blob.domains().get(at) else { return Facts::default() };
+fn about(kernel: &Kernel, id: DomainId, domain: &Domain) -> Facts {
     let mode = kernel.services.processes.mode();
     let apart = matches!(mode, Mode::Private | Mode::Independent);
     let (epoch, state) = kernel.soc.state(id);

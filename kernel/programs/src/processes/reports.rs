@@ -8,7 +8,6 @@
 //! ```
 
 use super::children::Child;
-use super::launch::REPORTING_NS;
 use super::{LocalProcess, Processes, with_table};
 use ::processes::client::{Account, Running};
 use abi::process::{End, Errno, Reply, Request, flag, signal, unpack_life};
@@ -20,6 +19,8 @@ use kernel_services::kernel::Kernel;
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
 
+/// How long all kernels may take to report their processes to a table that has restarted.
+pub(super) const REPORTING_NS: u64 = 2_000_000_000;
 /// Time after which a process that waits for its children asks the restarted table again.
 pub const PAUSE_NS: u64 = 50_000_000;
 
@@ -89,7 +90,7 @@ pub fn name(session: &Session, life: &LocalProcess) {
         watcher: life.watcher,
         memory: life.memory.load(Ordering::Relaxed),
         quota: life.quota(),
-        name: &life.name,
+        name: life.name(),
     };
     if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
         kernel_node::log!("process {}: the restarted process table refused it", life.pid);

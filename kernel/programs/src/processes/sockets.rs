@@ -75,7 +75,7 @@ impl Guest {
     fn explain(&self, why: Errno) {
         let life = self.life();
         if let Some(text) = life.explained.explain(why) {
-            let name = alloc::string::String::from_utf8_lossy(&life.name);
+            let name = alloc::string::String::from_utf8_lossy(life.name());
             kernel_node::log!("process {} ({name}): {text}", life.pid);
         }
     }

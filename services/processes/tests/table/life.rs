@@ -141,7 +141,7 @@ fn only_its_kernel_may_report_on_a_process() {
         let ended = world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default()));
         let begun = world.with(kernel, |c| c.begun(pid, Quota::default(), Ok(1)));
         let account = world.with(kernel, |c| c.account(pid, Account::default()));
-        [ended, begun, account].map(|result| result.unwrap_err())
+        [ended, begun.map(|_| ()), account].map(|result| result.unwrap_err())
     };
     assert_eq!(all(&mut world, 1, pid), [Errno::Perm; 3], "it has not fetched it");
     assert_eq!(world.fetch(1), pid);

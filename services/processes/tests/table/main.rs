@@ -3,6 +3,7 @@
 
 mod common;
 mod deaths;
+mod here;
 mod hostile;
 mod kills;
 mod life;

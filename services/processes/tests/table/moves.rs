@@ -57,7 +57,7 @@ impl Moving {
 
     fn begun(&mut self, how: Result<u64, Errno>) -> Result<(), Errno> {
         let pid = self.pid;
-        self.world.with(2, |c| c.begun(pid, Quota::default(), how))
+        self.world.with(2, |c| c.begun(pid, Quota::default(), how).map(|_| ()))
     }
 
     fn ended(&mut self, kernel: u8) -> Result<(), Errno> {

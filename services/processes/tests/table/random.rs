@@ -2,6 +2,7 @@
 //! After each one, judged only by what the table lists:
 //!
 //! - no number is given twice, and no end is reported twice;
+//! - what a kernel has fetched of a process before it has begun, Begun returns;
 //! - a child with a living parent, or a watched process, is removed by a successful Wait and by
 //!   nothing else; a process for which no Wait will come is removed when it ends;
 //! - no caller stays parked that could be answered, and none of a dead kernel;
@@ -34,6 +35,8 @@ struct Play {
     watched: BTreeMap<u32, u8>,
     given: BTreeSet<u32>,
     fetched: BTreeSet<u32>,
+    /// The signals and groups that kernels have fetched of processes that have not begun.
+    early: BTreeMap<u32, [u32; 2]>,
     reported: BTreeSet<u32>,
     /// Processes that this operation may remove without reporting their end.
     excused: BTreeSet<u32>,
@@ -65,6 +68,7 @@ impl Play {
             watched: BTreeMap::new(),
             given: BTreeSet::new(),
             fetched: BTreeSet::new(),
+            early: BTreeMap::new(),
             reported: BTreeSet::new(),
             excused: BTreeSet::new(),
         }
@@ -150,6 +154,14 @@ impl Play {
                 if request.flags & flag::WATCHED != 0 && !self.reported.contains(&pid) {
                     self.watched.insert(pid, token.kernel);
                 }
+                if request.flags & flag::HERE != 0 {
+                    self.starts_here(token, pid);
+                }
+            }
+            Op::Begun if request.status == 0 => {
+                let [stop, group] = self.early.remove(&(request.pid as u32)).unwrap_or_default();
+                assert!(stop == 0 || reply.status != 0, "seed {seed}: {request:?} {reply:?}");
+                assert!(group == 0 || reply.group != 0, "seed {seed}: {request:?} {reply:?}");
             }
             Op::Next if reply.kind == 1 => {
                 assert!(self.fetched.insert(pid), "seed {seed}: {pid} twice");
@@ -157,7 +169,14 @@ impl Play {
             }
             Op::Next => {
                 let runs = &self.runs[usize::from(token.kernel)];
-                assert!(runs.contains_key(&pid), "seed {seed}: {pid} does not run there");
+                let has_begun = runs.get(&pid).copied();
+                let has_begun = has_begun.unwrap_or_else(|| panic!("seed {seed}: {pid} runs not"));
+                let early = self.early.entry(pid).or_default();
+                match reply.kind {
+                    _ if has_begun => {}
+                    2 => early[0] = reply.status,
+                    _ => early[1] = reply.group,
+                }
             }
             Op::Wait if pid != 0 => {
                 assert!(self.reported.insert(pid), "seed {seed}: {pid} was reported twice");
@@ -170,6 +189,18 @@ impl Play {
         }
     }
 
+    /// A kernel starts a process itself, or has lost the reply.
+    fn starts_here(&mut self, token: Token, pid: u32) {
+        if self.random.chance(1, 8) {
+            self.excused.insert(pid);
+            self.watched.remove(&pid);
+            self.world.tell(Event::Cancel(token));
+            return;
+        }
+        self.fetched.insert(pid);
+        self.runs[usize::from(token.kernel)].insert(pid, false);
+    }
+
     fn spawn(&mut self, kernel: u8, parent: Option<u32>) {
         let flags = match self.random.below(4) {
             0 => flag::NEW_GROUP,
@@ -177,7 +208,9 @@ impl Play {
         };
         let watched = if self.random.chance(1, 2) { flag::WATCHED } else { 0 };
         let (parent, flags) = parent.map_or((0, flags | watched), |parent| (parent, flags));
-        let (request, bulk) = spawn(self.random.below(KERNELS) as u16, parent, flags);
+        let at = self.random.below(KERNELS) as u16;
+        let is_here = at == u16::from(kernel) && self.random.chance(1, 2);
+        let (request, bulk) = spawn(at, parent, if is_here { flags | flag::HERE } else { flags });
         self.ask(kernel, request, bulk);
     }
 
@@ -195,6 +228,7 @@ impl Play {
             runs.insert(pid, true);
         } else {
             runs.remove(&pid);
+            self.watched.remove(&pid);
             self.excused.insert(pid);
         }
         let pid = pid as i32;

@@ -1,7 +1,8 @@
 //! Requests of a program to the process table, and pauses.
 
 use super::Guest;
-use crate::processes::{ask, reports};
+use crate::processes::{Program, ask, reports, start};
+use ::processes::client::Spawn;
 use abi::process::{self, Errno};
 use kernel_process::Interrupted;
 use kernel_services::services::Patience;
@@ -37,6 +38,26 @@ impl Guest {
                 return Ok(reply);
             }
             self.pause(arch::time::soc_time() + reports::PAUSE_NS)?;
+        }
+    }
+
+    /// Starts a process on this kernel.
+    pub(super) fn spawn_here(
+        &self,
+        request: &process::Request,
+        beginning: &[u8],
+        program: Option<Program>,
+    ) -> Result<process::Reply, Interrupted> {
+        let process::Request { kernel, parent, group, flags, .. } = *request;
+        let spawn = Spawn { kernel, parent, group, flags, beginning };
+        let must_end = || self.is_stopped();
+        match start::here(&self.session, self.processes, spawn, program, &must_end) {
+            Ok(pid) => {
+                let status = self.session.kernel.epoch.0.into();
+                Ok(process::Reply { pid, status, ..process::Reply::default() })
+            }
+            Err(_) if must_end() => Err(Interrupted),
+            Err(why) => Ok(process::Reply::error(why)),
         }
     }
 

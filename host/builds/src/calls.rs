@@ -4,7 +4,9 @@
 //! is not a call. A jump through a compiler-generated table is recognised by the addition before
 //! it. Any other indirect transfer is an [`Edge::Unknown`].
 
+use crate::image::Code;
 use board::Isa;
+use std::collections::BTreeSet;
 
 /// A possible transfer of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,13 +22,28 @@ pub enum Edge {
     Unknown(u64),
 }
 
+fn edges(isa: Isa, start: u64, code: &[u8]) -> Vec<Edge> {
+    match isa {
+        Isa::Aarch64 => a64(start, code),
+        Isa::Riscv64 => Rv64::default().all(start, code),
+    }
+}
+
+/// Returns the addresses that a kernel's code makes or its data have. Of what is only called, code
+/// makes none.
+pub fn taken(isa: Isa, code: &Code) -> BTreeSet<u64> {
+    let all = code.functions.iter().flat_map(|it| edges(isa, it.start, &it.code));
+    let made = all.filter_map(|edge| match edge {
+        Edge::Taken(address) => Some(address),
+        _ => None,
+    });
+    made.chain(code.pointers.values().copied()).collect()
+}
+
 /// Returns the calls of the function with these bytes at `start`, and the jumps out of it.
 pub fn calls(isa: Isa, start: u64, code: &[u8]) -> Vec<Edge> {
     let inside = start..start + code.len() as u64;
-    let mut edges = match isa {
-        Isa::Aarch64 => a64(start, code),
-        Isa::Riscv64 => Rv64::default().all(start, code),
-    };
+    let mut edges = edges(isa, start, code);
     edges.retain(|edge| !matches!(edge, Edge::To(to) | Edge::Taken(to) if inside.contains(to)));
     edges.sort();
     edges.dedup();
@@ -214,6 +231,7 @@ fn narrow_destination(half: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::Function;
 
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -252,6 +270,29 @@ mod tests {
         ]);
         let expected = [Edge::Taken(0x1_0000 + 512), Edge::Loaded(0x1_0000 + 232)];
         assert_eq!(calls(Isa::Aarch64, 0x1_0800, &code), expected);
+    }
+
+    #[test]
+    fn what_is_only_called_is_not_taken() {
+        let function = |start, code| Function { start, code, name: String::new() };
+        let code = words(&[
+            0x9400_0400, // bl +0x1000
+            0x9000_0008, // adrp x8, 0
+            0x9108_0100, // add x0, x8, #512
+            0x1000_0001, // adr x1, itself
+        ]);
+        let pointers = [(0x9000, 0x7000)].into();
+        let code = Code { functions: vec![function(0x1_0000, code)], pointers };
+        let expected = [0x7000, 0x1_000c, 0x1_0200].into();
+        assert_eq!(taken(Isa::Aarch64, &code), expected);
+        let code = halves(&[
+            0x1517, 0x0000, // auipc a0, 1
+            0x0513, 0x0105, // addi a0, a0, 16
+            0x1097, 0x0000, // auipc ra, 1
+            0x80e7, 0x0100, // jalr 16(ra)
+        ]);
+        let code = Code { functions: vec![function(0x8000, code)], pointers: [].into() };
+        assert_eq!(taken(Isa::Riscv64, &code), [0x9010].into());
     }
 
     #[test]
