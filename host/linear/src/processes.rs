@@ -140,6 +140,8 @@ pub struct Table {
     outcomes: BTreeMap<u32, Option<Errno>>,
     /// The newest life of each kernel, and whether it has ended.
     kernels: BTreeMap<u8, (u16, bool)>,
+    /// Kernels that have made a request since the table lost its state.
+    heard: BTreeSet<u8>,
     /// How often the table has lost its state, and up to which loss each caller has been told.
     losses: u32,
     told: BTreeMap<u32, u32>,
@@ -209,6 +211,7 @@ impl Table {
             self.bury((life.0, newest));
         }
         self.kernels.insert(life.0, (life.1, false));
+        self.heard.insert(life.0);
         Some(())
     }
 
@@ -219,6 +222,10 @@ impl Table {
         }
         self.bury(life);
         self.kernels.insert(life.0, (life.1, true));
+        if !self.heard.contains(&life.0) {
+            // The table does not know whether this is an old death: they wait for the next life.
+            return;
+        }
         for pid in self.find(|p| p.life == (life.0, 0) && p.state == State::Waiting) {
             self.fail(pid, Errno::Hostunreach);
         }
@@ -242,6 +249,7 @@ impl Table {
             }
         }
         self.order.clear();
+        self.heard.clear();
         self.losses += 1;
     }
 
