@@ -73,7 +73,8 @@ pub fn set_heap(heap: usize) -> usize {
 }
 
 /// Scope of an interrupt or fault handler: while it lives, this core allocates from the kernel's
-/// own heap and takes locks in an order of their own, whatever was interrupted.
+/// own heap and takes locks in an order of their own, whatever was interrupted. It is not
+/// preempted.
 #[must_use]
 pub struct HandlerScope {
     heap: usize,

@@ -326,7 +326,7 @@ unsafe impl<K: GlobalAlloc, C: Current> GlobalAlloc for Routed<K, C> {
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        if C::heap() == 0 {
+        if C::is_kernel_heap() || C::heap() == 0 {
             // SAFETY: the caller's promise.
             return unsafe { self.kernel.realloc(memory, layout, new_size) };
         }

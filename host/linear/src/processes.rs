@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Spawn --> Waiting --Next--> Starting --Begun(0)--> Running --Ended--> Ended --Wait--> gone
+//!   Spawn, HERE ----------------^
 //! ```
 //!
 //! Contract: a history of requests of kernels in their lives, of ends of those lives, and of losses

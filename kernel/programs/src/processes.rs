@@ -56,7 +56,7 @@ use crate::programs::{Loaded, Programs};
 use ::processes::client::{Client, News};
 use ::processes::name;
 use abi::moves::Image;
-use abi::process::{End, Errno, NAME, Reply, Request};
+use abi::process::{End, Errno, NAME, Reply, Request, signal};
 use abi::program::BEGIN_BYTES;
 use abi::quota::Quota;
 use alloc::boxed::Box;
@@ -140,7 +140,7 @@ pub struct LocalProcess {
     explained: full::Explained,
 }
 
-/// A process that the table requests, its parent and group, and the life that watches it.
+/// A process that starts here, its parent and group, and the life that watches it.
 #[derive(Clone, Copy)]
 pub struct Ids {
     pub pid: u32,
@@ -213,9 +213,11 @@ impl LocalProcess {
         (signal != 0).then_some(signal)
     }
 
-    /// Records the signal that ends the process.
+    /// Records the signal that ends the process. KILL stays.
     fn set_stop(&self, signal: u16) {
-        if self.stop.swap(signal.into(), Ordering::AcqRel) == 0 {
+        let kept = |old| (old != u32::from(signal::KILL)).then_some(signal.into());
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        if self.stop.fetch_update(order.0, order.1, kept) == Ok(0) {
             STOPPING.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -244,6 +246,8 @@ pub struct Processes {
     programs: Once<Programs<Guest>>,
     /// By process number.
     living: Lock<BTreeMap<u32, Arc<LocalProcess>>>,
+    /// Those that have begun here, and that the table does not know.
+    unnamed: Lock<Vec<Arc<LocalProcess>>>,
     /// Number of processes started so far.
     count: AtomicU32,
     /// Threads that wait for a change of `count`.
@@ -294,6 +298,7 @@ impl Processes {
         Processes {
             programs: Once::new(),
             living,
+            unnamed: Lock::new(kernel_node::ranks::PROCESSES, Vec::new()),
             count: AtomicU32::new(0),
             some: WaitQueue::new(),
             beginning: Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new()),
@@ -343,7 +348,16 @@ impl Processes {
         life.threads.wake(&kernel.scheduler);
         shootdown::interrupt_cores();
         // It interrupts them again, until the process has ended.
+        self.wake_listener(kernel);
+    }
+
+    /// Wakes the thread that takes work from the table.
+    fn wake_listener(&self, kernel: &Kernel) {
         kernel.scheduler.wake(ThreadId::from_token(self.listener.load(Ordering::Acquire)));
+    }
+
+    fn has_unnamed(&self) -> bool {
+        !self.unnamed.lock().is_empty()
     }
 
     /// Returns the calling thread and its process. From any context that holds no lock.
@@ -411,8 +425,9 @@ pub fn listen(_: usize) {
     let mut room = vec![0; BEGIN_BYTES];
     let mut due = 0;
     loop {
+        start::report_unnamed(&session, processes);
         let knows = any_must_end();
-        let is_news = || any_must_end() && !knows;
+        let is_news = || any_must_end() && !knows || processes.has_unnamed();
         let mut patience = Patience::unless(&is_news).idle();
         if knows {
             let now = arch::time::soc_time();
@@ -435,6 +450,7 @@ pub fn listen(_: usize) {
             }
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
             Ok(News::Move { pid, kernel: to }) => moves::call_away(&session, processes, pid, to),
+            Err(Errno::Intr) if processes.has_unnamed() => {}
             // The processes that must end run at a lower priority than this thread. Sleeping leaves
             // them the core, even where a request to the table takes longer than STOP_NS.
             Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),

@@ -47,11 +47,8 @@ impl Processes {
         }
         let pid = self.add(record, quota);
         if is_here {
-            return Ok(self
-                .records
-                .get(pid)
-                .map(|record| started(pid, record))
-                .unwrap_or_default());
+            let record = self.records.get(pid).ok_or(Errno::Io)?;
+            return Ok(started(pid, record));
         }
         self.spawns.insert(token, Spawning { pid, outcome: None });
         self.call(kernel, call.effects);

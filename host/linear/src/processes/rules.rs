@@ -24,6 +24,9 @@ impl Table {
                 return got.is_none_or(|got| got.reply.errno() == error).then_some(());
             }
         };
+        if is_here(request) && got.is_some_and(|got| got.reply.error != 0) {
+            return None;
+        }
         let shown = got.map(|got| got.reply).filter(|reply| reply.error == 0);
         let pid = match shown {
             Some(reply) if self.is_used(reply.pid) => return None,

@@ -76,7 +76,10 @@ extern "C" fn live(pid: usize) {
     let mut guest = Guest::new(kernel, processes, life.clone(), main.clone());
     let head = moves::departed(kernel, &given.beginning);
     let prepared = match &head {
-        Some(head) => passage::prepare(&session, &mut guest, &life, head),
+        Some(head) => {
+            drop(given);
+            passage::prepare(&session, &mut guest, &life, head)
+        }
         None => prepare(&session, &mut guest, &life, given),
     };
     let running = match prepared {

@@ -20,7 +20,7 @@ use abi::quota::Quota;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::ranks;
 use kernel_sched::{PRIORITY_PROGRAM, WaitQueue};
 use kernel_services::services::Patience;
@@ -40,15 +40,18 @@ pub struct Startup {
     given: Lock<Option<Given>>,
     /// Whether it runs, or why it does not.
     outcome: Once<Result<(), Errno>>,
-    /// Where the thread that has spawned it waits for the outcome.
-    spawner: WaitQueue,
+    /// The listener has reported it to a table that did not know it.
+    is_named: AtomicBool,
+    /// Where the thread that has spawned it waits for the outcome, and its own for the report.
+    changes: WaitQueue,
 }
 
 impl Startup {
     /// Of a process that is given this; `None`: its start is over.
     pub fn new(given: Option<Given>) -> Startup {
         let given = Lock::new(ranks::PROCESSES, given);
-        Startup { given, outcome: Once::new(), spawner: WaitQueue::new() }
+        let (is_named, changes) = (AtomicBool::new(false), WaitQueue::new());
+        Startup { given, outcome: Once::new(), is_named, changes }
     }
 
     /// Takes what the process starts with.
@@ -61,7 +64,7 @@ impl LocalProcess {
     /// Records whether the process runs, or why it does not. The first outcome counts.
     fn settle(&self, session: &Session, outcome: Result<(), Errno>) {
         if self.startup.outcome.set(outcome).is_ok() {
-            self.startup.spawner.wake_all(&session.kernel.scheduler);
+            self.startup.changes.wake_all(&session.kernel.scheduler);
         }
     }
 }
@@ -101,7 +104,7 @@ pub fn here(
 ) -> Result<u32, Errno> {
     let life = begin_here(session, processes, spawn, program)?;
     let (kernel, outcome) = (session.kernel, || life.startup.outcome.get());
-    kernel.scheduler.wait(&life.startup.spawner, || outcome().is_some() || must_end());
+    kernel.scheduler.wait(&life.startup.changes, || outcome().is_some() || must_end());
     match outcome() {
         Some(outcome) => outcome.map(|()| life.pid),
         None => {
@@ -117,11 +120,11 @@ fn begin_here(
     spawn: Spawn<'_>,
     program: Option<Program>,
 ) -> Result<Arc<LocalProcess>, Errno> {
+    let (kernel, name) = (session.kernel, name::of(spawn.beginning));
+    let startup = Startup::new(Some(Given { beginning: copy(spawn.beginning)?, program }));
     if !has_room_to_begin() {
         return Err(Errno::Nomem);
     }
-    let (kernel, name) = (session.kernel, name::of(spawn.beginning));
-    let startup = Startup::new(Some(Given { beginning: copy(spawn.beginning)?, program }));
     let told = |table: &mut Client<'_>| table.spawn_here(spawn, name);
     let Started { pid, group, quota } = with_table(session, &Patience::ENDLESS, told)?;
     let is_watched = spawn.flags & flag::WATCHED != 0;
@@ -150,6 +153,8 @@ fn spawn_main(
     let (main, place) = (processes.main, pid as usize);
     let spawned = scheduler.spawn("program", PRIORITY_PROGRAM, None, main, place);
     if spawned.is_err() {
+        // It may be among those that are being reported to a table that has restarted.
+        let _ = life.ended.set((End::Lost, 0));
         processes.remove(&life);
         return Err(Errno::Nomem);
     }
@@ -160,21 +165,50 @@ fn spawn_main(
 
 /// Reports to the table that the process runs. If the table restarts later, it learns that from
 /// [`reports::name_all`].
-pub fn runs(session: &Session, processes: &Processes, life: &LocalProcess) {
+pub fn runs(session: &Session, processes: &Processes, life: &Arc<LocalProcess>) {
+    let known = life.group.load(Ordering::Relaxed);
     let begun =
         with_table(session, &Patience::ENDLESS, |table| table.begun(life.pid, life.quota(), Ok(0)));
     match begun {
         Ok(Missed { group, stop }) => {
-            life.group.store(group, Ordering::Relaxed);
+            // What the listener has fetched since is newer.
+            let order = Ordering::Relaxed;
+            let _ = life.group.compare_exchange(known, group, order, order);
             if let Some(signal) = stop {
                 processes.stop(session.kernel, life, signal);
             }
         }
         // It has restarted, perhaps before this kernel knew the process.
-        Err(Errno::Srch) => reports::name(session, life),
+        Err(Errno::Srch) => await_report(session, processes, life),
         Err(_) => {}
     }
     life.settle(session, Ok(()));
+}
+
+/// Waits until the listener has reported the process to a table that does not know it. Only the
+/// listener does that, so that no process is reported after its end.
+fn await_report(session: &Session, processes: &Processes, life: &Arc<LocalProcess>) {
+    let scheduler = &session.kernel.scheduler;
+    let mut unnamed = processes.unnamed.lock();
+    if unnamed.try_reserve(1).is_err() {
+        // Its end will be refused, and its parent told that it is lost.
+        return kernel_node::log!("process {}: no memory to report it", life.pid);
+    }
+    unnamed.push(life.clone());
+    drop(unnamed);
+    processes.wake_listener(session.kernel);
+    let startup = &life.startup;
+    scheduler.wait(&startup.changes, || startup.is_named.load(Ordering::Acquire));
+}
+
+/// Reports those that have begun when the table did not know them. For the listener.
+pub fn report_unnamed(session: &Session, processes: &Processes) {
+    loop {
+        let Some(life) = processes.unnamed.lock().pop() else { return };
+        reports::name(session, &life);
+        life.startup.is_named.store(true, Ordering::Release);
+        life.startup.changes.wake_all(&session.kernel.scheduler);
+    }
 }
 
 /// Reports to the table, and to the spawner, why the process does not run.

@@ -31,6 +31,7 @@ use kernel_services::session::Session;
 const KEPT: usize = 16;
 /// What the engine keeps about an image is at most this fraction of the image's size: a quarter.
 const BESIDE: u64 = 4;
+
 /// The manifest in a program's image.
 pub struct Manifest {
     /// Arguments that follow the process's own; each ends with a NUL.

@@ -161,7 +161,8 @@ impl Play {
             Op::Begun if request.status == 0 => {
                 let [stop, group] = self.early.remove(&(request.pid as u32)).unwrap_or_default();
                 assert!(stop == 0 || reply.status != 0, "seed {seed}: {request:?} {reply:?}");
-                assert!(group == 0 || reply.group != 0, "seed {seed}: {request:?} {reply:?}");
+                let now = self.list().get(&(request.pid as u32)).map_or(0, |listed| listed.group);
+                assert!(group == 0 || reply.group == now, "seed {seed}: {request:?} {reply:?}");
             }
             Op::Next if reply.kind == 1 => {
                 assert!(self.fetched.insert(pid), "seed {seed}: {pid} twice");
