@@ -30,6 +30,14 @@ pub struct Spawn<'a> {
     pub beginning: &'a [u8],
 }
 
+impl Spawn<'_> {
+    /// Returns the request, without the length of what is sent.
+    fn request(&self) -> Request {
+        let Spawn { kernel, parent, group, flags, .. } = *self;
+        Request { kernel, parent, group, flags, ..Request::new(Op::Spawn) }
+    }
+}
+
 /// A process that the calling kernel is to start itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
@@ -135,18 +143,14 @@ impl Client<'_> {
 
     /// Creates a process. Returns its number when it runs.
     pub fn spawn(&mut self, spawn: Spawn<'_>) -> Result<u32> {
-        let Spawn { kernel, parent, group, flags, beginning } = spawn;
-        let request = Request { kernel, parent, group, flags, ..Request::new(Op::Spawn) };
-        Ok(self.sending(request, beginning)?.pid)
+        Ok(self.sending(spawn.request(), spawn.beginning)?.pid)
     }
 
     /// For a kernel: creates a process that it starts itself, with the name that it gives instead
     /// of start data.
     pub fn spawn_here(&mut self, spawn: Spawn<'_>, mut name: [u8; NAME]) -> Result<Started> {
-        let Spawn { kernel, parent, group, flags, .. } = spawn;
-        let (flags, length) = (flags | flag::HERE, name::text(&name).len() as u32);
-        let request = Request { kernel, parent, group, flags, length, ..Request::new(Op::Spawn) };
-        let reply = self.ask(request, &mut name)?;
+        let (flags, length) = (spawn.flags | flag::HERE, name::text(&name).len() as u32);
+        let reply = self.ask(Request { flags, length, ..spawn.request() }, &mut name)?;
         Ok(Started { pid: reply.pid, group: reply.group, quota: reply.quota() })
     }
 

@@ -35,6 +35,11 @@ pub fn padded(text: &[u8]) -> [u8; NAME] {
     name
 }
 
+/// Returns the name that another kernel has sent.
+pub fn received(name: &[u8; NAME]) -> [u8; NAME] {
+    padded(text(name))
+}
+
 /// Returns a name without its padding.
 pub fn text(name: &[u8; NAME]) -> &[u8] {
     until_nul(name)

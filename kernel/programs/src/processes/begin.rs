@@ -37,13 +37,6 @@ const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 }
 /// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
-/// Notes that the process has ended. From here on it cannot be stopped.
-fn leave(processes: &Processes, life: &Arc<LocalProcess>, end: How, status: u32) {
-    // Succeeds: a process ends once.
-    let _ = life.ended.set((end, status));
-    processes.remove(life);
-}
-
 /// The main thread.
 pub(super) fn thread(pid: usize) {
     let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
@@ -56,7 +49,7 @@ pub(super) fn thread(pid: usize) {
     if let Ok(stack) = Stack::get() {
         stack.run(live, pid);
     } else {
-        leave(processes, &life, How::Lost, 0);
+        processes.leave(&life, How::Lost, 0);
         start::fails(&Session::at(kernel, Level(0)), &life, Errno::Nomem);
     }
     if life.ended.get().is_none() {
@@ -85,7 +78,7 @@ extern "C" fn live(pid: usize) {
     let running = match prepared {
         Ok(running) => running,
         Err(why) => {
-            leave(processes, &life, How::Lost, 0);
+            processes.leave(&life, How::Lost, 0);
             return start::fails(&session, &life, why);
         }
     };
@@ -104,12 +97,12 @@ extern "C" fn live(pid: usize) {
     }
     if life.journey.is_coming() {
         let why = if matches!(end, End::Signal(_)) { Errno::Intr } else { Errno::Nomem };
-        leave(processes, &life, How::Lost, 0);
+        processes.leave(&life, How::Lost, 0);
         return start::fails(&session, &life, why);
     }
     let used = account(&kernel.scheduler, &life);
     let (how, status) = ends::encode(&end);
-    leave(processes, &life, how, status);
+    processes.leave(&life, how, status);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
         kernel_node::log!("process {pid}: the process table refused its end");

@@ -210,7 +210,7 @@ fn satellite(
         return is_ours.then_some((life, false)).ok_or(Errno::Again);
     }
     let programs = processes.programs(kernel).ok_or(Errno::Nomem)?;
-    let name = name::padded(name::text(&ask.name));
+    let name = name::received(&ask.name);
     let loaded = programs.load_handle(session, ask.image, name::text(&name))?;
     if loaded.manifest.source != ask.source {
         kernel_node::log!("process {}: its program here is another version", ask.pid);

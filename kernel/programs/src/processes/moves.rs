@@ -202,6 +202,13 @@ impl Processes {
         self.restarted.load(Ordering::Acquire)
     }
 
+    /// Notes that a process of this kernel has ended. From here on it cannot be stopped.
+    pub(super) fn leave(&self, life: &LocalProcess, end: End, status: u32) {
+        // Succeeds: a process ends once.
+        let _ = life.ended.set((end, status));
+        self.remove(life);
+    }
+
     /// Removes a process of this kernel, and no other one of the same number.
     pub(super) fn remove(&self, life: &LocalProcess) {
         for key in [life.pid, life.pid | DEPARTING] {

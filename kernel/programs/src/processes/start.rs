@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::ranks;
+use kernel_platform::peers::with_room;
 use kernel_sched::{PRIORITY_PROGRAM, WaitQueue};
 use kernel_services::services::Patience;
 use kernel_services::session::Session;
@@ -81,7 +82,7 @@ pub fn requested(
     let copied = copy(beginning).ok().filter(|_| has_room_to_begin());
     let Some(copied) = copied else { return report_failure(session, pid, Errno::Nomem) };
     let head = moves::departed(session.kernel, beginning);
-    let of_head = |head: Departed| name::padded(name::text(&head.name));
+    let of_head = |head: Departed| name::received(&head.name);
     let name = head.map_or_else(|| name::of(beginning), of_head);
     let startup = Startup::new(Some(Given { beginning: copied, program: None }));
     let life = LocalProcess::new(ids, name, Threads::with(Thread::new(0)), quota, startup);
@@ -154,8 +155,7 @@ fn spawn_main(
     let spawned = scheduler.spawn("program", PRIORITY_PROGRAM, None, main, place);
     if spawned.is_err() {
         // It may be among those that are being reported to a table that has restarted.
-        let _ = life.ended.set((End::Lost, 0));
-        processes.remove(&life);
+        processes.leave(&life, End::Lost, 0);
         return Err(Errno::Nomem);
     }
     processes.count.fetch_add(1, Ordering::Release);
@@ -230,8 +230,7 @@ fn report_failure(session: &Session, pid: u32, why: Errno) {
 
 /// Returns a copy of start data.
 fn copy(beginning: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(beginning.len()).map_err(|_| Errno::Nomem)?;
+    let mut copy = with_room(beginning.len()).map_err(|_| Errno::Nomem)?;
     copy.extend_from_slice(beginning);
     Ok(copy)
 }

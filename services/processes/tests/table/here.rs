@@ -23,6 +23,12 @@ fn begun(world: &mut World, kernel: u8, pid: u32) -> Missed {
     world.with(kernel, |c| c.begun(pid, Quota::default(), Ok(1))).unwrap()
 }
 
+/// A parent that waits has been woken, and learns that it has no child.
+fn learns_of_no_child(world: &mut World, shell: u32, waits: Token) {
+    assert_eq!(world.take_woken(), [waits]);
+    assert_eq!(world.again(waits, wait(shell, -1), &mut []).unwrap().errno(), Errno::Child);
+}
+
 #[test]
 fn a_kernel_starts_a_process_without_a_task() {
     let mut world = World::new();
@@ -72,8 +78,7 @@ fn a_process_that_does_not_start_leaves_no_record() {
     let (_, Reply { pid, .. }) = begin(&mut world, 0, shell, 0);
     let waits = world.park(0, wait(shell, -1), &mut []);
     world.with(0, |c| c.begun(pid, Quota::default(), Err(Errno::Noexec))).unwrap();
-    assert_eq!(world.take_woken(), [waits]);
-    assert_eq!(world.again(waits, wait(shell, -1), &mut []).unwrap().errno(), Errno::Child);
+    learns_of_no_child(&mut world, shell, waits);
     assert_eq!((world.about(pid), world.table.census()), (None, (1, 0)));
     let (_, Reply { pid, .. }) = begin(&mut world, 1, 0, 0);
     world.gone(1);
@@ -106,8 +111,8 @@ fn a_caller_that_has_lost_the_reply_cancels() {
     let (token, Reply { pid, .. }) = begin(&mut world, 0, shell, 0);
     let waits = world.park(0, wait(shell, -1), &mut []);
     world.tell(Event::Cancel(token));
-    assert_eq!((world.about(pid), world.take_woken()), (None, vec![waits]));
-    assert_eq!(world.again(waits, wait(shell, -1), &mut []).unwrap().errno(), Errno::Child);
+    learns_of_no_child(&mut world, shell, waits);
+    assert_eq!(world.about(pid), None);
     // One that has begun is not meant any more.
     let (token, Reply { pid, .. }) = begin(&mut world, 0, shell, 0);
     begun(&mut world, 0, pid);
